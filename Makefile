@@ -1,0 +1,31 @@
+# `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lock lab lab-down demo test faults
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+setup: ## install Java, Python packages and jars, whatever of them is missing
+	@$(PYTHON) -m lab.setup
+
+lock: ## renew requirements.lock from requirements.txt
+	@$(VENV) -m pip install --quiet uv==0.13.8
+	@$(VENV) -m uv pip compile requirements.txt --universal --generate-hashes --python-version 3.11 --no-header -o requirements.lock
+
+lab: setup ## start two clusters, MirrorMaker 2 and Airflow on this machine
+	@$(VENV) -m lab up
+
+lab-down: ## stop that lab; evidence stays
+	@$(VENV) -m lab down
+
+demo: setup ## a planned failover from beginning to end (TAMPER=position|record, APPROVE=ask)
+	@$(VENV) -m lab.demo
+
+test: setup ## every test
+	@$(VENV) -m pytest tests --ignore=tests/faults
+
+faults: setup ## every fault that the product must survive
+	@$(VENV) -m pytest tests/faults
