@@ -1,0 +1,112 @@
+"""Makes a topology file and Airflow connections of an mm2.properties file.
+
+    python -m kafka_dr.commands.make_topology mm2.properties --out topology.yaml --connections DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from kafka_dr.domain.mirror_maker_properties import Converted, topology_from_properties
+from kafka_dr.errors import BadInput
+from kafka_dr.settings import check_topology
+
+LARGEST_FILE = 1_000_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; 0 when the files are written, 2 when nothing was."""
+    options = _parser().parse_args(arguments)
+    try:
+        converted = topology_from_properties(_read(options.properties), options.worker, options.template)
+        check_topology(converted.topology, f"what {options.properties} describes")
+        files = _files(converted, options.out, options.connections)
+        _refuse_to_overwrite(files, options.force)
+        for path, text in files.items():
+            _write(path, text, secret=path != options.out)
+    except (BadInput, OSError) as error:
+        said = f"nothing was made: {error}" if isinstance(error, BadInput) else f"stopped: {error.strerror}: {error.filename}"
+        print(said, file=sys.stderr)
+        return 2
+    print(_report(converted, options.out, list(files)[1:]))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.make_topology", description=__doc__.splitlines()[0])
+    parser.add_argument("properties", type=Path, help="MirrorMaker 2's configuration file")
+    parser.add_argument("--out", type=Path, required=True, help="the topology file to write")
+    parser.add_argument("--connections", type=Path, required=True, help="folder for the connections' files, which hold secrets (0600)")
+    parser.add_argument("--worker", choices=("dedicated", "connect"), default="dedicated", help="how MirrorMaker 2 is run; decides names of connectors")
+    parser.add_argument("--template", help="how a replication policy class of your own names topics, such as 'replicated-<source>-<topic>'")
+    parser.add_argument("--force", action="store_true", help="overwrite files that exist")
+    return parser
+
+
+def _read(path: Path) -> str:
+    if not path.is_file():
+        raise BadInput(f"{path} is no file", next_step="name MirrorMaker 2's configuration file")
+    with path.open("rb") as file:
+        raw = file.read(LARGEST_FILE + 1)
+    if len(raw) > LARGEST_FILE:
+        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="is this the right file?")
+    return raw.decode("iso-8859-1")  # as Java reads it
+
+
+def _files(converted: Converted, out: Path, folder: Path) -> dict[Path, str]:
+    head = "# Made of MirrorMaker 2's configuration. Addresses and secrets are in the Airflow connections named here.\n"
+    files = {out: head + yaml.safe_dump(converted.topology, sort_keys=False, allow_unicode=False, width=120)}
+    for name, connection in converted.connections.items():
+        stored = connection | {"extra": json.dumps(connection["extra"])}
+        files[folder / f"{name}.json"] = json.dumps({name: stored}, indent=2) + "\n"
+    return files
+
+
+def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
+    present = [str(path) for path in files if path.exists()]
+    if present and not force:
+        raise BadInput("files are already there", ", ".join(present), "remove them, choose other names, or say --force")
+
+
+def _write(path: Path, text: str, secret: bool) -> None:
+    """Writes aside and renames, so that a file is there whole or not at all; a secret one is never readable to others."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
+    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if not secret:
+            os.chmod(aside, 0o644)
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def _report(converted: Converted, out: Path, connections: list[Path]) -> str:
+    flows = ", ".join(f"{flow['source']}->{flow['target']}" for flow in converted.topology["flows"])
+    return "\n".join([
+        f"Wrote {out}: {len(converted.topology['clusters'])} clusters, flows {flows}.",
+        "Connections written (they hold secrets; delete the files once imported):",
+        *(f"  airflow connections import {path}" for path in connections),
+        "Connections to make by hand:",
+        *(f"  {name}: {purpose}" for name, purpose in converted.to_make.items()),
+        "Not taken over:" if converted.ignored else "Every key was taken over.",
+        *(f"  {ascii(key)[1:-1]}: {reason}" for key, reason in converted.ignored.items()),
+        "To know:" if converted.notes else "",
+        *(f"  {note}" for note in converted.notes),
+    ]).rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

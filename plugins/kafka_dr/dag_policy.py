@@ -1,0 +1,39 @@
+"""What all procedures share: default arguments, tags, and the form's params."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Param
+
+#: A killed task is retried; a refusal fails at once (it raises AirflowFailException).
+DEFAULT_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 2, "retry_delay": timedelta(seconds=2)}
+
+TAGS = ["switchback", "kafka"]
+
+
+def _alias(description: str) -> Param:
+    return Param(type="string", minLength=1, maxLength=100, description=description)
+
+
+def _seconds(default: float | None, description: str) -> Param:
+    return Param(default, type=["null", "number"], exclusiveMinimum=0, maximum=86_400, description=description)
+
+
+def procedure_params() -> dict[str, Param]:
+    """The form of every procedure that moves clients: cluster aliases come from the topology, never addresses."""
+    return {
+        "source": _alias("Alias of the cluster where clients are now."),
+        "target": _alias("Alias of the cluster where clients go."),
+        "reason": Param(type="string", minLength=1, maxLength=500, description="Why; it stands in the evidence."),
+        "topics": Param(None, type=["null", "string"], maxLength=10_000, description="Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."),
+        "groups": Param(None, type=["null", "string"], maxLength=10_000, description="Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."),
+        "acknowledge_recreated_topics": Param(False, type="boolean", description="Topics with another id than last time are meant to be new, and their old offset syncs are gone."),
+        "start_reverse_replication": Param(False, type="boolean", description="Give the new primary a standby at the end."),
+        "max_fence_seconds": _seconds(None, "Clients are fenced no longer than this; empty = the topology's."),
+        "drain_seconds": _seconds(None, "How long consumers are given to leave by themselves; empty = the topology's."),
+        "zero_lag_seconds": _seconds(None, "Deadline of the drain; empty = the topology's."),
+        "approval_wait_seconds": _seconds(None, "How long an answer is waited for; empty = the topology's."),
+        "verify_seconds": _seconds(None, "How long groups are waited for on the target; empty = the topology's."),
+    }

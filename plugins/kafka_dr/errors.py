@@ -1,0 +1,94 @@
+"""Everything that can go wrong, as one tree.
+
+SwitchbackError
+├── BadInput                 params, topology or names that cannot be used; nothing was touched
+├── Refusal                  a step looked and will not act; asking again without a change gives the same answer
+│   ├── NotReady             a readiness gate is closed
+│   ├── LeaseLost            another procedure holds the pair of clusters, or a newer epoch exists
+│   ├── ApprovalMissing      no valid approval of this very plan
+│   ├── FenceNotProven       writes or commits still get through
+│   ├── NotDrained           the target does not hold everything below the cut-off
+│   └── Contradiction        evidence disagrees with itself
+├── DeadlinePassed           a wait ended at its deadline
+├── ReadBackFailed           something was written, and reading it back showed something else
+└── SystemUnavailable        an outside system did not answer, or answered with an error
+    ├── KafkaUnavailable
+    ├── ConnectUnavailable
+    └── HookUnavailable      the application's drain hook, client routing, or Airflow's own API
+"""
+
+from __future__ import annotations
+
+
+class SwitchbackError(Exception):
+    """Base of all errors: what is wrong, what was seen, and what to do next."""
+
+    def __init__(self, reason: str, seen: str = "", next_step: str = "") -> None:
+        self.reason = reason
+        self.seen = seen
+        self.next_step = next_step
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        parts = [self.reason]
+        if self.seen:
+            parts.append(f"Seen: {self.seen}")
+        if self.next_step:
+            parts.append(f"Next: {self.next_step}")
+        return ". ".join(part.rstrip(".") for part in parts) + "."
+
+
+class BadInput(SwitchbackError):
+    """Params, topology or names that cannot be used; nothing was touched."""
+
+
+class Refusal(SwitchbackError):
+    """A step looked and will not act."""
+
+
+class NotReady(Refusal):
+    """A readiness gate is closed."""
+
+
+class LeaseLost(Refusal):
+    """Another procedure holds the pair of clusters, or a newer epoch exists."""
+
+
+class ApprovalMissing(Refusal):
+    """No valid approval of this very plan."""
+
+
+class FenceNotProven(Refusal):
+    """Writes or commits still get through."""
+
+
+class NotDrained(Refusal):
+    """The target does not hold everything below the cut-off."""
+
+
+class Contradiction(Refusal):
+    """Evidence disagrees with itself; a person decides."""
+
+
+class DeadlinePassed(SwitchbackError):
+    """A wait ended at its deadline."""
+
+
+class ReadBackFailed(SwitchbackError):
+    """Something was written, and reading it back showed something else."""
+
+
+class SystemUnavailable(SwitchbackError):
+    """An outside system did not answer, or answered with an error."""
+
+
+class KafkaUnavailable(SystemUnavailable):
+    """A Kafka cluster did not answer, or answered with an error."""
+
+
+class ConnectUnavailable(SystemUnavailable):
+    """A Connect worker did not answer, or answered with an error."""
+
+
+class HookUnavailable(SystemUnavailable):
+    """The application's drain hook, client routing, or Airflow's own API did not answer."""

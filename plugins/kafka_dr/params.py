@@ -1,0 +1,161 @@
+"""What an operator asks for: a run's params, checked against the topology before anything is touched.
+
+Airflow passes unknown params on without a word, so that a misspelt deadline would silently keep its default; here it is refused.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kafka_dr.domain.patterns import ALL, list_items, pattern_problem
+from kafka_dr.errors import BadInput
+from kafka_dr.topology import Deadlines, Flow, Model, Topology
+
+LONGEST_REASON = 500
+LONGEST_SHOWN = 60
+_PLAIN = frozenset({"source", "target", "reason", "topics", "groups", "start_reverse_replication"})
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+class Request(Model):
+    """A run's params, checked.
+
+    Attributes:
+        topics: `.*`: all of the flow; a narrower choice is refused for now.
+        groups: likewise.
+        deadlines: the topology's, with what the params say instead.
+        start_reverse_replication: whether the new primary gets a standby at the end of the run.
+        choices: the procedure's own params that were given.
+    """
+
+    source: str
+    target: str
+    reason: str
+    topics: str = ALL
+    groups: str = ALL
+    deadlines: Deadlines = Deadlines()
+    start_reverse_replication: bool = False
+    choices: dict[str, Any] = {}
+
+
+def check_params(topology: Topology, params: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Request:
+    """Checks a run's params.
+
+    Args:
+        topology: the clusters and flows there are.
+        params: what Airflow holds for the run; a null is the same as nothing.
+        own: the procedure's own params, name to type, such as `{"mode": Literal["append", "recreate"]}`.
+
+    Raises:
+        BadInput: everything that is wrong, at once; `problems` lists it line by line.
+    """
+    own = own or {}
+    given = {key: value for key, value in params.items() if value is not None}
+    problems = [problem for check in (_unknown, _ends, _reason, _parts, _switch) for problem in check(topology, given, own)]
+    deadlines, too_odd = _deadlines(topology.deadlines, given)
+    choices, not_allowed = _choices(own, given)
+    problems += too_odd + not_allowed
+    if problems:
+        raise bad_input("the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched")
+    chosen = {key: given[key] for key in ("source", "target", "start_reverse_replication") if key in given}
+    return Request(reason=given["reason"].strip(), deadlines=deadlines, choices=choices, **chosen)
+
+
+def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
+    """Makes the error that carries a list of problems, also as its attribute `problems`."""
+    error = BadInput(f"{what}: {len(problems)} problem{'s' if len(problems) > 1 else ''}", "\n  " + "\n  ".join(problems), next_step)
+    error.problems = tuple(problems)
+    return error
+
+
+def shown(value: Any) -> str:
+    """A value as an error may repeat it: ASCII, on one line, not long."""
+    # Python refuses to print integers of more than 4300 digits, and JSON may hold one.
+    text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def _unknown(_: Topology, given: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
+    known = sorted({*_PLAIN, *Deadlines.model_fields, *own})
+    for key in given:
+        if key not in known:
+            yield f"{shown(key)}: no such param; params: {', '.join(known)}"
+
+
+def _ends(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
+    known = True
+    for end in ("source", "target"):
+        if given.get(end) not in topology.aliases:
+            known = False
+            seen = f"{shown(given[end])} is not a cluster" if end in given else "missing"
+            yield f"{end}: {seen}; clusters of the topology: {', '.join(topology.aliases)}"
+    if known and given["source"] == given["target"]:
+        yield f"target: the same cluster as the source, {shown(given['source'])}; name two different ones"
+    elif known and topology.find_flow(given["source"], given["target"]) is None:
+        flows = ", ".join(f"{flow.source}->{flow.target}" for flow in topology.flows)
+        yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
+
+
+def _reason(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+    reason = given.get("reason")
+    if not isinstance(reason, str) or not reason.strip():
+        yield f"reason: {shown(reason) if 'reason' in given else 'missing'}; say in words why this run is made"
+    elif len(reason) > LONGEST_REASON:
+        yield f"reason: {len(reason)} characters; at most {LONGEST_REASON}"
+    elif odd := next((c for c in reason if unicodedata.category(c) in _INVISIBLE), None):
+        yield f"reason: holds the control or invisible character {odd!a}; write it on one line, in visible characters"
+
+
+def _parts(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
+    flow = _flow(topology, given)
+    for key, kind in (("topics", "topic"), ("groups", "group")):
+        text = given.get(key, ALL)
+        if not isinstance(text, str) or not text.strip():
+            yield f"{key}: {shown(text)}; regular expressions, parted by commas; leave it out for all of the flow"
+        elif problem := pattern_problem(text, kind):
+            yield f"{key}: {problem}"
+        elif not _all_of_flow(text, key, flow):
+            yield (f"{key}: {shown(text)} is narrower than the flow. Moving one application alone needs its topics taken out of the running flow;"
+                   f" that is not built yet. Leave {key} out to move all of the flow")
+
+
+def _all_of_flow(text: str, key: str, flow: Flow | None) -> bool:
+    items = set(list_items(text))
+    return ALL in items or (flow is not None and items == set(list_items(flow.mirror_maker.get(key, ALL))))
+
+
+def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
+    ends = (given.get("source"), given.get("target"))
+    return topology.find_flow(*ends) if all(isinstance(end, str) for end in ends) else None
+
+
+def _switch(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+    key = "start_reverse_replication"
+    if not isinstance(given.get(key, False), bool):
+        yield f"{key}: {shown(given[key])}; true or false"
+
+
+def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
+    wanted = {key: given[key] for key in Deadlines.model_fields if key in given}
+    try:
+        return Deadlines(**(stated.model_dump() | wanted)), []
+    except ValidationError as error:
+        return stated, [f"{fault['loc'][0]}: {shown(wanted[fault['loc'][0]])}; {_expected(fault)}, in seconds" for fault in error.errors()]
+
+
+def _choices(own: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    choices, problems = {}, []
+    for key in (key for key in own if key in given):
+        try:
+            choices[key] = TypeAdapter(own[key]).validate_python(given[key], strict=True)
+        except ValidationError as error:
+            problems.append(f"{key}: {shown(given[key])}; {_expected(error.errors()[0])}")
+    return choices, problems
+
+
+def _expected(fault: Mapping[str, Any]) -> str:
+    return fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")

@@ -1,0 +1,124 @@
+"""YAML as a configuration file needs it: plain maps, lists and scalars, with the line each of them stands on.
+
+Refused: duplicate keys (PyYAML would keep the last), anchors and aliases (a few hundred bytes can grow to gigabytes), tags,
+merge keys, more than one document, deep nesting, and files that no person wrote. No text of the file is repeated in an error, so
+that none of it ends in a log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kafka_dr.errors import BadInput
+
+LARGEST_FILE = 1_000_000
+DEEPEST = 12
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file's data, the 1-based line of each place in it, and what is wrong with its form."""
+
+    data: Any
+    lines: dict[Place, int]
+    problems: list[tuple[Place, str]] = field(default_factory=list)
+
+    def line_of(self, place: Place) -> int | None:
+        """The line of a place, or of the nearest one around it."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place)
+
+
+def read_yaml(path: Path) -> Document:
+    """Reads a file.
+
+    Raises:
+        BadInput: it cannot be read as YAML at all. What is wrong within it stands in `problems` instead.
+    """
+    text = _read_text(path)
+    try:
+        _refuse_what_can_explode(path, text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines, problems = {}, []
+        for place, line, problem in _walk(node, ()) if node is not None else ():
+            lines[place] = line
+            problems += [(place, problem)] if problem else []
+        data = yaml.SafeLoader("").construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else "unknown place"
+        # not str(error): that quotes the lines around the place, secrets and all
+        raise BadInput(f"{path} is not YAML", f"{error.problem} at {where}", "correct the file") from None
+    except (yaml.YAMLError, ValueError, TypeError):
+        raise BadInput(f"{path} is not YAML", "a character or a value that YAML does not allow", "correct the file") from None
+    return Document(data, lines, problems)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            # also keeps devices and pipes out, which would never end
+            raise BadInput(f"{path} is no file", next_step="name an existing YAML file")
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_FILE + 1)
+        text = raw.decode("utf-8")
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read", type(error).__name__, "check its rights, and that it is UTF-8 text") from None
+    if len(raw) > LARGEST_FILE:
+        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="a topology takes a few thousand; is this the right file?")
+    return text
+
+
+def _refuse_what_can_explode(path: Path, text: str) -> None:
+    # Events come before anything is built, so that a bomb is seen while it is still small.
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise BadInput(f"{path} uses a YAML anchor or alias", f"line {line}", "write the value out where it is needed")
+        if getattr(event, "tag", None):
+            raise BadInput(f"{path} uses a YAML tag", f"line {line}", "remove the text that begins with `!`")
+        if depth > DEEPEST:
+            raise BadInput(f"{path} is nested deeper than {DEEPEST} levels", f"line {line}", "a topology needs four or five")
+
+
+def _walk(node: yaml.Node, place: Place) -> Iterator[tuple[Place, int, str | None]]:
+    """Yields every place with its line and, where a key is out of order, the problem."""
+    yield place, node.start_mark.line + 1, None
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            yield from _walk(child, (*place, index))
+    if isinstance(node, yaml.MappingNode):
+        yield from _walk_mapping(node, place)
+
+
+def _walk_mapping(node: yaml.MappingNode, place: Place) -> Iterator[tuple[Place, int, str | None]]:
+    first: dict[str, int] = {}
+    for key, child in node.value:
+        name, line = str(key.value) if isinstance(key, yaml.ScalarNode) else "?", key.start_mark.line + 1
+        yield from _walk(child, (*place, name))
+        problem = None
+        if name in first:
+            problem = f"the key stands here twice: lines {first[name]} and {line}; YAML would silently keep the last"
+        elif key.tag != "tag:yaml.org,2002:str":
+            problem = "YAML reads this key as something else than text; put it in quotes"
+        first.setdefault(name, line)
+        yield (*place, name), line, problem
+
+
+def place_text(place: Place) -> str:
+    """Writes a place as a person would: `flows[0].connectors.source`."""
+    text = ""
+    for part in place:
+        plain = isinstance(part, str) and re.fullmatch(r"[A-Za-z0-9_-]+", part)
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if plain else f"[{part!a}]"
+    return text.removeprefix(".") or "the whole file"

@@ -1,0 +1,71 @@
+"""The words: one word for one thing in task ids, journal, runbooks and reports. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    """Names of steps: task ids, journal entries and runbook headings alike."""
+
+    OPEN_PROCEDURE = "open_procedure"
+    CHECK_READINESS = "check_readiness"
+    FORECAST = "forecast"
+    APPROVE_FAILOVER = "approve_failover"
+    FENCE_PRODUCERS = "fence_producers"
+    DRAIN_CONSUMERS = "drain_consumers"
+    WAIT_FOR_ZERO_LAG = "wait_for_zero_lag"
+    STOP_MIRROR_MAKER = "stop_mirror_maker"
+    TRANSLATE_OFFSETS = "translate_offsets"
+    REVIEW_TRANSLATION = "review_translation"
+    COMMIT_GROUPS = "commit_groups"
+    SEED_REVERSE_REPLICATION = "seed_reverse_replication"
+    OPEN_TARGET = "open_target"
+    REDIRECT_CLIENTS = "redirect_clients"
+    VERIFY_CLIENTS = "verify_clients"
+    START_REVERSE_REPLICATION = "start_reverse_replication"
+    RETURN_TO_SOURCE = "return_to_source"
+    CLOSE_PROCEDURE = "close_procedure"
+
+
+class Entry(StrEnum):
+    """Kinds of journal entries."""
+
+    OPENED = "opened"
+    INTENT = "intent"
+    OUTCOME = "outcome"
+    REFUSAL = "refusal"
+    FAILURE = "failure"
+    APPROVAL = "approval"
+    NOTE = "note"
+    CLOSED = "closed"
+
+
+class Outcome(StrEnum):
+    """How a procedure ended."""
+
+    COMPLETED = "completed"
+    RETURNED = "returned"
+    REFUSED = "refused"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+class TranslationClass(StrEnum):
+    """How a target position was found, best first."""
+
+    END = "END"
+    SYNC = "SYNC"
+    CONTENT = "CONTENT"
+    INTERPOLATED = "INTERPOLATED"
+    NEAREST = "NEAREST"
+    POLICY = "POLICY"
+    REFUSED = "REFUSED"
+
+
+APPROVE = "Approve"
+REJECT = "Reject"
+
+#: Topics of our own, on either cluster. Names starting with two underscores are internal to MirrorMaker 2: never mirrored.
+PROBE_TOPIC = "__switchback_probe"
+CANARY_TOPIC = "__switchback_canary"
