@@ -1,0 +1,88 @@
+"""Kafka ACL entries, and what they allow: the rules of Kafka's StandardAuthorizer, pure.
+
+Invariants
+1. A matching DENY beats every ALLOW.
+2. READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS; ALL implies everything.
+3. `User:*` matches every principal; the literal name `*` matches every resource of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ANY_PRINCIPAL = "User:*"
+ANY_NAME = "*"
+ANY_HOST = "*"
+
+_IMPLIED = {
+    "describe": {"read", "write", "delete", "alter"},
+    "describe_configs": {"alter_configs"},
+}
+
+
+@dataclass(frozen=True, order=True)
+class AclEntry:
+    """One ACL binding; words in lower case as Kafka's tools print them.
+
+    Attributes:
+        resource_type: topic, group, transactional_id or cluster.
+        name: resource name, or a prefix, or `*`.
+        pattern: literal or prefixed.
+        principal: such as `User:orders-app`.
+        host: `*` or an address.
+        operation: read, write, describe, ... or all.
+        permission: allow or deny.
+    """
+
+    resource_type: str
+    name: str
+    pattern: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def covers(self, name: str) -> bool:
+        """Whether the entry's resource pattern matches a resource name."""
+        if self.pattern == "prefixed":
+            return name.startswith(self.name)
+        return self.name in (ANY_NAME, name)
+
+    def concerns(self, principal: str) -> bool:
+        """Whether the entry applies to a principal."""
+        return self.principal in (ANY_PRINCIPAL, principal)
+
+    def __str__(self) -> str:
+        return f"{self.permission} {self.principal} {self.operation} {self.resource_type} {self.pattern} {self.name!r} from {self.host}"
+
+
+@dataclass(frozen=True)
+class AclRules:
+    """All entries of one cluster and what its authorizer does where none matches."""
+
+    entries: frozenset[AclEntry]
+    super_users: frozenset[str] = frozenset()
+    allow_everyone: bool = False
+    authorizer: bool = True
+
+    def may(self, principal: str, operation: str, resource_type: str, name: str) -> bool:
+        """Whether a principal may do an operation on a resource from some host: a DENY that names one host denies no other."""
+        if not self.authorizer or principal in self.super_users:
+            return True
+        matching = [e for e in self.entries if e.resource_type == resource_type and e.covers(name)]
+        if not matching:
+            return self.allow_everyone
+        mine = [e for e in matching if e.concerns(principal)]
+        if any(e.permission == "deny" and e.host == ANY_HOST and e.operation in (operation, "all") for e in mine):
+            return False
+        granting = {operation, "all"} | _IMPLIED.get(operation, set())
+        return any(e.permission == "allow" and e.operation in granting for e in mine)
+
+    def found_any(self, resource_type: str, name: str) -> bool:
+        """Whether any entry at all covers a resource (else `allow_everyone` decides)."""
+        return any(e.resource_type == resource_type and e.covers(name) for e in self.entries)
+
+    def with_entries(self, added: Iterable[AclEntry]) -> AclRules:
+        """The same rules with more entries."""
+        return AclRules(self.entries | frozenset(added), self.super_users, self.allow_everyone, self.authorizer)

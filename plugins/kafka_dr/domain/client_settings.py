@@ -1,0 +1,80 @@
+"""A Java Kafka client's connection settings, said again for librdkafka as the extra of an Airflow connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+CONNECTION_KEY = re.compile(r"bootstrap\.servers|security\.protocol|(sasl|ssl)\..+")
+
+_SAME = {
+    "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.kerberos.service.name", "ssl.cipher.suites",
+    "ssl.key.password", "ssl.keystore.password",
+}
+_RENAMED = {
+    "ssl.truststore.certificates": "ssl.ca.pem", "ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem",
+    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
+}
+_READ_ELSEWHERE = {
+    "sasl.jaas.config", "ssl.endpoint.identification.algorithm", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password",
+    "ssl.keystore.location", "ssl.keystore.type",
+}
+_JAAS = {"username": "sasl.username", "password": "sasl.password", "principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"}
+_JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""", re.DOTALL)
+
+
+class ClientSettings(NamedTuple):
+    """librdkafka's settings, and what a person must still do; `extra` holds secrets, `notes` never do."""
+
+    extra: dict[str, str]
+    notes: list[str]
+
+    def __repr__(self) -> str:
+        return f"ClientSettings(extra=<{len(self.extra)} settings, not shown>, notes={self.notes!r})"
+
+
+def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
+    """Translates the connection settings of one cluster; keys that have no counterpart are named in the notes."""
+    extra = {key: value for key, value in java.items() if key in _SAME}
+    extra |= {_RENAMED[key]: value for key, value in java.items() if key in _RENAMED}
+    extra |= _jaas(java.get("sasl.jaas.config", ""))
+    notes: list[str] = []
+    # Java switches the host name check off by an empty text, librdkafka by `none`; lost, the check would be on.
+    if "ssl.endpoint.identification.algorithm" in java:
+        extra["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
+    _stores(java, extra, notes)
+    notes += [f"{key} has no counterpart in librdkafka; see whether the connection needs one" for key in java if not _known(key)]
+    notes += [f"{key} refers to a config provider (${{...}}); put the value itself into the connection" for key in extra if "${" in extra[key]]
+    return ClientSettings(extra, notes)
+
+
+def principal_of(java: Mapping[str, str]) -> str | None:
+    """The Kafka principal these settings log in with, where they say it: SASL user names."""
+    username = _jaas(java.get("sasl.jaas.config", "")).get("sasl.username", "")
+    return f"User:{username}" if username and "${" not in username else None
+
+
+def _jaas(config: str) -> dict[str, str]:
+    options = {name: re.sub(r"\\(.)", r"\1", quoted) if quoted else bare for name, quoted, bare in _JAAS_OPTION.findall(config)}
+    return {_JAAS[name]: value for name, value in options.items() if name in _JAAS}
+
+
+def _stores(java: Mapping[str, str], extra: dict[str, str], notes: list[str]) -> None:
+    if location := java.get("ssl.truststore.location"):
+        if java.get("ssl.truststore.type", "JKS").upper() == "PEM":
+            extra["ssl.ca.location"] = location
+        else:
+            notes.append("ssl.truststore.location is no PEM file; export its certificates with keytool and set ssl.ca.location")
+    if location := java.get("ssl.keystore.location"):
+        kind = java.get("ssl.keystore.type", "JKS").upper()
+        if kind == "PKCS12":
+            extra["ssl.keystore.location"] = location
+        elif kind == "PEM":
+            extra |= {"ssl.certificate.location": location, "ssl.key.location": location}
+        else:
+            notes.append("ssl.keystore.location is neither PEM nor PKCS12; convert it with keytool and set ssl.keystore.location")
+
+
+def _known(key: str) -> bool:
+    return key in _SAME or key in _RENAMED or key in _READ_ELSEWHERE

@@ -1,0 +1,153 @@
+"""Evidence: what was seen, done and measured, assembled from the journal; data first, the page second.
+
+Invariants
+1. Nothing is claimed that no journal entry holds.
+2. The outcome follows from the journal alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
+DRAINS = (Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
+_HIDDEN = {"plan", "topic_ids"}
+
+
+@dataclass(frozen=True)
+class JournalLine:
+    """One journal entry as the evidence needs it; `at` is ISO 8601 UTC."""
+
+    step: str
+    kind: str
+    at: str
+    payload: Mapping[str, Any]
+
+
+def _last(lines: Sequence[JournalLine], step: str, kind: str) -> JournalLine | None:
+    found = [line for line in lines if line.step == step and line.kind == kind]
+    return found[-1] if found else None
+
+
+def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
+    """How the procedure ended, by its journal."""
+    if _last(lines, Step.START_REVERSE_REPLICATION, Entry.OUTCOME):
+        return Outcome.COMPLETED
+    returned = _last(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
+    if returned is not None:
+        return Outcome.RETURNED if returned.payload.get("touched") else Outcome.REFUSED
+    if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
+        return Outcome.REFUSED
+    return Outcome.FAILED
+
+
+def steps_of(lines: Sequence[JournalLine], order: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per step that began, in the procedure's order: state, times, figures, and why it failed."""
+    return [row for step in order if (row := _step(lines, step)) is not None]
+
+
+def _step(lines: Sequence[JournalLine], step: str) -> dict[str, Any] | None:
+    mine = [line for line in lines if line.step == step and line.kind != Entry.OPENED]
+    if not mine:
+        return None
+    verdicts = [line for line in mine if line.kind in (Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
+    done = verdicts[-1] if verdicts and verdicts[-1].kind == Entry.OUTCOME else None
+    failures = [line for line in verdicts if line.kind != Entry.OUTCOME]
+    return {
+        "id": step,
+        "state": "done" if done else "failed",
+        "started_at": mine[0].at,
+        "ended_at": (done or mine[-1]).at,
+        "figures": {k: v for k, v in (done.payload if done else {}).items() if k not in _HIDDEN},
+        "failures": [{"at": f.at, **f.payload} for f in failures],
+        "notes": [dict(line.payload) for line in mine if line.kind == Entry.NOTE],
+    }
+
+
+def reason_for(outcome: Outcome, steps: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
+    """The step that failed and why; (None, ...) for a completed procedure."""
+    if outcome is Outcome.COMPLETED:
+        return None, "every step was done and read back"
+    for step in steps:
+        if step["state"] == "failed":
+            failure = step["failures"][-1] if step["failures"] else None
+            return step["id"], _sentence(failure) if failure else "it began and left no outcome: its process ended"
+    return None, "a task failed before its step could begin"
+
+
+def _sentence(failure: Mapping[str, Any]) -> str:
+    parts = [failure["reason"], f"Seen: {failure['seen']}" if failure.get("seen") else "", f"Next: {failure['next_step']}" if failure.get("next_step") else ""]
+    return " ".join(part.rstrip(".") + "." for part in parts if part)
+
+
+def seconds_of(steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str) -> dict[str, float]:
+    """Own time, drain, and people: own is trigger to end without gates, draining consumers and waiting for zero lag."""
+    spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
+    people = sum(spent.get(gate, 0.0) for gate in GATES)
+    drain = sum(spent.get(step, 0.0) for step in DRAINS)
+    whole = _between(triggered_at, closed_at)
+    return {"own": round(max(0.0, whole - people - drain), 3), "drain": round(drain, 3), "people": round(people, 3), "whole": round(whole, 3)}
+
+
+def _between(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def evidence_of(
+    procedure_id: str,
+    request: Mapping[str, str],
+    lines: Sequence[JournalLine],
+    order: Sequence[str],
+    bounds: Mapping[str, list[dict[str, Any]]],
+    closed_at: str,
+    previous_digest: str | None,
+    problems: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The evidence as plain data.
+
+    Args:
+        request: dag_id, source, target, reason.
+        order: step names in the procedure's order.
+        bounds: `cut_off` and `boundary`, each a list of topic, partition, offset.
+        problems: what the evidence lacks, and why.
+    """
+    outcome, steps = outcome_of(lines), steps_of(lines, order)
+    failing, why = reason_for(outcome, steps)
+    figures = {s["id"]: s["figures"] for s in steps}
+    forecast, translated = _last(lines, Step.FORECAST, Entry.OUTCOME), figures.get(Step.TRANSLATE_OFFSETS, {})
+    opened = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
+    evidence = {
+        "procedure_id": procedure_id,
+        **request,
+        "outcome": outcome.value,
+        "failing_step": failing,
+        "reason_for_outcome": why,
+        "plan": forecast.payload["plan"] if forecast else None,
+        "plan_digest": forecast.payload["plan_digest"] if forecast else None,
+        "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
+        "steps": steps,
+        "fenced_at": figures.get(Step.FENCE_PRODUCERS, {}).get("fenced_at"),
+        "cut_off": bounds["cut_off"],
+        "boundary": bounds["boundary"],
+        "classes": translated.get("classes", {}),
+        "rereads": {"bound": translated.get("bound"), "mirror_maker": translated.get("mirror_maker_bound")},
+        "repeats": translated.get("repeats", {}),
+        "loss": [],
+        "positions": _file(translated.get("translation")),
+        "stranded": None,
+        "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),
+        "problems": list(problems),
+        "closed_at": closed_at,
+        "previous_digest": previous_digest,
+    }
+    return {**evidence, "digest": digest_of(evidence)}
+
+
+def _file(receipt: Mapping[str, Any] | None) -> str | None:
+    return None if receipt is None else str(receipt["file"])

@@ -1,0 +1,100 @@
+"""The plan of a run: what it will do, in full. Approvals name its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kafka_dr.domain.canonical import digest_of
+
+
+@dataclass(frozen=True)
+class GroupForecast:
+    """What is expected for one group: partitions, lag, and what MirrorMaker 2's own checkpoints would make it read again."""
+
+    group: str
+    partitions: int
+    lag: int
+    policy: str
+    active: bool
+    mirror_maker_rereads: int | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run will do.
+
+    Attributes:
+        topics: [source name, name on the target, partitions, topic id].
+        fence: ACL entries that will be added on the source, as text.
+        opening: ACL entries that will be removed on the target, as text.
+        unproven: what the run will not be able to prove.
+    """
+
+    procedure_id: str
+    dag_id: str
+    source: str
+    target: str
+    reason: str
+    naming: str
+    connectors: Mapping[str, str]
+    topics: tuple[tuple[str, str, int, str], ...]
+    local_names: Mapping[str, str]
+    groups: tuple[GroupForecast, ...]
+    fence: tuple[str, ...]
+    opening: tuple[str, ...]
+    deadlines: Mapping[str, float]
+    start_reverse: bool
+    lag: int
+    drain_seconds: float | None
+    unproven: tuple[str, ...] = field(default_factory=tuple)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain JSON data."""
+        return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan's canonical JSON."""
+        return digest_of(self.as_dict())
+
+
+def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
+    """The forecast as an approver reads it."""
+    groups = sorted(plan["groups"], key=lambda g: -g["lag"])
+    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_rereads(g)} | {'yes' if g['active'] else 'no'} |" for g in groups[:50]]
+    more = [f"\n... and {len(groups) - 50} more groups, all with less lag.\n"] if len(groups) > 50 else []
+    unproven = [f"- {cell(note)}" for note in plan["unproven"]]
+    return "\n".join(
+        [
+            f"Move all clients from **{plan['source']}** to **{plan['target']}**. Reason: {cell(plan['reason'])}",
+            "",
+            f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
+            + (f", about {plan['drain_seconds']:.0f} s to drain." if plan["drain_seconds"] is not None else "; no rate to tell the time to drain."),
+            "",
+            "Every position is expected to be exact: no record skipped, none read again but MirrorMaker 2's own repeats.",
+            "",
+            "| group | partitions | lag | read again by MirrorMaker 2's checkpoints | active now |",
+            "| --- | --- | --- | --- | --- |",
+            *rows,
+            *more,
+            "",
+            "What cannot be proven:" if unproven else "Nothing is left unproven.",
+            *unproven,
+            "",
+            f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s; after that the procedure returns to {plan['source']} by itself.",
+            "",
+            f"Plan digest `{digest}`",
+        ]
+    )
+
+
+def _rereads(group: Mapping[str, Any]) -> str:
+    return "no checkpoint" if group["mirror_maker_rereads"] is None else str(group["mirror_maker_rereads"])
+
+
+def cell(text: str) -> str:
+    """Text safe inside a Markdown table: no markup, no line breaks, no template braces."""
+    table = {"|": "\\|", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " ", "`": "'", "{": "&#123;", "}": "&#125;", "[": "\\[", "]": "\\]"}
+    return "".join(table.get(char, char) for char in text)
