@@ -1,0 +1,790 @@
+"""One Kafka cluster through one confluent-kafka AdminClient, and the border where its client errors become ours.
+
+Figures come as frozen values; nothing is decided here. Every call ends within its timeout (seconds).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as WirePartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
+
+_T = TypeVar("_T")
+_S = TypeVar("_S")
+
+OK = "ok"
+GROUP_IS_ACTIVE = "group is active"
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
+
+#: What a connection may set. Not here, so refused: whatever loads code, runs commands, fetches URLs, calls back or turns checks off
+#: (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*, enable.ssl.certificate.verification, *_cb).
+ALLOWED_KEYS = frozenset(
+    """
+    bootstrap.servers client.id client.rack client.dns.lookup security.protocol
+    sasl.mechanism sasl.mechanisms sasl.username sasl.password
+    sasl.kerberos.service.name sasl.kerberos.principal sasl.kerberos.keytab
+    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.key.password
+    ssl.keystore.location ssl.keystore.password ssl.cipher.suites ssl.curves.list ssl.sigalgs.list ssl.crl.location
+    ssl.endpoint.identification.algorithm
+    socket.timeout.ms socket.connection.setup.timeout.ms socket.keepalive.enable socket.nagle.disable
+    connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
+    broker.address.family broker.address.ttl metadata.max.age.ms topic.metadata.refresh.interval.ms
+    message.max.bytes receive.message.max.bytes
+    """.split()
+)
+_SECRET_KEYS = frozenset({"sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password"})
+
+_TRANSIENT = frozenset(
+    getattr(KafkaError, name)
+    for name in (
+        "NOT_COORDINATOR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION "
+        "NOT_CONTROLLER NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE BROKER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE "
+        "UNSTABLE_OFFSET_COMMIT FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
+        "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
+    ).split()
+)
+_ACTIVE = frozenset(
+    getattr(KafkaError, name)
+    for name in "UNKNOWN_MEMBER_ID NON_EMPTY_GROUP ILLEGAL_GENERATION REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH".split()
+)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_REQUEST_SECONDS = 30.0
+_COORDINATOR_SECONDS = 10.0
+_BATCH = 500
+_COMMIT_LIMIT = 5_000
+_STATES = {
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+    "STABLE": "Stable",
+    "DEAD": "Dead",
+    "EMPTY": "Empty",
+}
+
+
+def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
+    """The part of a connection that a client of ours may use.
+
+    Raises:
+        BadInput: keys that are not allowed, values that are not plain, no bootstrap servers. Values are never echoed.
+    """
+    problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS]
+    problems += [f"{key}: not a text or number" for key in sorted(ALLOWED_KEYS & set(config)) if not isinstance(config[key], (str, int, float))]
+    if not config.get("bootstrap.servers"):
+        problems.append("bootstrap.servers: missing")
+    if problems:
+        raise BadInput(f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection")
+    # librdkafka logs to stderr, unasked and unmasked: what went wrong is in our errors instead.
+    return {**config, "log_level": 0}
+
+
+def described(error: KafkaError) -> str:
+    """A client error for people: its name first."""
+    return f"{error.name()} ({error.str()})"
+
+
+@contextmanager
+def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterator[None]:
+    """Turn the client's errors into KafkaUnavailable (or BadInput where the client refuses an argument).
+
+    Args:
+        last_error: what the client last complained about on its own; named too, as it is often the true reason.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        seen = described(error.args[0])
+    except FutureTimeout:
+        seen = "no answer in time"
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{what} on {alias} was asked with something the Kafka client cannot use", str(error)) from None
+    else:
+        return
+    complaint = last_error()
+    seen += f"; the client says: {complaint}" if complaint else ""
+    raise KafkaUnavailable(f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection")
+
+
+@dataclass(frozen=True)
+class Broker:
+    """One broker as clients see it."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class TopicInfo:
+    """One topic. A topic made anew under the same name has another id.
+
+    Attributes:
+        partitions: leader by partition; None while it has none.
+        replicas: brokers by partition.
+        in_sync: brokers in sync by partition.
+    """
+
+    name: str
+    topic_id: str
+    partitions: dict[int, int | None]
+    replicas: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    in_sync: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    internal: bool = False
+
+
+class Settings(dict[str, str]):
+    """Configuration of one topic or broker, by key.
+
+    Attributes:
+        non_default: keys whose value is not Kafka's own default.
+        overrides: keys set on this very topic or broker at run time.
+        hidden: keys whose value the broker does not show.
+    """
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        super().__init__({key: entry.value for key, entry in entries.items() if entry.value is not None})
+        source = {key: ConfigSource(entry.source) for key, entry in entries.items()}
+        own = {ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG}
+        self.non_default = frozenset(key for key in self if source[key] is not ConfigSource.DEFAULT_CONFIG)
+        self.overrides = frozenset(key for key in self if source[key] in own)
+        self.hidden = frozenset(entries) - frozenset(self)
+
+
+class Member(NamedTuple):
+    """One member of a group, and what it reads now."""
+
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """One consumer group.
+
+    Attributes:
+        state: Kafka's word: Empty, Stable, PreparingRebalance, CompletingRebalance, Dead, or Unknown.
+        type: classic or consumer (the newer protocol), or unknown.
+        protocol_type: `consumer`, or empty for a group known only through commits of an admin or of a simple consumer.
+        members: of groups that are not empty.
+    """
+
+    name: str
+    state: str
+    type: str
+    protocol_type: str
+    members: tuple[Member, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Nobody is in it: its positions may be written. An unknown state counts as not empty."""
+        return self.state in ("Empty", "Dead") and not self.members
+
+
+class Position(NamedTuple):
+    """A committed position: the next offset to read."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class KafkaCluster:
+    """Topics, offsets, groups and positions of one cluster."""
+
+    def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
+        """Make the client; nothing is asked of the cluster yet.
+
+        Args:
+            alias: what the topology calls the cluster; stands in every error.
+            config: librdkafka keys, see `ALLOWED_KEYS`.
+        """
+        self.alias = alias
+        self._servers = str(config.get("bootstrap.servers", ""))
+        self._last_error = ""
+        self._settings = {**client_config(config, alias), "error_cb": self._complain}
+        self._group_client: AdminClient | None = None
+        with border(alias, "making a client"):
+            self._admin = AdminClient(self._settings)
+
+    def __repr__(self) -> str:
+        return f"KafkaCluster({self.alias!r}, {self._servers!r})"
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client itself, for the ACL hook; keep this object while results of it are awaited."""
+        return self._admin
+
+    def complaint(self) -> str:
+        """What the client last said about its connections (often the true reason of a timeout); empty when nothing."""
+        for client in filter(None, (self._admin, self._group_client)):
+            client.poll(0)
+        return self._last_error
+
+    # -- the cluster ---------------------------------------------------------------------------------------------
+
+    def cluster_id(self, timeout: float = _REQUEST_SECONDS) -> str:
+        """The id that the cluster was formatted with."""
+        return self._described(timeout).cluster_id
+
+    def brokers(self, timeout: float = _REQUEST_SECONDS) -> list[Broker]:
+        """All live brokers by id."""
+        return sorted((Broker(n.id, n.host, n.port) for n in self._described(timeout).nodes), key=lambda b: b.id)
+
+    def broker_configs(self, broker_id: int | None = None, timeout: float = _REQUEST_SECONDS) -> Settings:
+        """Configuration of one broker (the first when none is named). Brokers hide keys they do not know, see `Settings.hidden`."""
+        wanted = self.brokers(timeout)[0].id if broker_id is None else broker_id
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(wanted))
+        what = f"reading the configuration of broker {wanted}"
+        with self._border(what):
+            return Settings(self._admin.describe_configs([resource], request_timeout=timeout)[resource].result(timeout + 5))
+
+    def users(self, timeout: float = _REQUEST_SECONDS) -> frozenset[str] | None:
+        """Names of SCRAM users; None where they may not be listed."""
+        try:
+            return frozenset(self._admin.describe_user_scram_credentials(request_timeout=timeout).result(timeout + 5))
+        except (KafkaException, FutureTimeout):
+            return None
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
+        """Topics by name, all of them when none is named; those that do not exist are left out."""
+        with self._border("listing topics"):
+            wanted = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
+            asked = [self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout) for batch in _batches(wanted, _BATCH)]
+        found = self._existing("describing topics", asked, timeout)
+        return {name: _topic(description) for name, description in found.items()}
+
+    def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
+        """Configuration of topics by name; those that do not exist are left out."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
+        with self._border("reading topic configurations"):
+            asked = [self._admin.describe_configs(batch, request_timeout=timeout) for batch in _batches(resources, _BATCH)]
+        found = self._existing("reading topic configurations", asked, timeout)
+        return {resource.name: Settings(entries) for resource, entries in found.items()}
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        assignment: list[list[int]] | None = None,
+        timeout: float = _REQUEST_SECONDS,
+    ) -> bool:
+        """Create a topic and wait until every partition has a leader.
+
+        Args:
+            replication_factor: -1 for the cluster's default; ignored with an assignment.
+            assignment: replica brokers per partition.
+
+        Returns:
+            False when it was already there.
+
+        Raises:
+            ReadBackFailed: it exists with another number of partitions.
+        """
+        replicas = {"replica_assignment": assignment} if assignment else {"replication_factor": replication_factor}
+        with self._border(f"creating topic {name!r}"):
+            new = NewTopic(name, num_partitions=partitions, config=dict(configs or {}), **replicas)
+            future = self._admin.create_topics([new], request_timeout=timeout, operation_timeout=timeout)[name]
+        created = self._done(f"creating topic {name!r}", future, timeout, already=KafkaError.TOPIC_ALREADY_EXISTS)
+        self._await_partitions(name, partitions, timeout)
+        return created
+
+    def create_partitions(self, topic: str, total: int, timeout: float = _REQUEST_SECONDS) -> bool:
+        """Raise a topic's partitions to a total and wait until each has a leader; False when it already has as many."""
+        found = self.topics([topic], timeout).get(topic)
+        if found is None:
+            raise BadInput(f"topic {topic!r} of {self.alias} does not exist")
+        if len(found.partitions) >= total:
+            self._await_partitions(topic, total, timeout)
+            return False
+        with self._border(f"adding partitions to {topic!r}"):
+            self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=timeout)[topic].result(timeout + 5)
+        self._await_partitions(topic, total, timeout)
+        return True
+
+    def delete_topic(self, name: str, timeout: float = _REQUEST_SECONDS) -> bool:
+        """Delete a topic and wait until it is gone; False when there was none."""
+        ends_at = time.monotonic() + timeout
+        with self._border(f"deleting topic {name!r}"):
+            future = self._admin.delete_topics([name], request_timeout=timeout, operation_timeout=timeout)[name]
+        deleted = self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        while name in self.topics([name], timeout):
+            if time.monotonic() > ends_at:
+                raise ReadBackFailed(f"topic {name!r} of {self.alias} was deleted and is still there")
+            time.sleep(0.1)
+        return deleted
+
+    # -- offsets -------------------------------------------------------------------------------------------------
+
+    def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
+        """First offset of each partition, thousands in one call."""
+        return self._offsets(partitions, OffsetSpec.earliest(), READ_UNCOMMITTED, timeout)
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = READ_UNCOMMITTED, timeout: float = 60.0
+    ) -> dict[TopicPartition, int]:
+        """Log end of each partition; under read_committed its last stable offset. Thousands in one call."""
+        return self._offsets(partitions, OffsetSpec.latest(), isolation, timeout)
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float) -> dict[TopicPartition, int]:
+        """Ask for all at once; again for those whose leader is just moving."""
+        level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[isolation]
+
+        def send(wanted: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future]]:
+            asked = {WirePartition(topic, partition): spec for topic, partition in wanted}
+            if asked:
+                futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
+                yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
+
+        answers = self._settled("listing offsets", dict.fromkeys(partitions), send, timeout)
+        return {partition: info.offset for partition, info in answers}
+
+    # -- groups and positions ------------------------------------------------------------------------------------
+
+    def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
+        """All consumer groups by name, those known only through admin commits included; members of those not empty."""
+        with self._border("listing groups"):
+            listing = self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5)
+            if listing.errors:
+                # Half a list would silently drop groups.
+                raise KafkaException(listing.errors[0])
+        busy = [group.group_id for group in listing.valid if _state(group.state) not in ("Empty", "Dead")]
+        described_groups = self._described_groups(busy, timeout)
+        return {g.group_id: described_groups.get(g.group_id) or _listed(g) for g in listing.valid}
+
+    def other_groups(self, timeout: float = 60.0) -> dict[str, str]:
+        """Groups that are no consumer groups (MirrorMaker 2 ignores them too), with their protocol type.
+
+        `connect` for Connect workers; empty where Kafka does not tell: share groups and groups of the newer Streams protocol.
+        """
+        with self._border("listing all groups"), warnings.catch_warnings():
+            # Deprecated, but the only call of the client that shows groups other than consumers'.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            consumers = {g.group_id for g in self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5).valid}
+            return {g.id: g.protocol_type for g in self._admin.list_groups(timeout=timeout) if g.id not in consumers}
+
+    def positions(
+        self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
+    ) -> dict[str, dict[TopicPartition, Position]]:
+        """All committed positions of groups, 128 requests in flight; a group without any (or unknown) has an empty dict.
+
+        Args:
+            require_stable: wait for transactions that are just committing positions.
+            timeout: for all groups together.
+        """
+
+        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
+            def ask(group: str) -> Future:
+                request = [ConsumerGroupTopicPartitions(group)]
+                asked = self._coordinators().list_consumer_group_offsets(
+                    request, require_stable=require_stable, request_timeout=min(timeout, _COORDINATOR_SECONDS)
+                )
+                return asked[group]
+
+            yield from _in_flight(wanted, ask, window)
+
+        window = _Window(128, self._forget_coordinators)
+        answers = self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
+        return {group: _positions(answer) for group, answer in answers}
+
+    def commit(
+        self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0
+    ) -> dict[TopicPartition, str]:
+        """Commit one group's positions; see `commit_many`."""
+        return self.commit_many([(group, positions)], timeout=timeout)[group]
+
+    def commit_many(
+        self,
+        commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]],
+        in_flight: int = 128,
+        on_result: Callable[[str, dict[TopicPartition, str]], None] | None = None,
+        timeout: float = 300.0,
+    ) -> dict[str, dict[TopicPartition, str]]:
+        """Commit positions of many groups, in requests of at most 5,000 partitions.
+
+        What a coordinator could not take just now (it moves, loads, does not answer) is sent again with growing pauses;
+        every other refusal is final. Nothing is raised for a refusal: each partition has its own outcome.
+
+        Args:
+            commits: groups with their positions; may be a generator. Offsets alone carry no metadata.
+            on_result: called with each group's outcomes as soon as they are final, in the caller's thread.
+            timeout: for all groups together; what was not sent by then says so.
+
+        Returns:
+            Per group and partition: `OK`, `GROUP_IS_ACTIVE` (members, or a rebalance), or Kafka's name of the error.
+        """
+        results: dict[str, dict[TopicPartition, str]] = {}
+
+        def settle(commit: _Commit) -> None:
+            results.setdefault(commit.group, {}).update(commit.outcomes)
+            if on_result:
+                on_result(commit.group, dict(commit.outcomes))
+
+        pending, window = _commit_requests(commits, settle), _Window(in_flight, self._forget_coordinators)
+        ends_at = time.monotonic() + timeout
+        for pause in _pauses():
+            again = []
+            for request, future in _in_flight(pending, lambda r: self._send_commit(r, ends_at), window):
+                left = request.settled(outcome_of(future, _REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at)
+                window.saw(good=left is None)
+                if left:
+                    again.append(left)
+                elif request.commit.done:
+                    settle(request.commit)
+            if not again:
+                break
+            time.sleep(pause)
+            pending = again
+        return results
+
+    def delete_groups(self, names: Iterable[str], timeout: float = 60.0) -> dict[str, str]:
+        """Delete groups with all their positions; a group that does not exist is `OK`.
+
+        confluent-kafka offers no DeleteConsumerGroupOffsets: single positions cannot be taken away. To restore a group
+        that did not exist before, delete it; a partition without a position before keeps the one it was given.
+        """
+        with self._border("deleting groups"):
+            futures = _in_flight(dict.fromkeys(names), lambda group: self._send_deletion(group, timeout), _Window(128, self._forget_coordinators))
+            return {group: _deleted(outcome_of(future, timeout + 5)) for group, future in futures}
+
+    # -- how it is asked -----------------------------------------------------------------------------------------
+
+    def _coordinators(self) -> AdminClient:
+        """The client for requests to group coordinators: one of its own, see `_forget_coordinators`."""
+        if self._group_client is None:
+            with border(self.alias, "making a client"):
+                self._group_client = AdminClient(self._settings)
+        return self._group_client
+
+    def _forget_coordinators(self) -> None:
+        """Drop that client after a failure, once nothing is under way.
+
+        librdkafka aborts the whole process when a broker comes back after a request to it, as coordinator, has timed out.
+        """
+        self._group_client = None
+
+    def _complain(self, error: KafkaError) -> None:
+        self._last_error = described(error)
+
+    def _border(self, what: str) -> Any:
+        return border(self.alias, what, self.complaint)
+
+    def _described(self, timeout: float) -> Any:
+        with self._border("describing the cluster"):
+            return self._admin.describe_cluster(request_timeout=timeout).result(timeout + 5)
+
+    def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
+        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
+            for batch in _batches(list(wanted), _BATCH):
+                yield from self._coordinators().describe_consumer_groups(batch, request_timeout=timeout).items()
+
+        return {name: _group(answer) for name, answer in self._settled("describing groups", names, send, timeout)}
+
+    def _existing(self, what: str, asked: list[dict[_T, Future]], timeout: float) -> dict[_T, Any]:
+        """Results by key, without the topics that do not exist."""
+        found = {key: outcome_of(future, timeout + 5) for futures in asked for key, future in futures.items()}
+        with self._border(what):
+            return {key: _raised(value) for key, value in found.items() if not _is(value, KafkaError.UNKNOWN_TOPIC_OR_PART)}
+
+    def _settled(
+        self,
+        what: str,
+        items: Iterable[_T],
+        send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future]]],
+        timeout: float,
+        window: _Window | None = None,
+    ) -> Iterator[tuple[_T, Any]]:
+        """Ask for all items, and again for those with a transient error, until the time is over; any other error is raised."""
+        ends_at, pending = time.monotonic() + timeout, items
+        for pause in _pauses():
+            again = []
+            with self._border(what):
+                for item, future in send(pending):
+                    value = outcome_of(future, max(0.0, ends_at - time.monotonic()) + 5)
+                    repeat = _transient(value) and time.monotonic() + pause < ends_at
+                    if window:
+                        window.saw(good=not repeat)
+                    if repeat:
+                        again.append(item)
+                    else:
+                        yield item, self._named(what, item, value)
+            if not again:
+                return
+            self._forget_coordinators()
+            time.sleep(pause)
+            pending = again
+
+    def _named(self, what: str, item: Any, value: Any) -> Any:
+        if isinstance(error := _error_in(value), KafkaError):
+            self._forget_coordinators()
+            with self._border(f"{what} ({item})"):
+                raise KafkaException(error)
+        return value
+
+    def _send_commit(self, request: _CommitRequest, ends_at: float) -> Future:
+        if time.monotonic() > ends_at:
+            return _failed(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
+        wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
+        seconds = max(0.1, min(ends_at - time.monotonic(), _COORDINATOR_SECONDS))
+        try:
+            return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=seconds)[request.commit.group]
+        except KafkaException as error:
+            return _failed(error.args[0])
+
+    def _send_deletion(self, group: str, timeout: float) -> Future:
+        return self._coordinators().delete_consumer_groups([group], request_timeout=timeout)[group]
+
+    def _done(self, what: str, future: Future, timeout: float, already: int) -> bool:
+        """Wait for a change; False when the cluster says that it was already so."""
+        outcome = outcome_of(future, timeout + 5)
+        if _is(outcome, already):
+            return False
+        with self._border(what):
+            _raised(outcome)
+        return True
+
+    def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
+        """Read back a created topic: brokers learn of it one after the other."""
+        ends_at = time.monotonic() + timeout
+        while True:
+            found = self.topics([topic], timeout).get(topic)
+            leaders = list(found.partitions.values()) if found else []
+            if len(leaders) == total and None not in leaders:
+                return
+            if time.monotonic() > ends_at or len(leaders) > total:
+                seen = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
+                raise ReadBackFailed(f"topic {topic!r} of {self.alias} should have {total} partitions", seen)
+            time.sleep(0.1)
+
+
+class _Commit:
+    """One group's positions on their way; done when each has an outcome."""
+
+    def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
+        self.group = group
+        self.wanted = {tp: p if isinstance(p, Position) else Position(p) for tp, p in wanted.items()}
+        self.outcomes: dict[TopicPartition, str] = {}
+        for tp, position in self.wanted.items():
+            if not group:
+                self.outcomes[tp] = "INVALID_GROUP_ID"
+            elif position.offset < 0 or tp.partition < 0 or not tp.topic:
+                self.outcomes[tp] = "INVALID_POSITION"
+
+    @property
+    def done(self) -> bool:
+        """Whether every partition has its outcome."""
+        return len(self.outcomes) == len(self.wanted)
+
+    def requests(self) -> Iterator[_CommitRequest]:
+        """What is to be sent, in parts."""
+        left = [tp for tp in self.wanted if tp not in self.outcomes]
+        return (_CommitRequest(self, batch) for batch in _batches(left, _COMMIT_LIMIT))
+
+
+@dataclass
+class _CommitRequest:
+    """A part of one group's positions that fits into one request."""
+
+    commit: _Commit
+    partitions: list[TopicPartition]
+
+    def wire(self) -> list[WirePartition]:
+        """The client's own form of it."""
+        return [_wire(tp, self.commit.wanted[tp]) for tp in self.partitions]
+
+    def settled(self, outcome: Any, last: bool) -> _CommitRequest | None:
+        """Note what is final; returns what is to be sent again."""
+        if isinstance(outcome, KafkaError):
+            errors = dict.fromkeys(self.partitions, outcome)
+        else:
+            errors = {TopicPartition(p.topic, p.partition): p.error for p in outcome.topic_partitions}
+        again = [tp for tp in self.partitions if not last and _transient(errors.get(tp))]
+        for tp in set(self.partitions).difference(again):
+            self.commit.outcomes[tp] = _commit_word(errors.get(tp))
+        return _CommitRequest(self.commit, again) if again else None
+
+
+def _commit_requests(
+    commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[_Commit], None]
+) -> Iterator[_CommitRequest]:
+    """Requests of all groups, made while they are sent; a group with nothing to send is settled at once."""
+    for group, wanted in commits:
+        commit = _Commit(group, wanted)
+        if commit.done:
+            settle(commit)
+        yield from commit.requests()
+
+
+def _commit_word(error: KafkaError | None) -> str:
+    if error is None:
+        return OK
+    return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
+
+
+def _wire(tp: TopicPartition, position: Position) -> WirePartition:
+    given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
+    return WirePartition(tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None})
+
+
+def _pauses() -> Iterator[float]:
+    """Growing pauses between repeats, without end: the deadline ends them."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+class _Window:
+    """How many requests may be under way: `limit` while answers come; after a failure one, until the next success."""
+
+    def __init__(self, limit: int, drained: Callable[[], None]) -> None:
+        self.limit = self.now = limit
+        self.draining = False
+        self._drained = drained
+
+    def saw(self, good: bool) -> None:
+        """Note how a request ended; after a failure all others under way are waited for first."""
+        if not good:
+            self.now, self.draining = 1, True
+        elif not self.draining:
+            self.now = self.limit
+
+    def is_empty(self) -> None:
+        """Nothing is under way: after a failure this is the moment to begin afresh."""
+        if self.draining:
+            self.draining = False
+            self._drained()
+
+
+def _in_flight(items: Iterable[_T], send: Callable[[_T], Future], window: _Window) -> Iterator[tuple[_T, Future]]:
+    """Send items one by one, never more than the window ahead of the result that is looked at."""
+    waiting: deque[tuple[_T, Future]] = deque()
+    for item in items:
+        while waiting and (window.draining or len(waiting) >= window.now):
+            yield waiting.popleft()
+        if not waiting:
+            window.is_empty()
+        waiting.append((item, send(item)))
+    while waiting:
+        yield waiting.popleft()
+    window.is_empty()
+
+
+def outcome_of(future: Future, timeout: float) -> Any:
+    """A future's result, or the KafkaError that it ended with; never raises."""
+    try:
+        return future.result(timeout)
+    except KafkaException as error:
+        return error.args[0]
+    except FutureTimeout:
+        return KafkaError(KafkaError._TIMED_OUT, "no answer in time")
+
+
+def _failed(error: KafkaError) -> Future:
+    future: Future = Future()
+    future.set_exception(KafkaException(error))
+    return future
+
+
+def _raised(value: _S) -> _S:
+    if isinstance(value, KafkaError):
+        raise KafkaException(value)
+    return value
+
+
+def _error_in(value: Any) -> KafkaError | None:
+    """The error of an answer: of the whole, or of the first partition that has one."""
+    if isinstance(value, KafkaError):
+        return value
+    partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []
+    return next((p.error for p in partitions if p.error), None)
+
+
+def _transient(value: Any) -> bool:
+    error = _error_in(value)
+    return error is not None and error.code() in _TRANSIENT
+
+
+def _is(value: Any, code: int) -> bool:
+    return isinstance(value, KafkaError) and value.code() == code
+
+
+def _deleted(outcome: Any) -> str:
+    gone = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
+    return OK if gone else _commit_word(outcome)
+
+
+def _batches(items: list[_T], size: int) -> Iterator[list[_T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _topic(description: Any) -> TopicInfo:
+    parts = sorted(description.partitions, key=lambda p: p.id)
+    return TopicInfo(
+        name=description.name,
+        topic_id=str(description.topic_id),
+        partitions={p.id: p.leader.id if p.leader and p.leader.id >= 0 else None for p in parts},
+        replicas={p.id: tuple(node.id for node in p.replicas) for p in parts},
+        in_sync={p.id: tuple(node.id for node in p.isr) for p in parts},
+        internal=bool(description.is_internal),
+    )
+
+
+def _state(state: Any) -> str:
+    return _STATES.get(getattr(state, "name", ""), "Unknown")
+
+
+def _listed(group: Any) -> GroupInfo:
+    protocol_type = "" if group.is_simple_consumer_group else "consumer"
+    return GroupInfo(group.group_id, _state(group.state), group.type.name.lower(), protocol_type)
+
+
+def _group(description: Any) -> GroupInfo:
+    members = tuple(
+        Member(m.client_id, m.host, tuple(TopicPartition(p.topic, p.partition) for p in m.assignment.topic_partitions))
+        for m in description.members
+    )
+    protocol_type = "" if description.is_simple_consumer_group else "consumer"
+    return GroupInfo(description.group_id, _state(description.state), description.type.name.lower(), protocol_type, members)
+
+
+def _positions(answer: ConsumerGroupTopicPartitions) -> dict[TopicPartition, Position]:
+    """Committed positions only: librdkafka marks a partition without one by a negative offset."""
+    committed = ((p, p.leader_epoch) for p in answer.topic_partitions or [] if p.offset >= 0)
+    return {
+        TopicPartition(p.topic, p.partition): Position(p.offset, p.metadata or "", None if epoch is None or epoch < 0 else epoch)
+        for p, epoch in committed
+    }
