@@ -1,0 +1,66 @@
+"""Gates: questions that a second person answers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka_dr.domain.plan import cell, plan_markdown
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.vocabulary import APPROVE, REJECT, Step, TranslationClass
+
+_SHOWN = 50
+
+
+class ApproveFailover(ProcedureGate):
+    """Show the forecast; go on only when someone other than the starter approves this very plan."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(options=[APPROVE, REJECT], **kwargs)
+
+    def question(self, procedure: Procedure) -> tuple[str, str, str]:
+        """The forecast, bound to the plan's digest."""
+        plan, digest = procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]
+        return f"Move all clients from {plan['source']} to {plan['target']}? Plan {digest}", plan_markdown(plan, digest), digest
+
+
+class ReviewTranslation(ProcedureGate):
+    """Open by itself when every position is exact; otherwise show those that are not, and ask."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(options=[APPROVE, REJECT], **kwargs)
+
+    def wait_seconds(self, procedure: Procedure) -> float:
+        """Clients are fenced meanwhile: no longer than the fence may last."""
+        deadline = procedure.fence_deadline() or time.time()
+        return max(1.0, min(super().wait_seconds(procedure), deadline - time.time()))
+
+    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+        """The positions that are not exact, worst first, bound to the translation's digest."""
+        figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+        born = procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
+        if figures["exact"] == figures["positions"] and not figures["holes"] and not born:
+            return None
+        rows = procedure.kept(figures["translation"])
+        inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
+        refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
+        body = "\n".join(
+            [
+                f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
+                f"{len(figures['holes'])} records below the cut-off were not found on the target.",
+                f"{len(born)} groups were born after the forecast and move too: {cell(', '.join(born[:20])) or 'none'}.",
+                "",
+                "| group | partition | position | on the target | class | may read again | evidence |",
+                "| --- | --- | --- | --- | --- | --- | --- |",
+                *[_row(r) for r in inexact.head(_SHOWN).to_dict("records")],
+                "",
+                f"Translation digest `{figures['digest']}`",
+            ]
+        )
+        return f"Commit these positions? Translation {figures['digest']}", body, figures["digest"]
+
+
+def _row(row: dict[str, Any]) -> str:
+    cells = [row["group"], f"{row['topic']}-{row['partition']}", row["position"], row["target_position"], row["class"], row["bound"], row["evidence"]]
+    return "| " + " | ".join(cell(str(c)) for c in cells) + " |"

@@ -1,0 +1,209 @@
+"""Let clients write on the target, send them there, and see them arrive."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.fence import (
+    FenceScope,
+    client_principals,
+    opening_entries,
+    refused_to_clients,
+    still_allowed,
+)
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import FenceNotProven, HookUnavailable, ReadBackFailed, Refusal
+from kafka_dr.hooks.client_routing import Route
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.hooks.kafka_records import Accepted
+from kafka_dr.operators.fencing import (
+    active_groups,
+    boundary_moved,
+    groups_of,
+    partitions_of_plan,
+    positions_frame,
+    probe_answers,
+    refused_by_rights,
+    topics_of,
+)  # fmt: skip
+from kafka_dr.operators.observing import source_rules, target_rules
+from kafka_dr.operators.offsets import require_reviewed
+from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import CANARY_TOPIC, Entry, Step
+
+
+class OpenTarget(ProcedureStep):
+    """Look again at everything waiting may have changed, then let clients write. Its intent is the point of no return."""
+
+    def intend(self, procedure: Procedure, context: Any) -> None:
+        """Nothing is meant yet: the intent is written only after the last look."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Look, write the intent, remove the target's denials, read back, write and read a canary."""
+        scopes = _client_scopes(procedure)
+        begun = procedure.began(self.task_id) is not None
+        self._look_again(procedure, begun)
+        if not begun:
+            closed = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
+            _refuse_unplanned(procedure, closed)
+            procedure.hold_lease()
+            procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed]})
+        lifted = removed_entries(procedure)
+        procedure.hold_lease()
+        procedure.target_acls.remove(lifted)
+        rules = target_rules(procedure)
+        refused = [f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)]
+        if any(e in rules.entries for e in lifted):
+            raise ReadBackFailed("The target's fence is still there", ", ".join(map(str, lifted[:5])), "Clear open_target: it goes on from here.")
+        return {"acl_entries_removed": len(lifted), "clients_refused": refused[:100], "canary": write_canary(procedure), "opened_at": procedure.now()}
+
+    def _look_again(self, procedure: Procedure, begun: bool) -> None:
+        """Once begun, clients may already be on the target, and the approval was checked; the source must still be closed."""
+        if source_reopened(procedure):
+            raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
+        _source_fenced(procedure)
+        _source_ends_are_cut_off(procedure)
+        _mirror_maker_stopped(procedure)
+        _groups_at_rest(procedure, [procedure.source] if begun else [procedure.source, procedure.target])
+        if not begun:
+            require_reviewed(procedure)
+            procedure.check_fence_clock()
+            _target_ends_are_boundary(procedure)
+
+
+def source_reopened(procedure: Procedure) -> bool:
+    """Whether return_to_source began to give the source back."""
+    return any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, Step.RETURN_TO_SOURCE, Entry.INTENT))
+
+
+def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
+    """Only denials that the approved plan names are removed."""
+    unplanned = sorted({str(e) for e in closed} - set(procedure.plan()["opening"]))
+    if unplanned:
+        raise Refusal("Somebody denied clients something on the target after the forecast", ", ".join(unplanned[:5]), "The procedure returns; find out why, then start a new one.")
+
+
+def _client_scopes(procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
+    """What clients will do on the target, and the principals that do it on the source."""
+    plan, rules, exempt = procedure.plan(), source_rules(procedure), procedure.exempt(procedure.request.source)
+    writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(groups_of(procedure))
+    local = FenceScope.writes(plan["local_names"].values())
+    return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
+
+
+def _source_fenced(procedure: Procedure) -> None:
+    rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
+    if not rules.authorizer:
+        return
+    for scope in (FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(groups_of(procedure))):
+        open_ = still_allowed(rules, scope, exempt)
+        if open_:
+            raise FenceNotProven("The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source.")
+    let_in = {broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)}
+    if let_in:
+        raise FenceNotProven("The source may accept writes again", f"the probe's write was not refused for want of rights: {let_in}", "The procedure returns to the source.")
+
+
+def _source_ends_are_cut_off(procedure: Procedure) -> None:
+    cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
+    ends = procedure.source.ends(partitions_of_plan(procedure))
+    moved = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] != cut_off[tp]]
+    if moved:
+        raise Refusal("Somebody wrote on the source after the cut-off", ", ".join(moved[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
+
+
+def _groups_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> None:
+    groups = groups_of(procedure)
+    for cluster in clusters:
+        active = active_groups(cluster, groups)
+        if active:
+            raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
+    frozen = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
+    seen = positions_frame(procedure, groups)
+    if not frozen.drop(columns="position_at").equals(seen.drop(columns="position_at")):
+        raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} frozen, {len(seen)} now", "The procedure returns to the source.")
+
+
+def _mirror_maker_stopped(procedure: Procedure) -> None:
+    worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
+    for name in (connectors.source, connectors.checkpoint):
+        status = worker.status(name)
+        if not status.stopped:
+            raise Refusal(f"{name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+
+
+def _target_ends_are_boundary(procedure: Procedure) -> None:
+    moved = boundary_moved(procedure)
+    if moved:
+        raise Refusal("Somebody wrote on the target before it was opened", ", ".join(moved[:10]), "Find the writer; the procedure returns to the source.")
+
+
+def removed_entries(procedure: Procedure) -> list[AclEntry]:
+    """The target's denials this procedure meant to remove, by its intent in the journal."""
+    intents = procedure.journal.entries(procedure.id, step=Step.OPEN_TARGET, kind=Entry.INTENT)
+    return list(dict.fromkeys(AclEntry(**e) for entry in intents for e in entry.payload.get("removes_acl_entries", [])))
+
+
+def write_canary(procedure: Procedure) -> dict[str, Any]:
+    """One record into a topic of our own on the target, and read back."""
+    procedure.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
+    answer = procedure.writer(procedure.request.target).write(CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode())
+    if not isinstance(answer, Accepted):
+        raise ReadBackFailed("The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on.")
+    tp = TopicPartition(CANARY_TOPIC, 0)
+    back = procedure.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
+    if [r.key for r in back] != [procedure.id.encode()]:
+        raise ReadBackFailed("The canary could not be read back", f"offset {answer.offset} of {CANARY_TOPIC}", "Look at the target's brokers; clear open_target to go on.")
+    return {"topic": CANARY_TOPIC, "offset": answer.offset}
+
+
+class RedirectClients(ProcedureStep):
+    """Change where clients connect, read it back, and tell the applications to go on."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """The routing record names the target; the drain hook is told to resume."""
+        require_reviewed(procedure)
+        procedure.hold_lease()
+        servers = procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)["bootstrap.servers"]
+        done = procedure.routing.redirect(Route(procedure.request.target, servers))
+        return {"changed": done.changed, "answered": done.answered, "clients_see": asdict(done.seen), "drain_hook": tell_to_resume(procedure)}
+
+
+def tell_to_resume(procedure: Procedure) -> dict[str, Any]:
+    """Tell the application's drain hook to go on where the routing record points; its silence is reported, not fatal."""
+    if procedure.drain is None:
+        return {"told": False}
+    try:
+        state = procedure.drain.tell_to_resume(procedure.id)
+    except HookUnavailable as error:
+        return {"told": True, "answered": False, "error": str(error)}
+    return {"told": True, "answered": True, "producers_running": state.producers_running, "consumers_running": state.consumers_running}
+
+
+class VerifyClients(ProcedureStep):
+    """Groups that were active at the forecast become active on the target; nobody is left on the source."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Wait for the groups; count what was written past the boundary."""
+        expected = procedure.figures(Step.FORECAST)["active_groups"]
+        procedure.wait(self.task_id, "Groups on the target", lambda: self._arrived(procedure, expected), procedure.request.deadlines.verify_seconds)
+        figures = {"expected_groups": len(expected), "left_on_source": 0, "records_since_opening": self._written(procedure)}
+        return figures if expected else {**figures, "note": "no group was active at the forecast: nothing to wait for"}
+
+    def _arrived(self, procedure: Procedure, expected: list[str]) -> None:
+        left = sorted(active_groups(procedure.source, groups_of(procedure)))
+        if left:
+            raise NotYet(f"{len(left)} groups are still on the source: {', '.join(left[:10])}")
+        missing = sorted(set(expected) - set(active_groups(procedure.target, expected)))
+        if missing:
+            raise NotYet(f"{len(missing)} of {len(expected)} groups are not active on the target yet: {', '.join(missing[:10])}")
+
+    def _written(self, procedure: Procedure) -> int:
+        boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+        names = set(procedure.plan()["local_names"].values())
+        topics = procedure.target.topics(sorted(names))
+        ends = procedure.target.ends([TopicPartition(t, p) for t, info in topics.items() for p in info.partitions])
+        return sum(end - boundary.get(tp, 0) for tp, end in ends.items())

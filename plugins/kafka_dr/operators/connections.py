@@ -1,0 +1,34 @@
+"""Airflow connections as the hooks want them. The only place where secrets enter the product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from kafka_dr.errors import BadInput
+
+
+class Connections:
+    """Reads Airflow connections by the ids the topology names."""
+
+    def kafka(self, connection_id: str) -> dict[str, Any]:
+        """librdkafka's configuration: the extra of a `kafka` connection."""
+        config = BaseHook.get_connection(connection_id).extra_dejson
+        if not config.get("bootstrap.servers"):
+            raise BadInput(f"Connection {connection_id} names no cluster", "no bootstrap.servers in its extra", "Put librdkafka's configuration into the connection's extra.")
+        return dict(config)
+
+    def login(self, connection_id: str) -> tuple[str, str, str]:
+        """Base URL, login and password of an `http` connection."""
+        connection = BaseHook.get_connection(connection_id)
+        host = connection.host or ""
+        url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+        if connection.port and f":{connection.port}" not in url:
+            url = f"{url}:{connection.port}"
+        return url.rstrip("/"), connection.login or "", connection.password or ""
+
+    def journal_url(self, connection_id: str) -> str:
+        """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
+        connection = BaseHook.get_connection(connection_id)
+        return connection.extra_dejson.get("url") or connection.get_uri().replace("postgres://", "postgresql+psycopg2://", 1)

@@ -1,0 +1,102 @@
+"""Closing a procedure: the evidence, whatever the outcome, and the lease."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.domain.evidence import JournalLine, evidence_of
+from kafka_dr.errors import BadInput, Contradiction
+from kafka_dr.operators.evidence_page import evidence_page
+from kafka_dr.operators.procedure import Identity, Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep, procedure_of
+from kafka_dr.settings import load_topology
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+_TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
+
+
+class CloseProcedure(ProcedureStep):
+    """Write the evidence and its page; release the lease in a terminal state; never turn a failed run green."""
+
+    expires = True
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """A run whose params cannot be used has evidence too: of its refusal."""
+        try:
+            procedure_of(context)
+        except BadInput as error:
+            refused = evidence_of_bad_params(context, error)
+            raise AirflowFailException(f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}") from None
+        return super().execute(context)
+
+    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Runs whatever happened before it, also without a lease."""
+        closed = procedure.journal.last(procedure.id, self.task_id, Entry.CLOSED)
+        ended = closed is not None and Outcome(closed.payload["outcome"]) in _TERMINAL
+        outcome = closed.payload if ended else self._close(procedure)
+        if outcome["outcome"] != Outcome.COMPLETED:
+            raise AirflowFailException(f"{outcome['outcome']}: {outcome['failing_step'] or '-'}: {outcome['reason_for_outcome']}")
+        return {"done": self.task_id, "outcome": outcome["outcome"]}
+
+    def _close(self, procedure: Procedure) -> dict[str, Any]:
+        if procedure.took_lease:
+            procedure.hold_lease()
+        before = [e for e in procedure.journal.entries(step=self.task_id, kind=Entry.CLOSED) if e.procedure_id != procedure.id]
+        evidence = assemble(procedure, before[-1].payload["digest"] if before else None)
+        write_evidence(procedure.folder, evidence)
+        epoch = procedure.epoch if procedure.took_lease else 0
+        closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
+        procedure.journal.append(procedure.id, self.task_id, Entry.CLOSED, epoch, closing)
+        if epoch and Outcome(evidence["outcome"]) in _TERMINAL:
+            procedure.journal.release_lease(procedure.pair, procedure.id, epoch, evidence["outcome"])
+        return closing
+
+
+def assemble(procedure: Procedure, previous_digest: str | None) -> dict[str, Any]:
+    """The evidence of a procedure as it stands now."""
+    lines = [JournalLine(e.step, e.kind, e.at.isoformat(), e.payload) for e in procedure.journal.entries(procedure.id) if e.step != Step.CLOSE_PROCEDURE]
+    request = {"dag_id": procedure.identity.dag_id, "source": procedure.request.source, "target": procedure.request.target, "reason": procedure.request.reason}
+    problems: list[str] = []
+    bounds = {name: _offsets(procedure, step, name, problems) for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))}
+    return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, procedure.now(), previous_digest, problems)
+
+
+def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[str, Any]]:
+    done = procedure.outcome(step)
+    try:
+        return [] if done is None else procedure.kept(done[name]).to_dict("records")
+    except Contradiction as error:
+        problems.append(str(error))
+        return []
+
+
+def evidence_of_bad_params(context: Any, error: BadInput) -> dict[str, Any]:
+    """Evidence of a run that was refused for its params; where the topology itself cannot be read there is no place for any."""
+    run, now = context["dag_run"], datetime.now(UTC).isoformat()
+    identity = Identity(run.dag_id, run.run_id)
+    request = {"dag_id": run.dag_id, **{key: str(context["params"].get(key, ""))[:500] for key in ("source", "target", "reason")}}
+    refusal = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+    lines = [JournalLine(Step.OPEN_PROCEDURE, Entry.REFUSAL, now, refusal)]
+    evidence = evidence_of(identity.procedure_id, request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, now, None)
+    try:
+        folder = Path(load_topology().evidence) / identity.procedure_id
+    except BadInput:
+        return evidence
+    # Params that could be used once, before the topology changed, have evidence of what was really done.
+    if not (folder / "evidence.json").exists():
+        write_evidence(folder, evidence)
+    return evidence
+
+
+def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
+    """evidence.json and the page a person reads, each written aside and renamed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("evidence.json", json.dumps(evidence, indent=2, ensure_ascii=False) + "\n"), ("evidence.html", evidence_page(evidence))):
+        aside = folder / f".{name}.writing"
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(folder / name)

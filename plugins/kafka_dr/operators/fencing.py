@@ -1,0 +1,292 @@
+"""Stop clients on the source, and prove that they are stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.fence import FenceScope, fence_entries, still_allowed
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import FenceNotProven, HookUnavailable, Refusal
+from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
+from kafka_dr.hooks.kafka_records import Refused, WriteResult
+from kafka_dr.operators.observing import (
+    group_views,
+    groups_in_scope,
+    scope_of,
+    source_rules,
+)
+from kafka_dr.operators.procedure import (
+    NotYet,
+    Procedure,
+    frame_partitions,
+    partitions_frame,
+)
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+
+_POLITE_SECONDS = 5.0
+
+
+class FenceProducers(ProcedureStep):
+    """Ask the applications to stop, then refuse clients' writes on the source, and prove it on every broker."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
+        approval = procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        asked = ask_to_stop(procedure)
+        scope = FenceScope.writes([*topics_of(procedure), PROBE_TOPIC])
+        added = add_fence(procedure, self.task_id, scope)
+        refused = self._prove_on_every_broker(procedure)
+        proven = refused is not None and source_rules(procedure).authorizer
+        refuse_changed_topics(procedure)
+        ends, waited = self._wait_until_still(procedure)
+        return {
+            "approval": approval,
+            "drain_hook": asked,
+            "acl_entries_added": len(added),
+            "brokers_refusing": refused,
+            "still_after_seconds": round(waited, 3),
+            "fenced_at": procedure.now() if proven else None,
+            "cut_off": procedure.keep("cut_off", partitions_frame(ends, "offset")),
+        }
+
+    def _prove_on_every_broker(self, procedure: Procedure) -> list[int] | None:
+        def refused() -> list[int] | None:
+            answers = probe_answers(procedure)
+            let_in = {broker: answer for broker, answer in (answers or {}).items() if not refused_by_rights(answer)}
+            if let_in:
+                raise NotYet(f"the probe's write was not refused for want of rights: {let_in}")
+            return None if answers is None else sorted(answers)
+
+        return procedure.wait(self.task_id, "The fence on every broker", refused, procedure.request.deadlines.fence_seconds)
+
+    def _wait_until_still(self, procedure: Procedure) -> tuple[dict[TopicPartition, int], float]:
+        partitions = partitions_of_plan(procedure)
+        began = time.monotonic()
+
+        def still() -> dict[TopicPartition, int]:
+            before = procedure.source.ends(partitions)
+            time.sleep(procedure.request.deadlines.stable_seconds)
+            after, stable = procedure.source.ends(partitions), procedure.source.ends(partitions, isolation="read_committed")
+            moving = [tp for tp in partitions if after[tp] != before[tp]]
+            waiting = [tp for tp in partitions if stable[tp] != after[tp]]
+            if moving or waiting:
+                raise NotYet(_restless(moving, waiting, after))
+            return after
+
+        ends = procedure.wait(self.task_id, "Still log ends on the source", still, procedure.request.deadlines.fence_seconds)
+        return ends, time.monotonic() - began
+
+
+def _restless(moving: list[TopicPartition], waiting: list[TopicPartition], ends: Mapping[TopicPartition, int]) -> str:
+    parts = []
+    if moving:
+        newest = ", ".join(f"{tp} (newest record {ends[tp] - 1})" for tp in moving[:10])
+        parts.append(f"{len(moving)} partitions still grow: {newest}; look for a superuser that writes")
+    if waiting:
+        parts.append(f"open transactions on {', '.join(map(str, waiting[:10]))}; the broker ends them after their timeout")
+    return "; ".join(parts)
+
+
+class DrainConsumers(ProcedureStep):
+    """Wait until the groups are empty, fence their reads, and freeze what they committed."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Empty, fenced, empty still; then positions read as stable offsets, twice alike."""
+        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        planned = planned_groups(procedure)
+        self._let_finish(procedure, planned)
+        add_fence(procedure, self.task_id, FenceScope.group_reads(planned))
+        # Groups born since the forecast move too; the review asks about them, since nobody approved them yet.
+        groups = groups_now(procedure)
+        added = add_fence(procedure, self.task_id, FenceScope.group_reads(groups))
+        wait_until_empty(procedure, self.task_id, groups)
+        frame = self._frozen_positions(procedure, groups)
+        return {
+            "groups": groups,
+            "groups_since_forecast": sorted(set(groups) - set(planned)),
+            "acl_entries_added": len(added),
+            "positions": procedure.keep("source_positions", frame),
+        }
+
+    def _let_finish(self, procedure: Procedure, groups: list[str]) -> None:
+        """Give consumers the time they were promised to leave by themselves; then their reads are fenced."""
+        limit = procedure.request.deadlines.drain_seconds
+        began = procedure.clock(self.task_id)
+
+        def left() -> None:
+            active = active_groups(procedure.source, groups)
+            if active and time.time() < began + limit:
+                raise NotYet(f"{len(active)} groups still have members: {', '.join(sorted(active)[:10])}")
+
+        procedure.wait(self.task_id, "Consumers leaving", left, limit + 5)
+
+    def _frozen_positions(self, procedure: Procedure, groups: list[str]) -> pd.DataFrame:
+        def frozen() -> pd.DataFrame:
+            first = positions_frame(procedure, groups)
+            second = positions_frame(procedure, groups)
+            if not first.drop(columns="position_at").equals(second.drop(columns="position_at")):
+                raise NotYet("committed positions still change")
+            return second
+
+        return procedure.wait(self.task_id, "Positions at rest", frozen, procedure.request.deadlines.fence_seconds)
+
+
+def ask_to_stop(procedure: Procedure) -> dict[str, Any]:
+    """Ask the application's drain hook and give it a moment; what it does not do, the fence does."""
+    if procedure.drain is None:
+        return {"asked": False}
+    try:
+        procedure.drain.ask_to_stop(procedure.id)
+        deadline = time.monotonic() + _POLITE_SECONDS
+        state = procedure.drain.state()
+        while state.producers_running and time.monotonic() < deadline:
+            time.sleep(0.1)
+            state = procedure.drain.state()
+    except HookUnavailable as error:
+        return {"asked": True, "answered": False, "error": str(error)}
+    return {"asked": True, "answered": True, "producers_running": state.producers_running, "consumers_running": state.consumers_running}
+
+
+def topics_of(procedure: Procedure) -> list[str]:
+    """The plan's topics, by their names on the source."""
+    return [topic for topic, _, _, _ in procedure.plan()["topics"]]
+
+
+def boundary_moved(procedure: Procedure) -> list[str]:
+    """Partitions of the target, the topics clients will write to included, whose log ends are not where they were left."""
+    left = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    committed = procedure.outcome(Step.COMMIT_GROUPS)
+    if committed is not None:
+        left |= frame_partitions(procedure.kept(committed["local_ends"]), "offset")
+    ends = procedure.target.ends(list(left))
+    return [f"{tp}: {left[tp]} -> {ends[tp]}" for tp in sorted(left) if ends[tp] != left[tp]]
+
+
+def groups_of(procedure: Procedure) -> list[str]:
+    """The groups that move: the plan's, and once they are frozen those born since as well."""
+    frozen = procedure.outcome(Step.DRAIN_CONSUMERS)
+    return frozen["groups"] if frozen else planned_groups(procedure)
+
+
+def planned_groups(procedure: Procedure) -> list[str]:
+    """The groups that the approver saw: the plan's."""
+    return [group["group"] for group in procedure.plan()["groups"]]
+
+
+def groups_now(procedure: Procedure) -> list[str]:
+    """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the plan's."""
+    worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
+    found = groups_in_scope(procedure, group_views(procedure.source), dict.fromkeys(topics_of(procedure)), worker.config(name))
+    return sorted({*found, *planned_groups(procedure)})
+
+
+def refuse_changed_topics(procedure: Procedure) -> None:
+    """The plan's topics are what the flow replicates now: same names, ids and partition counts."""
+    planned = {topic: (topic_id, count) for topic, _, count, topic_id in procedure.plan()["topics"]}
+    worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.source
+    infos = procedure.source.topics()
+    now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_of(procedure, infos, worker.config(name))}
+    changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))
+    if changed:
+        raise Refusal("Topics changed since the forecast", f"made, deleted, recreated or grown: {', '.join(changed[:10])}", "The procedure returns; start a new one, so that the new plan is approved.")
+
+
+def partitions_of_plan(procedure: Procedure) -> list[TopicPartition]:
+    """All partitions of the plan's topics on the source."""
+    return [TopicPartition(topic, p) for topic, _, count, _ in procedure.plan()["topics"] for p in range(count)]
+
+
+def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEntry]:
+    """Add what the scope lacks of a fence on the source, read it back, and return all that this procedure added.
+
+    Raises:
+        FenceNotProven: when, by the rules read back, some client may still act.
+    """
+    rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
+    if not rules.authorizer:
+        return []
+    missing = fence_entries(rules, scope, exempt)
+    # The probe's entries last: metadata is applied in order, so a broker that refuses the probe refuses all others.
+    missing.sort(key=lambda e: e.name == PROBE_TOPIC)
+    if missing:
+        procedure.write(step, Entry.INTENT, {"adds_acl_entries": [vars(e) for e in missing]})
+        procedure.hold_lease()
+        procedure.source_acls.add(missing)
+    open_ = still_allowed(source_rules(procedure), scope, exempt)
+    if open_:
+        raise FenceNotProven("Clients may still act on the source", ", ".join(open_[:10]), "Look at the ACLs of these principals; a super user cannot be fenced by ACL.")
+    return added_entries(procedure)
+
+
+def added_entries(procedure: Procedure) -> list[AclEntry]:
+    """Every ACL entry this procedure meant to add on the source, by its intents in the journal."""
+    intents = procedure.journal.entries(procedure.id, kind=Entry.INTENT)
+    return list(dict.fromkeys(AclEntry(**e) for entry in intents for e in entry.payload.get("adds_acl_entries", [])))
+
+
+def probe_answers(procedure: Procedure) -> dict[int, WriteResult] | None:
+    """What every broker of the source answers to the probe's write; None without a probe or an authorizer."""
+    probe = procedure.probe(procedure.request.source)
+    if probe is None or not source_rules(procedure).authorizer:
+        return None
+    return {broker: probe.probe(PROBE_TOPIC, partition) for broker, partition in probe_partitions(procedure.source).items()}
+
+
+def refused_by_rights(answer: WriteResult) -> bool:
+    """Whether a write was refused for want of rights: only that proves a fence."""
+    return isinstance(answer, Refused) and answer.by_authorization
+
+
+def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
+    """Broker id -> a partition of the probe's topic that it leads; the topic is made when it is missing.
+
+    Raises:
+        FenceNotProven: a broker leads none, so nothing could be proven on it.
+    """
+    brokers = sorted(b.id for b in cluster.brokers())
+    if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):
+        cluster.create_topic(PROBE_TOPIC, len(brokers), assignment=[[broker] for broker in brokers], configs={"retention.ms": "3600000"})
+    leaders = cluster.topics([PROBE_TOPIC])[PROBE_TOPIC].partitions
+    led = {leader: partition for partition, leader in leaders.items() if leader is not None}
+    unproven = sorted(set(brokers) - set(led))
+    if unproven:
+        raise FenceNotProven("Some brokers lead no partition of the probe's topic", f"brokers {unproven}", f"Delete {PROBE_TOPIC} on {cluster.alias}: it is made anew with a partition on each broker.")
+    return led
+
+
+def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:
+    """Those of the groups that have members now."""
+    seen = cluster.groups()
+    return {name: seen[name] for name in groups if name in seen and not seen[name].empty}
+
+
+def wait_until_empty(procedure: Procedure, step: str, groups: list[str]) -> None:
+    """Wait until none of the groups has a member on the source; name who is left."""
+
+    def empty() -> None:
+        active = active_groups(procedure.source, groups)
+        if active:
+            who = "; ".join(f"{name}: {', '.join(f'{m.client_id} at {m.host}' for m in info.members[:3])}" for name, info in sorted(active.items())[:10])
+            raise NotYet(f"{len(active)} groups still have members ({who})")
+
+    procedure.wait(step, "Groups empty on the source", empty, procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds)
+
+
+def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
+    """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and partition."""
+    topics = set(topics_of(procedure))
+    read_at = int(time.time() * 1000)
+    held = procedure.source.positions(groups, require_stable=True)
+    rows = sorted((group, tp.topic, tp.partition, p.offset, read_at, procedure.topology.policy_of(group)) for group, at in held.items() for tp, p in at.items() if tp.topic in topics)
+    columns = ["group", "topic", "partition", "position", "position_at", "policy"]
+    return pd.DataFrame(rows, columns=columns).astype({"partition": "int32", "position": "int64", "position_at": "int64"})

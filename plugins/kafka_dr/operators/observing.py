@@ -1,0 +1,157 @@
+"""Building an observation from the hooks: everything is read, nothing is decided."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka_dr.domain.acl import AclRules
+from kafka_dr.domain.observation import (
+    ClusterView,
+    ConnectorView,
+    FlowView,
+    GroupView,
+    Observation,
+    Sample,
+    TopicView,
+)
+from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
+from kafka_dr.domain.readiness import standing_still
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ConnectUnavailable
+from kafka_dr.hooks.kafka_acls import ClusterAcls
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.settings import Flow
+
+_SAMPLES = 8
+_MOVED_TYPES = ("classic", "consumer")
+
+
+def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0) -> Observation:
+    """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the first)."""
+    flow = flow_view(procedure, procedure.flow)
+    reverse = flow_view(procedure, procedure.reverse_flow) if procedure.reverse_flow else None
+    config = flow.source_connector.config if flow.source_connector else {}
+    scope = scope_of(procedure, procedure.source.topics(), config)
+    local = local_names(procedure, scope)
+    source = cluster_view(procedure.source, source_rules(procedure), scope)
+    target = cluster_view(procedure.target, target_rules(procedure), [*scope.values(), *local.values()])
+    partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
+    first, last = two_samples(procedure, partitions, target, apart)
+    checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
+    return Observation(
+        source=source,
+        target=target,
+        flow=flow,
+        reverse=reverse,
+        scope=scope,
+        local_names=local,
+        groups=frozenset(groups_in_scope(procedure, source.groups, scope, checkpoint)),
+        source_starts=procedure.source.starts(partitions),
+        first=first,
+        last=last,
+        known_topic_ids=known_topic_ids,
+        exempt={alias: procedure.exempt(alias) for alias in (procedure.request.source, procedure.request.target)},
+        naming_policy=procedure.topology.naming.policy,
+        naming_separator=procedure.topology.naming.separator,
+        has_drain_hook=procedure.drain is not None,
+        has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
+    )
+
+
+def two_samples(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView, apart: float) -> tuple[Sample, Sample]:
+    """Two samples of the log ends; the second waits a few seconds for partitions that grew on the source only."""
+    first = last = sample(procedure, partitions, target)
+    for _ in range(_SAMPLES if apart else 0):
+        time.sleep(apart)
+        last = sample(procedure, partitions, target)
+        if not standing_still(first, last):
+            break
+    return first, last
+
+
+def scope_of(procedure: Procedure, topics: Iterable[str], config: Mapping[str, str]) -> dict[str, str]:
+    """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics."""
+    naming, flow = procedure.naming, procedure.flow
+    selects = topic_filter_of(config, naming, flow.target)
+    return {topic: naming.remote(flow.source, topic) for topic in sorted(topics) if selects(topic) and not naming.is_heartbeats(topic)}
+
+
+def local_names(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, str]:
+    """Source topics -> the names clients write to on the target: the topic's own name, unless it came from elsewhere."""
+    return {topic: topic for topic in scope}
+
+
+def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
+    """One cluster as it is now; configs only of the named topics."""
+    topics = cluster.topics()
+    configs = cluster.configs([t for t in dict.fromkeys(configured) if t in topics])
+    views = {name: TopicView(info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})) for name, info in topics.items()}
+    brokers = tuple(sorted(b.id for b in cluster.brokers()))
+    return ClusterView(cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users())
+
+
+def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
+    """All groups of a cluster by name."""
+    return {g.name: GroupView(g.state, g.type, g.empty, tuple(f"{m.client_id} at {m.host}" for m in g.members)) for g in cluster.groups().values()}
+
+
+def source_rules(procedure: Procedure) -> AclRules:
+    """Who may do what on the source, by its ACL entries now."""
+    return _rules(procedure, procedure.source_acls, procedure.request.source)
+
+
+def target_rules(procedure: Procedure) -> AclRules:
+    """Who may do what on the target, by its ACL entries now."""
+    return _rules(procedure, procedure.target_acls, procedure.request.target)
+
+
+def _rules(procedure: Procedure, acls: ClusterAcls, alias: str) -> AclRules:
+    if not acls.authorizer_enabled():
+        return AclRules(frozenset(), authorizer=False)
+    return AclRules(acls.entries(), allow_everyone=procedure.topology.cluster(alias).allow_everyone_if_no_acl_found)
+
+
+def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
+    """The flow's worker and connectors, and how far its source connector says it replicated."""
+    worker = procedure.mirror_maker(flow)
+    about, known = worker.worker(), set(worker.connectors())
+    views = {kind: connector_view(worker, name) if name in known else None for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))}
+    replicated = worker.offsets(flow.connectors.source).of(flow.source) if flow.connectors.source in known else {}
+    return FlowView(flow.source, flow.target, about.version, about.kafka_cluster_id, views["source"], views["checkpoint"], replicated)
+
+
+def connector_view(worker: MirrorMaker, name: str) -> ConnectorView:
+    """One connector's state, tasks and configuration."""
+    try:
+        status = worker.status(name)
+    except ConnectUnavailable as error:
+        return ConnectorView(name, "UNKNOWN", config=worker.config(name), traces=(error.reason,))
+    return ConnectorView(name, status.state, status.tasks, worker.config(name), tuple(status.traces.values()))
+
+
+def groups_in_scope(procedure: Procedure, groups: Mapping[str, GroupView], scope: Mapping[str, Any], config: Mapping[str, str]) -> list[str]:
+    """Groups that the flow's filter selects and that have a position on one of the scope's topics."""
+    selects = group_filter_of(config)
+    candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
+    positions = procedure.source.positions(candidates, require_stable=False)
+    return sorted(g for g, held in positions.items() if any(tp.topic in scope for tp in held))
+
+
+def sample(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView) -> Sample:
+    """Log ends of the scope on both sides, by source partition."""
+    remote = remote_partitions(procedure, partitions)
+    there = [tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions]
+    ends = procedure.target.ends(there)
+    return Sample(procedure.source.ends(partitions), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
+
+
+def remote_partitions(procedure: Procedure, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
+    """Source partition -> the partition that holds its records on the target."""
+    alias = procedure.flow.source
+    return {tp: TopicPartition(procedure.naming.remote(alias, tp.topic), tp.partition) for tp in partitions}
+
+

@@ -1,0 +1,269 @@
+"""Translate positions with Spark, and commit them to idle groups on the target."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from kafka_dr.domain.fence import FenceScope, still_allowed
+from kafka_dr.domain.rereads import compare_with_mirror_maker
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
+from kafka_dr.hooks.kafka_cluster import OK, Settings
+from kafka_dr.operators.fencing import active_groups
+from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.operators.observing import remote_partitions, target_rules
+from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.replication import timestamps_comparable
+from kafka_dr.vocabulary import Entry, Step, TranslationClass
+
+_EXACT = "exact"
+
+
+class TranslateOffsets(ProcedureStep):
+    """Write positions, syncs and bounds; let Spark translate; check what came back and set it beside MirrorMaker 2's checkpoints."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """One row per committed position, or a failure; never fewer."""
+        positions = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
+        given, made = procedure.folder / "translate_offsets.input", procedure.folder / "translate_offsets"
+        write_inputs(procedure, given, positions)
+        if not (made / "summary.json").exists():
+            self._submit(procedure, context, given, made)
+        summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
+        rows = pd.read_parquet(made / "translation.parquet")
+        check_complete(positions, rows)
+        rows = compare_with_mirror_maker(rows, {(g, tp): c.downstream for (g, tp), c in checkpoints_of(procedure).items()})
+        return {
+            "digest": summary["digest"],
+            "classes": summary["classes"],
+            "exact": int(rows[_EXACT].sum()),
+            "positions": len(rows),
+            "bound": _largest(rows.loc[rows["target_position"].notna(), "bound"]),
+            "mirror_maker_bound": _largest(rows["mirror_maker_rereads"].dropna()),
+            "mirror_maker_missing": int(rows["mirror_maker_position"].isna().sum()),
+            "records_read": summary["records_read"],
+            "repeats": summary.get("repeats", {}),
+            "holes": summary.get("holes", []),
+            "translation": procedure.keep("positions", rows),
+        }
+
+    def _submit(self, procedure: Procedure, context: Any, given: Path, made: Path) -> None:
+        home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
+        secrets = {
+            "KAFKA_DR_SOURCE_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.source).connection)),
+            "KAFKA_DR_TARGET_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)),
+        }
+        SparkSubmitOperator(
+            task_id="spark_submit",
+            application=str(home / "jobs" / "translate_offsets.py"),
+            application_args=["--input", str(given), "--output", str(made)],
+            conn_id=procedure.topology.spark.connection,
+            env_vars=secrets,
+            name=f"translate_offsets {procedure.id}",
+            conf={"spark.ui.enabled": "false"},
+        ).execute(context)
+
+
+def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:
+    """What the Spark job reads: positions, syncs, bounds and job.json; written anew, since all of it is at rest."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    positions.to_parquet(folder / "positions.parquet", index=False)
+    offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
+    bounds_frame(procedure).to_parquet(folder / "bounds.parquet", index=False)
+    isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
+    (folder / "job.json").write_text(json.dumps({"isolation": isolation, "source_readable": True}), encoding="utf-8")
+
+
+def bounds_frame(procedure: Procedure) -> pd.DataFrame:
+    """One row per source partition: where both logs begin and end, and what is known of them."""
+    cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
+    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    remote = remote_partitions(procedure, cut_off)
+    starts, target_starts = procedure.source.starts(list(cut_off)), procedure.target.starts(list(remote.values()))
+    compacted = {alias: compacted_topics(cluster, names) for alias, cluster, names in (("source", procedure.source, {tp.topic for tp in cut_off}), ("target", procedure.target, {tp.topic for tp in remote.values()}))}
+    comparable, writable = timestamps_comparable(procedure), open_to_clients(procedure, {tp.topic for tp in remote.values()})
+    return pd.DataFrame(
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "target_topic": remote[tp].topic,
+            "source_start": starts[tp],
+            "cut_off": end,
+            "target_start": target_starts[remote[tp]],
+            "boundary": boundary[remote[tp]],
+            "drained": True,
+            "complete": True,
+            "other_writer": remote[tp].topic in writable,
+            "source_compacted": tp.topic in compacted["source"],
+            "target_compacted": remote[tp].topic in compacted["target"],
+            "compare_timestamps": comparable.get(tp.topic, True),
+            "recreated": False,
+        }
+        for tp, end in sorted(cut_off.items())
+    ).astype({"partition": "int32"})
+
+
+def open_to_clients(procedure: Procedure, topics: set[str]) -> set[str]:
+    """Those of the target's topics that clients may write to: their logs may hold more than what was mirrored."""
+    rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
+    allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
+    return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}
+
+
+def compacted_topics(cluster: Any, topics: Iterable[str]) -> set[str]:
+    """Those of the topics that the cleaner compacts."""
+    return {t for t, config in cluster.configs(sorted(topics)).items() if "compact" in config.get("cleanup.policy", "delete")}
+
+
+def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
+    """Every committed position has exactly one translated row."""
+    key = ["group", "topic", "partition", "position"]
+    asked, got = set(map(tuple, positions[key].to_numpy())), list(map(tuple, rows[key].to_numpy()))
+    if len(got) != len(asked) or set(got) != asked:
+        missing = sorted(asked - set(got))[:5]
+        raise Contradiction("The translation does not answer every position once", f"{len(asked)} asked, {len(got)} answered; missing {missing}", "Clear translate_offsets so that it runs again.")
+
+
+def _largest(values: pd.Series) -> int | None:
+    """The largest value; None where one of them is unknown, or there is none."""
+    return None if values.isna().any() or not len(values) else int(values.max())
+
+
+class CommitGroups(ProcedureStep):
+    """Commit the translated positions to groups that are idle on the target, and read every one back."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Snapshot, commit what differs, read back all, keep a ledger."""
+        require_reviewed(procedure)
+        wanted = wanted_positions(procedure)
+        groups = sorted({group for group, _ in wanted})
+        active = active_groups(procedure.target, groups)
+        if active:
+            raise Refusal("Groups have members on the target", ", ".join(sorted(active)[:10]), "Stop those consumers; positions of a living group are never touched.")
+        snapshot = self._snapshot(procedure, groups)
+        before = held_positions(procedure, groups)
+        todo = {key: offset for key, offset in wanted.items() if before.get(key) != offset}
+        procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
+        procedure.hold_lease()
+        errors = commit(procedure, todo)
+        ledger = ledger_frame(wanted, before, held_positions(procedure, groups), errors)
+        receipt = procedure.keep("ledger", ledger)
+        wrong = ledger[ledger["read_back"] != ledger["wanted"]]
+        if len(wrong):
+            raise ReadBackFailed(f"{len(wrong)} of {len(wanted)} positions are not what was committed", str(wrong.head(5).to_dict("records")), "Clear commit_groups: it commits only what differs.")
+        local = procedure.target.ends(list(local_partitions(procedure)))
+        return {
+            "groups": len(groups),
+            "positions": len(wanted),
+            "committed": len(todo),
+            "snapshot": snapshot,
+            "ledger": receipt,
+            "local_ends": procedure.keep("local_ends", partitions_frame(local, "offset")),
+        }
+
+    def _snapshot(self, procedure: Procedure, groups: list[str]) -> dict[str, Any]:
+        """What the groups held on the target before the first commit; a second run keeps the first one's."""
+        taken = [e.payload["snapshot"] for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE) if "snapshot" in e.payload]
+        if taken:
+            return taken[0]
+        held = held_positions(procedure, groups)
+        rows = sorted((g, tp.topic, tp.partition, offset) for (g, tp), offset in held.items())
+        frame = pd.DataFrame(rows, columns=["group", "topic", "partition", "position"]).astype({"partition": "int32", "position": "int64"})
+        receipt = procedure.keep("snapshot", frame)
+        procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
+        return receipt
+
+
+def require_reviewed(procedure: Procedure) -> None:
+    """The failover is approved, and so is the translation wherever it had to be asked about."""
+    procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+    if procedure.figures(Step.REVIEW_TRANSLATION)["asked"]:
+        procedure.require_approval(Step.REVIEW_TRANSLATION, procedure.figures(Step.TRANSLATE_OFFSETS)["digest"])
+
+
+def wanted_positions(procedure: Procedure) -> dict[tuple[str, TopicPartition], int]:
+    """(group, target partition) -> position; refused and unplaced rows are left out: they were shown at the review.
+
+    Where clients will write to other topics than the mirrored ones, their groups start at those topics' beginning.
+    """
+    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    placed = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
+    wanted = {
+        (group, TopicPartition(topic, int(partition))): int(position)
+        for group, topic, partition, position in zip(placed["group"], placed["target_topic"], placed["partition"], placed["target_position"], strict=True)
+    }
+    local = make_local_topics(procedure)
+    for group, topic in sorted({(g, t) for g, t in zip(rows["group"], rows["topic"], strict=True) if t in local}):
+        wanted.update({(group, tp): start for tp, start in local[topic].items() if (group, tp) not in wanted})
+    return wanted
+
+
+def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
+    """Source topic -> log starts of the topic clients will write to, made like the source's where it is missing.
+
+    Empty where clients go on with the mirrored topics themselves.
+    """
+    plan = procedure.plan()
+    names = {t: plan["local_names"][t] for t, remote, _, _ in plan["topics"] if plan["local_names"][t] != remote}
+    if not names:
+        return {}
+    there, configs = procedure.target.topics(), procedure.source.configs(sorted(names))
+    for topic, _, partitions, _ in plan["topics"]:
+        if topic in names and names[topic] not in there:
+            procedure.hold_lease()
+            procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
+    starts = procedure.target.starts(list(local_partitions(procedure)))
+    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+
+
+def local_partitions(procedure: Procedure) -> list[TopicPartition]:
+    """Partitions of the topics clients will write to, where those are not the mirrored ones."""
+    plan = procedure.plan()
+    names = [plan["local_names"][t] for t, remote, _, _ in plan["topics"] if plan["local_names"][t] != remote]
+    infos = procedure.target.topics(names) if names else {}
+    return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
+
+
+_NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.enable")
+
+
+def portable_configs(configs: Settings) -> dict[str, str]:
+    """A topic's own settings that mean the same on another cluster."""
+    return {k: v for k, v in configs.items() if k in configs.overrides and not k.endswith(_NOT_PORTABLE[0]) and k not in _NOT_PORTABLE}
+
+
+def held_positions(procedure: Procedure, groups: list[str]) -> dict[tuple[str, TopicPartition], int]:
+    """What the groups hold on the target now, by group and partition."""
+    held = procedure.target.positions(groups, require_stable=False)
+    return {(group, tp): position.offset for group, at in held.items() for tp, position in at.items()}
+
+
+def commit(procedure: Procedure, todo: Mapping[tuple[str, TopicPartition], int]) -> dict[tuple[str, TopicPartition], str]:
+    """Commit the positions, many groups in flight; what was refused comes back with the broker's words."""
+    results = procedure.target.commit_many(by_group(todo))
+    return {(group, tp): word for group, outcomes in results.items() for tp, word in outcomes.items() if word != OK}
+
+
+def by_group(positions: Mapping[tuple[str, TopicPartition], int]) -> Iterator[tuple[str, dict[TopicPartition, int]]]:
+    """Positions as one mapping a group, groups in order."""
+    grouped: dict[str, dict[TopicPartition, int]] = {}
+    for (group, tp), offset in sorted(positions.items()):
+        grouped.setdefault(group, {})[tp] = offset
+    yield from grouped.items()
+
+
+def ledger_frame(wanted: Mapping[Any, int], before: Mapping[Any, int], after: Mapping[Any, int], errors: Mapping[Any, str]) -> pd.DataFrame:
+    """One row per group and partition: what it held, what was wanted, what was read back, and the broker's refusal if any."""
+    rows = [(g, tp.topic, tp.partition, before.get((g, tp)), offset, after.get((g, tp)), errors.get((g, tp))) for (g, tp), offset in sorted(wanted.items())]
+    columns = ["group", "topic", "partition", "before", "wanted", "read_back", "error"]
+    return pd.DataFrame(rows, columns=columns).astype({"before": "Int64", "wanted": "Int64", "read_back": "Int64", "error": "string"})

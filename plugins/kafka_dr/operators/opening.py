@@ -1,0 +1,44 @@
+"""Opening a procedure: the lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.errors import Refusal
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import Entry
+
+
+class OpenProcedure(ProcedureStep):
+    """Take the lease on the pair of clusters; refuse while another procedure holds it or a cool-down runs."""
+
+    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Take the lease first: before it there is no epoch to write anything under."""
+        done = procedure.outcome(self.task_id)
+        if done is None:
+            epoch = procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds)
+            procedure.journal.append(procedure.id, self.task_id, Entry.OPENED, epoch, _opened(procedure, context))
+            procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"try": 1})
+            procedure.journal.append(procedure.id, self.task_id, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": procedure.pair})
+        return {"done": self.task_id, "procedure_id": procedure.id}
+
+    def record_failure(self, procedure: Procedure, error: Any) -> None:
+        """A lease that was refused is written without one."""
+        details = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+        kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
+        procedure.journal.append(procedure.id, self.task_id, kind, procedure.epoch if procedure.took_lease else 0, details)
+
+
+def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
+    run = context["dag_run"]
+    request = procedure.request
+    queued = getattr(run, "queued_at", None) or run.start_date
+    return {
+        "dag_id": procedure.identity.dag_id,
+        "run_id": procedure.identity.run_id,
+        "source": request.source,
+        "target": request.target,
+        "reason": request.reason,
+        "triggered_at": queued.isoformat() if queued else procedure.now(),
+    }

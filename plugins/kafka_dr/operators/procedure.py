@@ -1,0 +1,355 @@
+"""One run of a procedure, as its steps see it: who it is, what it may touch, what the journal says happened."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.naming import Naming
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePassed, Refusal
+from kafka_dr.hooks.airflow_api import AirflowApi, HitlAnswer
+from kafka_dr.hooks.application_drain import ApplicationDrain
+from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.kafka_acls import ClusterAcls
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter
+from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.operators.connections import Connections
+from kafka_dr.settings import Flow, Request, Topology
+from kafka_dr.vocabulary import APPROVE, Entry, Step
+
+T = TypeVar("T")
+
+#: How long a step looks again by itself before it gives its worker slot back and is woken later.
+PATIENCE_SECONDS = 10.0
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+class NotYet(Exception):
+    """A look found the awaited state not reached yet; the text says how far it is."""
+
+
+class WaitLonger(Exception):
+    """A wait outlasted the step's patience; the step should be woken later and look again."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which run this is."""
+
+    dag_id: str
+    run_id: str
+
+    @property
+    def procedure_id(self) -> str:
+        """Name of the run, fit for a folder."""
+        return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.dag_id}-{self.run_id}")
+
+
+class Procedure:
+    """A run's request, topology, journal and hooks. Hooks connect on first use; nothing here decides."""
+
+    def __init__(self, identity: Identity, request: Request, topology: Topology, connections: Connections) -> None:
+        self.identity = identity
+        self.id = identity.procedure_id
+        self.request = request
+        self.topology = topology
+        self.connections = connections
+
+    # -- what it may touch ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The journal and lease."""
+        return Journal(self.connections.journal_url(self.topology.journal.connection))
+
+    @cached_property
+    def api(self) -> AirflowApi:
+        """Airflow's API, asked with the product's own account."""
+        return AirflowApi(*self.connections.login(self.topology.airflow_api.connection))
+
+    @cached_property
+    def source(self) -> KafkaCluster:
+        """The cluster where clients are now."""
+        return self._cluster(self.request.source)
+
+    @cached_property
+    def target(self) -> KafkaCluster:
+        """The cluster where clients go."""
+        return self._cluster(self.request.target)
+
+    def _cluster(self, alias: str) -> KafkaCluster:
+        return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
+
+    def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
+        """A reader of one cluster's records."""
+        return RecordReader(self.connections.kafka(self.topology.cluster(alias).connection), alias, isolation)
+
+    def writer(self, alias: str) -> RecordWriter:
+        """A writer to the product's own topics on one cluster."""
+        return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
+
+    def probe(self, alias: str) -> RecordWriter | None:
+        """A writer with the probe's principal, which a fence must refuse; None where none is configured."""
+        connection = self.topology.cluster(alias).probe_connection
+        return RecordWriter(self.connections.kafka(connection), alias) if connection else None
+
+    @cached_property
+    def source_acls(self) -> ClusterAcls:
+        """The ACL entries of the source."""
+        return ClusterAcls(self.source.admin, self.request.source)
+
+    @cached_property
+    def target_acls(self) -> ClusterAcls:
+        """The ACL entries of the target."""
+        return ClusterAcls(self.target.admin, self.request.target)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The flow that replicates from source to target."""
+        return self.topology.flow(self.request.source, self.request.target)
+
+    @cached_property
+    def reverse_flow(self) -> Flow | None:
+        """The flow the other way, if the topology has one."""
+        return self.topology.find_flow(self.request.target, self.request.source)
+
+    def mirror_maker(self, flow: Flow) -> MirrorMaker:
+        """The Connect worker that hosts a flow."""
+        url, user, password = self.connections.login(flow.connect)
+        return MirrorMaker(url, auth=(user, password) if user else None)
+
+    @cached_property
+    def naming(self) -> Naming:
+        """How MirrorMaker 2 names topics on the target."""
+        return self.topology.names
+
+    @cached_property
+    def drain(self) -> ApplicationDrain | None:
+        """The application's drain hook, if it has one."""
+        if self.topology.drain is None:
+            return None
+        url, user, password = self.connections.login(self.topology.drain.connection)
+        return ApplicationDrain(url, auth=(user, password) if user else None)
+
+    @cached_property
+    def routing(self) -> ClientRouting:
+        """Where clients look up their cluster."""
+        routing = self.topology.routing
+        if routing.kind == "file":
+            return FileRouting(Path(routing.path))
+        url, user, password = self.connections.login(routing.connection)
+        return HttpRouting(url, auth=(user, password) if user else None)
+
+    def exempt(self, alias: str) -> frozenset[str]:
+        """Principals of a cluster that no fence touches."""
+        principals = self.topology.cluster(alias).principals
+        return frozenset([*principals.mirror_maker, *principals.orchestrator, *principals.exempt])
+
+    @property
+    def pair(self) -> str:
+        """Order-free name of the pair of clusters: what the lease is for."""
+        return self.topology.pair_key(self.request.source, self.request.target)
+
+    # -- lease and journal ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def epoch(self) -> int:
+        """The epoch under which this procedure took its lease; a refusal if it never did."""
+        opened = self.journal.last(self.id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        if opened is not None:
+            return opened.epoch
+        # Its process may have ended between taking the lease and writing that down.
+        lease = self.journal.lease(self.pair)
+        if lease is None or lease.holder != self.id:
+            raise Refusal(f"{self.id} holds no lease", "it never took one", "Start the procedure anew.")
+        return lease.epoch
+
+    @property
+    def took_lease(self) -> bool:
+        """Whether this procedure ever took its lease."""
+        try:
+            return self.epoch > 0
+        except Refusal:
+            return False
+
+    def hold_lease(self) -> None:
+        """Refuse unless this procedure still holds the pair under its own epoch; asked just before every act."""
+        self.journal.check_lease(self.pair, self.id, self.epoch)
+
+    def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
+        """Append one entry under this procedure's epoch."""
+        self.journal.append(self.id, step, kind, self.epoch, dict(payload))
+
+    def outcome(self, step: str) -> dict[str, Any] | None:
+        """What a step wrote when it was done, or None."""
+        entry = self.journal.last(self.id, step, Entry.OUTCOME)
+        return None if entry is None else entry.payload
+
+    def figures(self, step: str) -> dict[str, Any]:
+        """A done step's figures; a refusal if it left none."""
+        done = self.outcome(step)
+        if done is None:
+            raise Refusal(f"{step} did not happen", "no outcome of it in the journal", "Clear the task so that it runs; marking it successful does not do its work.")
+        return done
+
+    def began(self, step: str) -> float | None:
+        """When a step first wrote its intent, in seconds since 1970."""
+        entries = self.journal.entries(self.id, step, Entry.INTENT)
+        return entries[0].at.timestamp() if entries else None
+
+    def clock(self, step: str) -> float:
+        """When the step's newest try began, in seconds since 1970: being woken goes on, being cleared starts anew."""
+        entries = self.journal.entries(self.id, step, Entry.INTENT)
+        tries = [e.payload.get("try") for e in entries if "try" in e.payload]
+        started = [e.at.timestamp() for e in entries if tries and e.payload.get("try") == tries[-1]]
+        return started[0] if started else time.time()
+
+    def refuse_other_run(self) -> None:
+        """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that one's lease."""
+        opened = self.journal.last(self.id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        if opened is not None and opened.payload["run_id"] != self.identity.run_id:
+            raise BadInput(f"The run id {self.identity.run_id} is too much like another", opened.payload["run_id"], "Trigger the DAG again under another run id.")
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    def fence_deadline(self) -> float | None:
+        """When the fence has lasted as long as it may, in seconds since 1970; None before the fence."""
+        began = self.began(Step.FENCE_PRODUCERS)
+        return None if began is None else began + self.request.deadlines.max_fence_seconds
+
+    def check_fence_clock(self) -> None:
+        """Refuse to go on once the fence has lasted too long, unless the target is already open."""
+        deadline = self.fence_deadline()
+        if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
+            raise DeadlinePassed("Clients have been fenced for as long as allowed", f"max_fence_seconds={self.request.deadlines.max_fence_seconds:.0f}", "The procedure returns to the source; find what took so long before trying again.")
+
+    def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
+        """Look until the awaited state is there.
+
+        Args:
+            step: whose clock counts.
+            what: the awaited state, as a sentence's beginning.
+            look: returns what was found, or raises NotYet.
+            seconds: deadline, counted from when the step's try began; the fence's own deadline counts too.
+
+        Raises:
+            DeadlinePassed: with what was seen last.
+            WaitLonger: when the step should free its slot and be woken later.
+        """
+        deadline = self.clock(step) + seconds
+        if step != Step.FENCE_PRODUCERS and self.began(Step.OPEN_TARGET) is None:
+            deadline = min(deadline, self.fence_deadline() or deadline)
+        patience = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return look()
+            except NotYet as found:
+                if time.time() >= deadline:
+                    raise DeadlinePassed(f"{what}: not within {seconds:.0f} s", str(found), "See this step's page for what may be safely done.") from None
+                if time.monotonic() >= patience:
+                    raise WaitLonger(f"{what}: {found}") from None
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        """Where this procedure's evidence and larger results lie."""
+        return Path(self.topology.evidence) / self.id
+
+    def keep(self, name: str, frame: pd.DataFrame) -> dict[str, Any]:
+        """Write a frame beside the evidence; what it returns goes into the journal."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, aside = self.folder / f"{name}.parquet", self.folder / f".{name}.writing"
+        frame.to_parquet(aside, index=False)
+        aside.replace(path)
+        return {"file": path.name, "rows": len(frame), "sha256": _sha256(path)}
+
+    def kept(self, receipt: Mapping[str, Any]) -> pd.DataFrame:
+        """Read a frame back; a refusal if it is not the one the journal knows."""
+        path = self.folder / receipt["file"]
+        if not path.exists() or _sha256(path) != receipt["sha256"]:
+            raise Contradiction(f"{path} is not the file that was written", f"its SHA-256 is not {receipt['sha256'][:12]}...", "Clear the task that wrote it, so that it is made again.")
+        return pd.read_parquet(path)
+
+    # -- the plan and its approval -------------------------------------------------------------------------------
+
+    def plan(self) -> dict[str, Any]:
+        """The approved-or-to-be-approved plan; a refusal if it is not the one its digest names."""
+        done = self.figures(Step.FORECAST)
+        if digest_of(done["plan"]) != done["plan_digest"]:
+            raise Contradiction("The plan in the journal is not the one its digest names", done["plan_digest"], "Start the procedure anew.")
+        return done["plan"]
+
+    def starter(self) -> str:
+        """Who triggered this run, by Airflow's own record; an unknown starter is refused."""
+        name = self.api.dag_run(self.identity.dag_id, self.identity.run_id).triggering_user_name
+        if not name:
+            raise ApprovalMissing("Nobody knows who started this run", "Airflow names no triggering user", "Trigger it as a person: in the web page, or over the API with your own account.")
+        return name
+
+    def require_approval(self, gate: str, digest: str) -> dict[str, Any]:
+        """Read from Airflow's API who answered a gate; refuse unless it is a valid approval of this very digest.
+
+        Asked by every irreversible act itself: neither XCom nor a task's state is believed.
+        """
+        answer = self.api.hitl(self.identity.dag_id, self.identity.run_id, gate)
+        if answer is None or not answer.chosen_options:
+            raise ApprovalMissing(f"{gate} was never answered", "Airflow holds no answer", "Clear the gate and have it answered; marking it successful approves nothing.")
+        problem = self._problem_with(answer, digest)
+        if problem:
+            raise ApprovalMissing(f"{gate} is not a valid approval", problem, "Clear the gate and have a second person answer it.")
+        return {"gate": gate, "by": answer.responded_by_name or answer.responded_by_id, "at": answer.responded_at.isoformat(), "digest": digest}
+
+    def _problem_with(self, answer: HitlAnswer, digest: str) -> str:
+        starter = self.starter()
+        if answer.chosen_options != (APPROVE,):
+            return f"the answer was {', '.join(answer.chosen_options)}"
+        if not (answer.responded_by_id and answer.responded_by_name and answer.responded_at):
+            return "nobody is named as having answered (a timeout is no approval)"
+        if starter in (answer.responded_by_id, answer.responded_by_name):
+            return f"{starter} started the run and answered the gate"
+        age = time.time() - answer.responded_at.timestamp()
+        if not digest or digest not in answer.subject:
+            return f"the answered question does not name digest {digest}"
+        if age > self.request.deadlines.approval_valid_seconds:
+            return f"it was given {age:.0f} s ago and is valid for {self.request.deadlines.approval_valid_seconds:.0f} s"
+        return ""
+
+    def now(self) -> str:
+        """The time as ISO 8601 UTC."""
+        return datetime.now(UTC).isoformat()
+
+    def close(self) -> None:
+        """Let go of the hooks that were used."""
+        for name in ("source_acls", "target_acls", "source", "target", "journal"):
+            self.__dict__.pop(name, None)
+
+
+def partitions_frame(ends: Mapping[TopicPartition, int], column: str) -> pd.DataFrame:
+    """Offsets by partition as a frame of topic, partition and the named column, sorted."""
+    rows = sorted((tp.topic, tp.partition, offset) for tp, offset in ends.items())
+    return pd.DataFrame(rows, columns=["topic", "partition", column]).astype({"topic": str, "partition": "int32", column: "int64"})
+
+
+def frame_partitions(frame: pd.DataFrame, column: str) -> dict[TopicPartition, int]:
+    """The reverse of `partitions_frame`."""
+    return {TopicPartition(t, int(p)): int(o) for t, p, o in zip(frame["topic"], frame["partition"], frame[column], strict=True)}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

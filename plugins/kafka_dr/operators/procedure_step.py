@@ -1,0 +1,197 @@
+"""The base of every step: lease, predecessors, done already?, intent, act, read-back, outcome.
+
+Invariants
+1. No act without a lease held under this procedure's epoch, and an intent in the journal.
+2. Predecessors are looked up in the journal: a task marked successful by hand has no outcome there.
+3. A refusal ends the step at once; what an outside system did not answer is tried again by Airflow.
+4. A step that is done is not done again, unless what it proved may have expired.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from kafka_dr.errors import ApprovalMissing, Refusal, SwitchbackError, SystemUnavailable
+from kafka_dr.operators.connections import Connections
+from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
+from kafka_dr.settings import check_params, load_topology
+from kafka_dr.vocabulary import Entry
+
+#: Params of the procedures beside the common ones.
+OWN_PARAMS = {"acknowledge_recreated_topics": bool}
+
+_WAKE_AFTER = timedelta(seconds=5)
+#: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
+_ASKED_AGAIN = 5
+
+
+def procedure_of(context: Any) -> Procedure:
+    """The run a task belongs to, from Airflow's context; bad params are refused here, before anything is touched."""
+    run = context["dag_run"]
+    topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
+    request = check_params(topology, dict(context["params"]), own=OWN_PARAMS)
+    return Procedure(Identity(run.dag_id, run.run_id), request, topology, Connections())
+
+
+class JournaledStep:
+    """What steps and gates share; `task_id` is the step's name."""
+
+    task_id: str
+    upstream_task_ids: set[str]
+    log: Any
+
+    @contextmanager
+    def recorded(self, context: Any) -> Iterator[Procedure]:
+        """The procedure; whatever goes wrong inside is written to the journal and becomes Airflow's kind of failure."""
+        try:
+            procedure = procedure_of(context)
+            # Before anything may be written: the journal under this id could be another run's.
+            procedure.refuse_other_run()
+        except SwitchbackError as error:
+            raise _as_airflow(error) from None
+        try:
+            yield procedure
+        except SwitchbackError as error:
+            self._try_to_record(procedure, error)
+            raise _as_airflow(error) from error
+        except (AirflowException, WaitLonger):
+            raise
+        except Exception as error:
+            self._try_to_record(procedure, SwitchbackError(f"{type(error).__name__} in {self.task_id}", next_step="See the task's log; it is tried again."))
+            raise
+        finally:
+            procedure.close()
+
+    def _try_to_record(self, procedure: Procedure, error: SwitchbackError) -> None:
+        """The step's own failure is what the operator must see, even if the journal cannot take it any more."""
+        try:
+            self.record_failure(procedure, error)
+        except SwitchbackError as second:
+            self.log.error("The failure could not be written to the journal: %s", second)
+
+    def record_failure(self, procedure: Procedure, error: SwitchbackError) -> None:
+        """Write why the step did not do its work."""
+        kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
+        details = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+        procedure.write(self.task_id, kind, details)
+
+    def begin(self, procedure: Procedure, context: Any) -> None:
+        """Lease held, clock not run out, predecessors truly done, intent written."""
+        procedure.hold_lease()
+        procedure.check_fence_clock()
+        for step in sorted(self.upstream_task_ids):
+            procedure.figures(step)
+        self.intend(procedure, context)
+
+    def intend(self, procedure: Procedure, context: Any) -> None:
+        """Write the intent, once for each try; it starts the try's clock."""
+        attempt = getattr(context.get("ti"), "try_number", 1)
+        known = [e.payload.get("try") for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)]
+        if attempt not in known:
+            procedure.write(self.task_id, Entry.INTENT, {"try": attempt})
+
+
+def _as_airflow(error: SwitchbackError) -> AirflowException:
+    """Airflow's kind of failure: only what did not answer is tried again."""
+    return AirflowException(str(error)) if isinstance(error, SystemUnavailable) else AirflowFailException(str(error))
+
+
+class ProcedureStep(JournaledStep, BaseOperator):
+    """One step of a procedure. Subclasses say what to do in `act`, safe to be repeated.
+
+    Attributes:
+        expires: what the step proved may have changed since, so that it is looked at again when the task runs again.
+    """
+
+    expires = False
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Do the step once; return its figures."""
+        with self.recorded(context) as procedure:
+            try:
+                return self.run_once(procedure, context)
+            except WaitLonger as wait:
+                self.log.info("%s", wait)
+        self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume")
+
+    def resume(self, context: Any, event: Any = None) -> dict[str, Any]:
+        """Woken after a wait: look again."""
+        return self.execute(context)
+
+    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Begin, act, write the outcome; or return what an earlier run of the step wrote."""
+        done = procedure.outcome(self.task_id)
+        if done is not None and not self.expires:
+            self.log.info("%s is already done", self.task_id)
+            return {"done": self.task_id}
+        self.begin(procedure, context)
+        figures = self.act(procedure, context)
+        procedure.write(self.task_id, Entry.OUTCOME, figures)
+        return {"done": self.task_id}
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Do the step's work and read it back; return the figures that prove it."""
+        raise NotImplementedError
+
+
+class ProcedureGate(JournaledStep, HITLOperator):
+    """A question to a second person, bound to a digest. Silence, rejection and the starter's own answer approve nothing."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("subject", "")
+        kwargs.setdefault("retries", _ASKED_AGAIN)
+        super().__init__(**kwargs)
+
+    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+        """Subject, body (Markdown) and the digest the subject names; None when there is nothing to ask."""
+        raise NotImplementedError
+
+    def wait_seconds(self, procedure: Procedure) -> float:
+        """How long an answer is waited for."""
+        return procedure.request.deadlines.approval_wait_seconds
+
+    def execute(self, context: Any) -> Any:
+        """Ask, or open by itself when there is nothing to ask."""
+        with self.recorded(context) as procedure:
+            if procedure.outcome(self.task_id) is not None:
+                return {"done": self.task_id}
+            self.begin(procedure, context)
+            asked = self.question(procedure)
+            if asked is None:
+                procedure.write(self.task_id, Entry.OUTCOME, {"asked": False})
+                return {"done": self.task_id}
+            self.subject, self.body = asked[0], asked[1]
+            self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
+        return super().execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Take the answer; the approval written here is what Airflow's API says, not the event."""
+        with self.recorded(context) as procedure:
+            if "error" in event:
+                raise Refusal(f"{self.task_id} was not answered in time", f"{event.get('error_type')}", "Start the procedure anew when an approver is there.")
+            asked = self.question(procedure)
+            chosen = event.get("chosen_options") or []
+            if chosen != self.options[:1]:
+                by = (event.get("responded_by_user") or {}).get("name")
+                raise Refusal(f"{self.task_id} was rejected", f"{by} chose {', '.join(chosen)}", "Talk to the approver; start the procedure anew.")
+            approval = self._approval(procedure, asked[2] if asked else "")
+            procedure.write(self.task_id, Entry.APPROVAL, approval)
+            procedure.write(self.task_id, Entry.OUTCOME, {"asked": True, **approval})
+            return {"done": self.task_id}
+
+    def _approval(self, procedure: Procedure, digest: str) -> dict[str, Any]:
+        """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked again."""
+        try:
+            return procedure.require_approval(self.task_id, digest)
+        except ApprovalMissing as error:
+            procedure.write(self.task_id, Entry.NOTE, {"answer_ignored": error.seen})
+            raise AirflowException(f"The answer counts for nothing: {error.seen}. Asking again.") from error

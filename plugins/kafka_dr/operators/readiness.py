@@ -1,0 +1,147 @@
+"""Can the clients move now, and what will happen if they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_dr.domain.fence import (
+    FenceScope,
+    client_principals,
+    fence_entries,
+    opening_entries,
+)
+from kafka_dr.domain.mirror_records import Checkpoint
+from kafka_dr.domain.observation import Observation
+from kafka_dr.domain.plan import GroupForecast, Plan
+from kafka_dr.domain.readiness import blockers, isolation_of, notes
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import NotReady
+from kafka_dr.operators.internal_topics import checkpoints_of
+from kafka_dr.operators.observing import observe
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+
+
+class CheckReadiness(ProcedureStep):
+    """Ask all gates at once; any blocker ends the procedure before anything was touched."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Observe, ask the gates, remember the topic ids for the next time."""
+        acknowledged = procedure.request.choices.get("acknowledge_recreated_topics", False)
+        seen = observe(procedure, {} if acknowledged else known_topic_ids(procedure))
+        found = blockers(seen)
+        if found:
+            procedure.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
+            listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
+            raise NotReady(f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found)))
+        return {
+            "topics": len(seen.scope),
+            "groups": len(seen.groups),
+            "notes": notes(seen),
+            "records_per_second": records_per_second(seen),
+            "isolation": isolation_of(seen.flow.source_connector.config),
+            "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
+        }
+
+
+def known_topic_ids(procedure: Procedure) -> dict[str, str]:
+    """Topic ids that the pair's last readiness check in this direction saw."""
+    for entry in reversed(procedure.journal.entries(step=Step.CHECK_READINESS, kind=Entry.OUTCOME)):
+        opened = procedure.journal.last(entry.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        if opened and (opened.payload["source"], opened.payload["target"]) == (procedure.request.source, procedure.request.target):
+            return entry.payload["topic_ids"]
+    return {}
+
+
+class Forecast(ProcedureStep):
+    """What the run will do and what it will cost: the plan, whose digest every approval names."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Observe again and write the plan."""
+        seen = observe(procedure, {}, apart=0)
+        positions = procedure.source.positions(sorted(seen.groups), require_stable=False)
+        checkpoints = checkpoints_of(procedure)
+        groups = tuple(_group_forecast(procedure, seen, g, positions.get(g, {}), checkpoints) for g in sorted(seen.groups))
+        plan = _plan(procedure, seen, groups)
+        return {
+            "plan": plan.as_dict(),
+            "plan_digest": plan.digest,
+            "active_groups": sorted(g.group for g in groups if g.active),
+            "end_sum": sum(seen.last.source_ends.values()),
+        }
+
+
+def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
+    writes = FenceScope.writes([*seen.scope, PROBE_TOPIC])
+    reads = FenceScope.group_reads(seen.groups)
+    exempt = procedure.exempt(seen.source.alias)
+    fence = [*fence_entries(seen.source.rules, writes, exempt), *fence_entries(seen.source.rules, reads, exempt)]
+    lag, rate = lag_of(seen), procedure.figures(Step.CHECK_READINESS)["records_per_second"]
+    return Plan(
+        procedure_id=procedure.id,
+        dag_id=procedure.identity.dag_id,
+        source=procedure.request.source,
+        target=procedure.request.target,
+        reason=procedure.request.reason,
+        naming=seen.naming_policy,
+        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
+        topics=tuple((t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id) for t, remote in sorted(seen.scope.items())),
+        local_names=dict(seen.local_names),
+        groups=groups,
+        fence=tuple(str(e) for e in fence),
+        opening=tuple(str(e) for e in target_opening(seen)),
+        deadlines=procedure.request.deadlines.model_dump(),
+        start_reverse=procedure.request.start_reverse_replication,
+        lag=lag,
+        drain_seconds=lag / rate if rate else None,
+        unproven=tuple(procedure.figures(Step.CHECK_READINESS)["notes"]),
+    )
+
+
+def target_opening(seen: Observation) -> list[Any]:
+    """DENY entries of the target that opening it will remove."""
+    exempt = seen.exempt[seen.source.alias]
+    found = []
+    for scope, names in ((FenceScope.writes(seen.scope), seen.local_names.values()), (FenceScope.group_reads(seen.groups), seen.groups)):
+        renamed = FenceScope(scope.resource_type, scope.operation, frozenset(names))
+        found += opening_entries(seen.target.rules, renamed, client_principals(seen.source.rules, scope, exempt))
+    return found
+
+
+def lag_of(seen: Observation) -> int:
+    """Records not replicated yet: an upper bound, since offsets without a record count too."""
+    replicated = {tp: -1 if last is None else last for tp, last in seen.flow.replicated.items()}
+    return sum(max(0, end - 1 - max(replicated.get(tp, -1), seen.source_starts[tp] - 1)) for tp, end in seen.last.source_ends.items())
+
+
+def records_per_second(seen: Observation) -> float:
+    """How fast the target grew between the two samples; 0 when it did not, or when there is only one."""
+    grown = sum(seen.last.target_ends.values()) - sum(seen.first.target_ends.values())
+    return round(grown / (seen.last.at - seen.first.at), 1) if seen.last.at > seen.first.at else 0.0
+
+
+def _group_forecast(procedure: Procedure, seen: Observation, group: str, held: Mapping[TopicPartition, Any], checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint]) -> GroupForecast:
+    positions = {tp: p.offset for tp, p in held.items() if tp.topic in seen.scope}
+    ends = seen.last.source_ends
+    rereads = [seen_again for tp, offset in positions.items() if (seen_again := _rereads(procedure, seen, group, tp, offset, checkpoints)) is not None]
+    view = seen.source.groups.get(group)
+    return GroupForecast(
+        group=group,
+        partitions=len(positions),
+        lag=sum(max(0, ends.get(tp, offset) - offset) for tp, offset in positions.items()),
+        policy=procedure.topology.policy_of(group),
+        active=view is not None and not view.empty,
+        mirror_maker_rereads=sum(rereads) if rereads else None,
+    )
+
+
+def _rereads(procedure: Procedure, seen: Observation, group: str, tp: TopicPartition, offset: int, checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint]) -> int | None:
+    """Records between MirrorMaker 2's position and the log end on the target that are not lag: an estimate before the drain."""
+    remote = TopicPartition(seen.scope[tp.topic], tp.partition)
+    checkpoint = checkpoints.get((group, remote))
+    if checkpoint is None or tp not in seen.last.target_ends:
+        return None
+    lag = max(0, seen.last.source_ends[tp] - offset)
+    return max(0, seen.last.target_ends[tp] - checkpoint.downstream - lag)

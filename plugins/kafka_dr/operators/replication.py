@@ -1,0 +1,223 @@
+"""Drain MirrorMaker 2, stop it, and turn it round."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.drained import Proof, TailView, proof_of, why_not
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Refusal
+from kafka_dr.hooks.kafka_records import Tail
+from kafka_dr.operators.fencing import partitions_of_plan, topics_of
+from kafka_dr.operators.internal_topics import offset_syncs_of
+from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.procedure import (
+    NotYet,
+    Procedure,
+    frame_partitions,
+    partitions_frame,
+)
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import Entry, Step
+
+_COUNTED_AT_MOST = 200_000
+
+
+class Drain:
+    """Looks at both sides of every partition that is not proven to be drained yet."""
+
+    def __init__(self, procedure: Procedure) -> None:
+        self.procedure = procedure
+        self.cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
+        self.isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
+        self.remote = remote_partitions(procedure, self.cut_off)
+        self.source = procedure.reader(procedure.request.source, self.isolation)
+        self.target = procedure.reader(procedure.request.target)
+        self.compare_timestamps = timestamps_comparable(procedure)
+        self.proofs: dict[TopicPartition, Proof] = {}
+        self._source_last: dict[TopicPartition, Tail] | None = None
+
+    def look(self) -> dict[TopicPartition, Proof]:
+        """All proofs, or NotYet with the partitions that lack one."""
+        pending = [tp for tp in self.cut_off if tp not in self.proofs]
+        views = self._views(pending)
+        self.proofs |= {v.partition: proof for v in views if (proof := proof_of(v)) is not None}
+        left = [v for v in views if v.partition not in self.proofs]
+        left = [v for v in self._counted(left) if not self._take(v)]
+        if left:
+            raise NotYet(f"{len(left)} of {len(self.cut_off)} partitions are not drained: " + "; ".join(why_not(v) for v in left[:5]))
+        return self.proofs
+
+    def _take(self, view: TailView) -> bool:
+        proof = proof_of(view)
+        if proof is not None:
+            self.proofs[view.partition] = proof
+        return proof is not None
+
+    def _views(self, partitions: list[TopicPartition]) -> list[TailView]:
+        flow = self.procedure.flow
+        replicated = self.procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+        if self._source_last is None:
+            self._source_last = self.source.last_records(self.cut_off)
+        target_last = self.target.last_records(self.remote[tp] for tp in partitions)
+        return [
+            TailView(
+                partition=tp,
+                cut_off=self.cut_off[tp],
+                source_last=self._print(self._source_last[tp], tp),
+                target_last=(self._print(target_last[self.remote[tp]], tp) or (0, None))[1],
+                replicated=replicated.get(tp),
+            )
+            for tp in partitions
+        ]
+
+    def _print(self, tail: Tail, tp: TopicPartition) -> tuple[int, str] | None:
+        last = tail.last
+        return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
+
+    def _counted(self, views: list[TailView]) -> list[TailView]:
+        """The same views with the records since each partition's last offset sync read on both sides."""
+        if not views:
+            return []
+        syncs = offset_syncs_of(self.procedure).groupby(["topic", "partition"]).last()
+        return [self._count(v, syncs) for v in views]
+
+    def _count(self, view: TailView, syncs: pd.DataFrame) -> TailView:
+        tp = view.partition
+        if tuple(tp) not in syncs.index or view.source_last is None:
+            return view
+        sync = syncs.loc[tuple(tp)]
+        if view.cut_off - sync.upstream > _COUNTED_AT_MOST:
+            return view
+        end = self.procedure.target.ends([self.remote[tp]])[self.remote[tp]]
+        keep = self.compare_timestamps[tp.topic]
+        here = self.source.range(tp, int(sync.upstream), view.cut_off)
+        there = self.target.range(self.remote[tp], int(sync.downstream), end)
+        return TailView(
+            partition=tp,
+            cut_off=view.cut_off,
+            source_last=view.source_last,
+            target_last=view.target_last,
+            replicated=view.replicated,
+            source_since=[r.fingerprint(keep) for r in here],
+            target_since=[r.fingerprint(keep) for r in there],
+        )
+
+
+def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:
+    """By source topic: whether MirrorMaker 2 keeps the records' timestamps (the target topic does not stamp its own)."""
+    topics = topics_of(procedure)
+    names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
+    configs = procedure.target.configs(list(names.values()))
+    return {t: configs.get(remote, {}).get("message.timestamp.type", "CreateTime") == "CreateTime" for t, remote in names.items()}
+
+
+class WaitForZeroLag(ProcedureStep):
+    """Wait until every partition is drained, proven by content on both sides."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Look until no partition lacks a proof."""
+        drain = Drain(procedure)
+        proofs = procedure.wait(self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds)
+        return {"partitions": len(proofs), "proofs": {p.value: sum(1 for q in proofs.values() if q is p) for p in Proof}}
+
+
+class StopMirrorMaker(ProcedureStep):
+    """Stop the checkpoint connector, then the source connector; the target's still ends are the boundary."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """STOPPED, no tasks, ends still for a window, and drained still."""
+        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
+        for name in (connectors.checkpoint, connectors.source):
+            procedure.hold_lease()
+            worker.stop(name, deadline=procedure.request.deadlines.stop_seconds)
+        ends = self._still_ends(procedure)
+        proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
+        replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}
+        return {
+            "stopped": [connectors.checkpoint, connectors.source],
+            "partitions_drained": len(proofs),
+            "boundary": procedure.keep("boundary", partitions_frame(ends, "offset")),
+            "replicated": procedure.keep("replicated", partitions_frame(replicated, "offset")),
+        }
+
+    def _still_ends(self, procedure: Procedure) -> dict[TopicPartition, int]:
+        remote = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values())
+
+        def still() -> dict[TopicPartition, int]:
+            before = procedure.target.ends(remote)
+            time.sleep(procedure.request.deadlines.stable_seconds)
+            after = procedure.target.ends(remote)
+            moving = [str(tp) for tp in remote if after[tp] != before[tp]]
+            if moving:
+                raise NotYet(f"something still writes to the target: {', '.join(moving[:10])}")
+            return after
+
+        return procedure.wait(self.task_id, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds)
+
+
+class SeedReverseReplication(ProcedureStep):
+    """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now on, nothing else."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
+        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        flow = procedure.reverse_flow
+        if flow is None:
+            return {"seeded": 0, "why_not": "the topology has no reverse flow"}
+        worker, name = procedure.mirror_maker(flow), flow.connectors.source
+        if name not in worker.connectors():
+            return {"seeded": 0, "why_not": f"{name} does not exist"}
+        status = worker.status(name)
+        if not status.stopped and procedure.topology.naming.policy == "default":
+            return {"seeded": 0, "why_not": f"{name} runs and already replicates what clients write on {flow.source}"}
+        if not status.stopped:
+            raise Refusal(f"{name} is not STOPPED", f"{status.state} with {len(status.tasks)} tasks", "Stop it: it would copy records in a circle.")
+        seeds = {tp: (end - 1 if end > 0 else None) for tp, end in self._ends(procedure).items()}
+        procedure.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
+        procedure.hold_lease()
+        worker.change_offsets(name, flow.source, seeds)
+        return {"seeded": len(seeds), "connector": name, "seeds": procedure.keep("reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated"))}
+
+    def _ends(self, procedure: Procedure) -> dict[TopicPartition, int]:
+        """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics' ends."""
+        boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+        local = frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
+        names = set(procedure.plan()["local_names"].values())
+        return {tp: end for tp, end in {**boundary, **local}.items() if tp.topic in names}
+
+
+def refuse_loop(procedure: Procedure) -> None:
+    """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against loops."""
+    flow = procedure.reverse_flow
+    if flow is None or procedure.topology.naming.policy == "default":
+        return
+    worker = procedure.mirror_maker(flow)
+    if flow.connectors.source in worker.connectors() and not (status := worker.status(flow.connectors.source)).stopped:
+        raise Refusal(f"{flow.connectors.source} is not STOPPED", str(status), "Stop it first: both directions at once copy records in a circle.")
+
+
+class StartReverseReplication(ProcedureStep):
+    """If asked: give the new primary a standby."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks."""
+        flow = procedure.reverse_flow
+        if not procedure.request.start_reverse_replication or flow is None:
+            return {"started": False}
+        forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
+        if not forward.stopped:
+            raise Refusal(f"{procedure.flow.connectors.source} is not STOPPED", f"{forward.state} with {len(forward.tasks)} tasks", "Stop it first: both directions at once copy records in a circle.")
+        worker = procedure.mirror_maker(flow)
+        for name in (flow.connectors.source, flow.connectors.checkpoint):
+            procedure.hold_lease()
+            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
+        return {"started": True, "connectors": [flow.connectors.source, flow.connectors.checkpoint]}
+
+
