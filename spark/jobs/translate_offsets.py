@@ -1,0 +1,133 @@
+"""Translates consumer-group positions from the source to the target.
+
+    spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
+
+Reads positions.parquet, syncs.parquet, bounds.parquet and job.json, and the records around the positions from both clusters.
+Writes translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
+KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
+Exit code 0 if the output is there; otherwise one line on stderr says why not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from kafka_dr_spark import session, sinks, sources  # noqa: E402
+from kafka_dr_spark.digests import input_digest  # noqa: E402
+from kafka_dr_spark.schemas import ContractBroken, spark_ddl  # noqa: E402
+from kafka_dr_spark.tasks import PartitionTask, output_schema  # noqa: E402
+from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable  # noqa: E402
+
+OUTPUT_DDL = spark_ddl("translation") + ", `kind` string"
+ROWS_PER_TASK = 100_000
+RECORDS_PER_TASK = 250_000
+
+
+def say(line: str) -> None:
+    """Print one line of progress."""
+    print(f"INFO {line}", file=sys.stderr, flush=True)
+
+
+class Clock:
+    """Measures the job's phases one after the other."""
+
+    def __init__(self) -> None:
+        self._last, self.seconds = time.monotonic(), {}
+
+    def phase(self, name: str) -> None:
+        """End a phase under its name."""
+        now = time.monotonic()
+        self.seconds[name], self._last = round(now - self._last, 3), now
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
+    parser.add_argument("--output", required=True, type=Path, help="folder to be made")
+    parser.add_argument("--rows-per-read", type=int, help="records taken from a consumer at once")
+    parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
+    parser.add_argument("--source-config", help="private JSON file with the source's client settings")
+    parser.add_argument("--target-config", help="private JSON file with the target's client settings")
+    return parser.parse_args()
+
+
+def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
+    """Return the client settings of the clusters that will be read."""
+    source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
+    target = sources.kafka_settings("target", wanted.target_config)
+    if target is None or (source is None and source_readable):
+        missing = "target" if target is None else "source"
+        raise ContractBroken(f"{missing}: no client settings in {sources.SECRET_SOURCES[missing]} or --{missing}-config")
+    return KafkaAccess(source, target)
+
+
+def run(wanted: argparse.Namespace) -> None:
+    """Translate, unless this very translation exists."""
+    clock, output = Clock(), wanted.output.absolute()
+    limits = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read)
+    digest = input_digest(wanted.input, asdict(limits))
+    if sinks.is_done(output, digest):
+        say(f"{output} exists already: nothing to do")
+        return
+    clients = access(wanted, limits.source_readable)
+    bounds = sources.load_bounds(wanted.input, limits.source_readable)
+    sources.open_dataset(wanted.input, "syncs")
+    extents = sources.measure_positions(wanted.input)
+    reading = {key: sources.records_at_most(extent, bounds.get(key), limits) for key, extent in extents.items()}
+    say(f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most: {2 * sum(reading.values())}")
+    clock.phase("plan")
+    weights = {key: extent.rows + 2 * reading[key] + 100 for key, extent in extents.items()}
+    folder = sinks.aside(output)
+    try:
+        with session.running("translate_offsets") as spark:
+            clock.phase("session")
+            tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.sparkContext.defaultParallelism)
+            rows = sources.tagged_rows(spark, wanted.input.absolute(), sources.spread(weights, tasks), tasks)
+            translated = rows.mapInArrow(PartitionTask(bounds, limits, clients), OUTPUT_DDL)
+            reports = sinks.write_rows(translated, folder, output_schema())
+            clock.phase("translate")
+        summary = {**sinks.summarise(reports, digest), "seconds": clock.seconds}
+        sinks.publish(folder, output, summary)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    say(f"classes: {summary['classes']}; exact: {summary['exact']} of {summary['positions']}; records read: {summary['records_read']}")
+
+
+def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
+    """Return how many Spark tasks to make: one a core, more where there is much to do, never more than partitions."""
+    wanted = max(cores, rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
+    return max(1, min(wanted, partitions))
+
+
+def reason(error: Exception) -> str:
+    """Return the one line that says what went wrong, also where it happened in a worker."""
+    pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
+    found = re.findall(pattern, str(error))
+    lines = str(error).strip().splitlines() or [""]
+    return found[-1] if found else f"{type(error).__name__}: {lines[0]}"
+
+
+def main() -> int:
+    """Run the job and return its exit code."""
+    try:
+        run(arguments())
+    except (ContractBroken, WindowUnreadable, OSError) as error:
+        print(f"ERROR {error}", file=sys.stderr)
+        return 2
+    except Exception as error:  # noqa: BLE001
+        print(f"ERROR {reason(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""DataFrame functions and pure rules behind the Spark jobs; knows nothing of Airflow."""

@@ -1,0 +1,159 @@
+"""Pairs of offsets known to be the same record, and what the stretches between them may hide.
+
+Every offset sync is a pair (u, d). After a restart MirrorMaker 2 jumps back and mirrors a block again; the sync that would
+show it can be lost, because a later sync of the same partition replaces one that is still waiting to be sent.
+
+Invariants:
+
+1. Pairs are kept in the order in which they were written, with d strictly increasing. Where d falls the target was truncated
+   or recreated: everything before is contradicted and discarded.
+2. After the last pair with u <= p every pair has u > p, so every record from p on has its last copy after that pair's d.
+3. A stretch between two pairs can hide a restart from before p only if it is at least as long on the target as there are
+   records from p to its end: it would have to hold a copy of each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+UNUSABLE = np.iinfo(np.int64).max // 2
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of one source partition and its target; offsets as in the ``bounds`` schema."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    source_start: int | None
+    cut_off: int | None
+    target_start: int | None
+    boundary: int | None
+    drained: bool
+    complete: bool
+    other_writer: bool
+    source_compacted: bool
+    target_compacted: bool
+    compare_timestamps: bool
+    recreated: bool
+
+    @property
+    def target_exists(self) -> bool:
+        """Whether the target partition exists."""
+        return self.target_start is not None and self.boundary is not None
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Usable pairs of one partition in the order of time.
+
+    Attributes:
+        upstream: int64 source offsets u.
+        downstream: int64 target offsets d, strictly increasing.
+        discarded: how many syncs later ones contradict.
+    """
+
+    upstream: np.ndarray
+    downstream: np.ndarray
+    discarded: int = 0
+
+    def __len__(self) -> int:
+        return len(self.upstream)
+
+    def without(self, index: int) -> Pairs:
+        """Return the pairs but for one that did not stand up to a look at the records."""
+        return Pairs(np.delete(self.upstream, index), np.delete(self.downstream, index), self.discarded)
+
+    def first(self, count: int) -> Pairs:
+        """Return the ``count`` earliest pairs."""
+        return Pairs(self.upstream[:count], self.downstream[:count], self.discarded)
+
+    def name(self, index: int) -> str:
+        """Return a pair as people write it: ``1200->1187``."""
+        return f"{self.upstream[index]}->{self.downstream[index]}"
+
+
+def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:
+    """Order syncs by time, discard what later ones contradict, and keep those inside both logs."""
+    order = np.argsort(sequence, kind="stable")
+    u, d = upstream[order].astype(np.int64), downstream[order].astype(np.int64)
+    repeated = np.zeros(len(u), np.bool_)
+    repeated[1:] = (u[1:] == u[:-1]) & (d[1:] == d[:-1])
+    u, d = u[~repeated], d[~repeated]
+    falls = np.flatnonzero(d[1:] <= d[:-1]) + 1
+    # Danger: a pair of an older target log may be far too high, and nothing later would show it.
+    since = int(falls[-1]) if len(falls) else 0
+    u, d = u[since:], d[since:]
+    inside = _inside(u, bounds.source_start, bounds.cut_off) & _inside(d, bounds.target_start, bounds.boundary)
+    return Pairs(u[inside], d[inside], since)
+
+
+def _inside(offsets: np.ndarray, start: int | None, end: int | None) -> np.ndarray:
+    inside = offsets >= (0 if start is None else start)
+    return inside if end is None else inside & (offsets < end)
+
+
+def pair_below(pairs: Pairs, positions: np.ndarray) -> np.ndarray:
+    """Return for each position the index of the last pair with u <= position, -1 if there is none."""
+    lowest_from_here = np.minimum.accumulate(pairs.upstream[::-1])[::-1]
+    return np.searchsorted(lowest_from_here, positions, side="right") - 1
+
+
+def stretches(pairs: Pairs, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lengths on source and target of the stretch after each pair; the last one ends at both logs' ends.
+
+    A source whose end is unknown gives the last stretch a length of -1, which equals none.
+    """
+    cut_off = pairs.upstream[-1:] - 1 if bounds.cut_off is None else [bounds.cut_off]
+    on_source = np.diff(np.append(pairs.upstream, cut_off))
+    return on_source, np.diff(np.append(pairs.downstream, bounds.boundary if len(pairs) else []))
+
+
+def longest_hiding_place(pairs: Pairs, bounds: Bounds, reach: int) -> np.ndarray:
+    """Return for each pair, and for the logs' ends, the longest later stretch that may hide a restart, in target records.
+
+    UNUSABLE stands where a later pair is not above the pair on the source: how much lies below that one says little.
+    A stretch of equal length on both sides hides a restart only if gaps on the source make up for the repeat exactly. Up to
+    ``reach`` records this is taken into account; a longer one is believed to hide none. The last stretch ends without a
+    record of its own.
+    """
+    if not len(pairs):
+        return np.zeros(1, np.int64)
+    on_source, on_target = stretches(pairs, bounds)
+    # Without this exception one long stretch would make every older position read as much as the stretch is long.
+    believed = (on_source == on_target) & (on_target > reach)
+    suspect = np.where(believed, 0, on_target)
+    suspect[-1] = max(suspect[-1] - 1, 0)
+    longest = np.maximum.accumulate(suspect[::-1])[::-1]
+    lowest_later = np.append(np.minimum.accumulate(pairs.upstream[:0:-1])[::-1], UNUSABLE)
+    return np.append(np.where(lowest_later <= pairs.upstream, UNUSABLE, longest), 0)
+
+
+def top_for(pairs: Pairs, bounds: Bounds, hiding: np.ndarray, lowest: np.ndarray, proven: int | np.ndarray) -> np.ndarray:
+    """Return the first pair at or after ``lowest`` that is far enough up, judged by the pairs alone; one past the last is the logs' ends.
+
+    Args:
+        hiding: from longest_hiding_place.
+        lowest: indices of pairs, one past the last allowed.
+        proven: source records known from the position to the pair ``lowest``.
+    """
+    usable = np.flatnonzero(hiding != UNUSABLE)
+    downstream = np.append(pairs.downstream, bounds.boundary)
+    enough = np.searchsorted((downstream - hiding)[usable], downstream[lowest] - proven)
+    return usable[np.maximum(enough, np.searchsorted(usable, lowest))]
+
+
+def repeats_known(pairs: Pairs, bounds: Bounds) -> int:
+    """Return how many records the pairs prove to stand on the target more often than MirrorMaker 2 read the source."""
+    if not len(pairs):
+        return 0
+    on_source, on_target = stretches(pairs, bounds)
+    # Behind the last pair only a drained target without another writer lets the difference be read as repeats.
+    counted = slice(None) if bounds.drained and not bounds.other_writer else slice(None, -1)
+    return int(np.maximum(on_target[counted] - on_source[counted], 0).sum())

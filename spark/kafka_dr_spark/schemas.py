@@ -1,0 +1,101 @@
+"""The job's contract: loads the JSON schemas and checks files and frames against them."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+
+ARROW_TYPES = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_()}
+SPARK_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "bool": "boolean"}
+JSON_TYPES = {"string": str, "bool": bool, "int": int, "object": dict, "list": list}
+
+
+class ContractBroken(ValueError):
+    """A file or frame does not have the agreed shape; the message names the column and the discrepancy."""
+
+
+@lru_cache
+def load(name: str) -> dict[str, Any]:
+    """Return one schema by its name, such as ``positions``."""
+    text = resources.files("kafka_dr_spark").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+@lru_cache
+def column_names(name: str) -> list[str]:
+    """Return the column names of a tabular schema, in order."""
+    return [column["name"] for column in load(name)["columns"]]
+
+
+@lru_cache
+def arrow_schema(name: str) -> pa.Schema:
+    """Return a tabular schema as Arrow's."""
+    return pa.schema([pa.field(c["name"], ARROW_TYPES[c["type"]], c["nullable"]) for c in load(name)["columns"]])
+
+
+def spark_ddl(name: str) -> str:
+    """Return a tabular schema as a Spark DDL string."""
+    return ", ".join(f"`{c['name']}` {SPARK_TYPES[c['type']]}" for c in load(name)["columns"])
+
+
+def check_columns(name: str, seen: pa.Schema) -> None:
+    """Raise ContractBroken unless ``seen`` has every column of the schema with its type; more columns are allowed."""
+    for column in load(name)["columns"]:
+        index = seen.get_field_index(column["name"])
+        if index < 0:
+            raise ContractBroken(f"{name}: column {column['name']} is missing; seen: {', '.join(seen.names)}")
+        if not _same_type(seen.field(index).type, ARROW_TYPES[column["type"]]):
+            raise ContractBroken(f"{name}: column {column['name']} must be {column['type']}, seen {seen.field(index).type}")
+
+
+def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
+    """Raise ContractBroken where a column that may not be null holds nulls, or a value is not of the listed ones."""
+    for column in load(name)["columns"]:
+        if column["name"] not in table.schema.names:
+            continue
+        values = table.column(column["name"])
+        if not column["nullable"] and values.null_count:
+            raise ContractBroken(f"{name}: column {column['name']} holds {values.null_count} nulls")
+        if "values" in column:
+            _check_listed(name, column, values)
+
+
+def _check_listed(name: str, column: dict[str, Any], values: pa.Array | pa.ChunkedArray) -> None:
+    strange = sorted(set(values.unique().to_pylist()) - set(column["values"]))
+    if strange:
+        raise ContractBroken(f"{name}: column {column['name']} holds {strange[0]!r}; allowed: {', '.join(column['values'])}")
+
+
+def check_fields(name: str, document: Any) -> dict[str, Any]:
+    """Check a JSON document against a schema of fields and return it with defaults filled in."""
+    if not isinstance(document, dict):
+        raise ContractBroken(f"{name}: must be a JSON object, seen {type(document).__name__}")
+    checked = dict(document)
+    for field in load(name)["fields"]:
+        if field["name"] not in checked:
+            if field["required"]:
+                raise ContractBroken(f"{name}: field {field['name']} is missing")
+            checked[field["name"]] = field["default"]
+        _check_field(name, field, checked[field["name"]])
+    return checked
+
+
+def _check_field(name: str, field: dict[str, Any], value: Any) -> None:
+    allowed = tuple(type(None) if part == "null" else JSON_TYPES[part] for part in field["type"].split(" or "))
+    wrong_type = not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)
+    if wrong_type:
+        raise ContractBroken(f"{name}: field {field['name']} must be {field['type']}, seen {type(value).__name__}")
+    if "values" in field and value not in field["values"]:
+        raise ContractBroken(f"{name}: field {field['name']} must be one of {', '.join(field['values'])}, seen {value!r}")
+    if "minimum" in field and value < field["minimum"]:
+        raise ContractBroken(f"{name}: field {field['name']} must be at least {field['minimum']}, seen {value}")
+
+
+def _same_type(seen: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_dictionary(seen):
+        seen = seen.value_type
+    return seen.equals(wanted) or (pa.types.is_string(wanted) and pa.types.is_large_string(seen))

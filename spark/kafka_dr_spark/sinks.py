@@ -1,0 +1,135 @@
+"""Writes a job's output: aside first, then renamed, so that it is there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from kafka_dr_spark.digests import translation_digest
+from kafka_dr_spark.schemas import ContractBroken, check_fields
+from kafka_dr_spark.tasks import REPORT, ROW
+
+MOST_LISTED = 100
+
+
+class AlreadyThere(ContractBroken):
+    """The output exists and was made from another input."""
+
+
+def is_done(output: Path, input_digest: str) -> bool:
+    """Say whether this very output exists already; AlreadyThere if one of another input does."""
+    if not output.exists():
+        return False
+    try:
+        seen = json.loads((output / "summary.json").read_text(encoding="utf-8"))["input_digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise AlreadyThere(f"{output} exists and is no finished translation; move it away or choose another --output") from None
+    if seen != input_digest:
+        raise AlreadyThere(f"{output} holds the translation of another input (digest {seen[:12]}, not {input_digest[:12]})")
+    return True
+
+
+def aside(output: Path) -> Path:
+    """Return a fresh folder beside the output to write into."""
+    folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
+    return folder
+
+
+def write_rows(frame: DataFrame, folder: Path, schema: pa.Schema) -> list[dict[str, Any]]:
+    """Write the rows as translation.parquet and return the reports, each with its topic and partition.
+
+    Args:
+        frame: rows and reports, told apart by ``kind``.
+        folder: where to write.
+        schema: of the frame; used for the empty file where there are no rows.
+    """
+    # One write for rows and reports: a second action would read all records again.
+    parts = folder / "parts"
+    frame.write.partitionBy("kind").parquet(str(parts))
+    reports = _read_reports(parts / f"kind={REPORT}")
+    rows = parts / f"kind={ROW}"
+    if rows.exists():
+        rows.rename(folder / "translation.parquet")
+    else:
+        pq.write_table(schema.remove(schema.get_field_index("kind")).empty_table(), folder / "translation.parquet")
+    shutil.rmtree(parts)
+    return reports
+
+
+def _read_reports(folder: Path) -> list[dict[str, Any]]:
+    if not folder.exists():
+        return []
+    rows = ds.dataset(folder, format="parquet").to_table(columns=["topic", "partition", "evidence"]).to_pylist()
+    reports = [{"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in rows]
+    return sorted(reports, key=lambda one: (one["topic"], one["partition"]))
+
+
+def publish(folder: Path, output: Path, summary: dict[str, Any]) -> None:
+    """Write the summary last and put the folder in its place; another copy of this job may have been faster."""
+    check_fields("summary", summary)
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    try:
+        folder.rename(output)
+    except OSError:
+        if not is_done(output, summary["input_digest"]):
+            raise
+        shutil.rmtree(folder)
+
+
+def summarise(reports: list[dict[str, Any]], input_digest: str) -> dict[str, Any]:
+    """Put the partitions' reports together."""
+    read = [one for one in reports if "read" in one]
+    bounds = [one["bound_max"] for one in reports if one["bound_max"] is not None]
+    classes = sum((Counter(one["classes"]) for one in reports), Counter())
+    unknown = sum(one["bound_unknown"] for one in reports)
+    return {
+        "digest": translation_digest((one["topic"], one["partition"], one["digest"]) for one in reports),
+        "input_digest": input_digest,
+        "positions": sum(one["positions"] for one in reports),
+        "exact": sum(one["exact"] for one in reports),
+        "classes": dict(sorted(classes.items())),
+        "bound_max": None if unknown else max(bounds, default=0),
+        "bound_unknown": unknown,
+        "records_read": {side: sum(one["read"][side] for one in read) for side in ("source", "target")},
+        "records_read_by_partition": _most_read(read),
+        "refused": _refused(reports),
+        "refused_count": classes["REFUSED"],
+        "holes": _listed(read, "holes"),
+        "cut": _listed(read, "cut"),
+        "repeats": {_name(one): one["repeats"] for one in read if one["repeats"]},
+        "discarded": {_name(one): one["discarded"] for one in read if one["discarded"]},
+    }
+
+
+def _name(report: dict[str, Any]) -> str:
+    return f"{report['topic']}-{report['partition']}"
+
+
+def _most_read(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    ordered = sorted(reports, key=lambda one: (-sum(one["read"].values()), one["topic"], one["partition"]))
+    return [{"topic": one["topic"], "partition": one["partition"], **one["read"]} for one in ordered[:20] if any(one["read"].values())]
+
+
+def _refused(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    place = ("topic", "partition")
+    rows = [
+        {"group": row["group"], **{name: one[name] for name in place}, "position": row["position"], "reason": row["evidence"]}
+        for one in reports
+        for row in one["refused"]
+    ]
+    return rows[:MOST_LISTED]
+
+
+def _listed(reports: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
+    return [{"topic": one["topic"], "partition": one["partition"], **found} for one in reports for found in one[what]]

@@ -1,0 +1,165 @@
+"""Reads a job's input: the small files whole, the large ones as Spark frames, all checked against their schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_dr_spark.anchors import Bounds
+from kafka_dr_spark.answers import Limits
+from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names, spark_ddl
+from kafka_dr_spark.tasks import POSITION, SYNC
+
+Key = tuple[str, int]
+SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much there is to translate for one partition: rows, distinct reach, and the lowest position."""
+
+    rows: int
+    lowest: int
+    highest: int
+
+
+def load_json(path: Path) -> Any:
+    """Return a JSON file's content; ContractBroken names the file if it is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ContractBroken(f"{path.name}: missing in {path.parent}") from None
+    except ValueError as error:
+        raise ContractBroken(f"{path.name}: not JSON ({type(error).__name__})") from None
+
+
+def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:
+    """Return the limits in force: those of job.json, overridden by arguments."""
+    document = check_fields("job", load_json(folder / "job.json"))
+    known = {name: document[name] for name in Limits.__dataclass_fields__ if name in document}
+    given = {"content_limit": content_limit, "rows_per_read": rows_per_read}
+    return Limits(**known | {name: value for name, value in given.items() if value is not None})
+
+
+def open_dataset(folder: Path, name: str) -> ds.Dataset:
+    """Return one input file (or folder of files) after a check of its columns."""
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        raise ContractBroken(f"{name}.parquet: missing in {folder}")
+    try:
+        dataset = ds.dataset(path, format="parquet")
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ContractBroken(f"{name}.parquet: not readable as Parquet ({type(error).__name__})") from None
+    if name != "syncs" or dataset.schema.names:
+        check_columns(name, dataset.schema)
+    return dataset
+
+
+def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
+    """Return the bounds of every partition; offsets of the source may be unknown only where it is unreadable."""
+    table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
+    check_values("bounds", table)
+    if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
+        raise ContractBroken("bounds: source_start and cut_off must be known where the source is readable")
+    found = {(row["topic"], row["partition"]): Bounds(**row) for row in table.to_pylist()}
+    if len(found) != len(table):
+        raise ContractBroken(f"bounds: {len(table) - len(found)} partitions have more than one row")
+    return found
+
+
+def measure_positions(folder: Path) -> dict[Key, Extent]:
+    """Read through the positions once, in batches, and return how much there is to do for each partition."""
+    parts = []
+    for batch in open_dataset(folder, "positions").to_batches(columns=column_names("positions")):
+        check_values("positions", batch)
+        grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"])
+        parts.append(grouped.aggregate([("position", "count"), ("position", "min"), ("position", "max")]))
+    if not parts:
+        return {}
+    whole = pa.concat_tables(parts).group_by(["topic", "partition"])
+    rows = whole.aggregate([("position_count", "sum"), ("position_min", "min"), ("position_max", "max")]).to_pylist()
+    return {
+        (row["topic"], row["partition"]): Extent(row["position_count_sum"], row["position_min_min"], row["position_max_max"])
+        for row in rows
+    }
+
+
+def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> int:
+    """Return how many records of one side a partition's translation may read at most."""
+    if bounds is None or bounds.cut_off is None or not bounds.target_exists or not limits.source_readable:
+        return 0
+    return max(0, min(bounds.cut_off - max(extent.lowest, bounds.source_start), limits.content_limit))
+
+
+def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
+    """Give each partition a task so that the tasks weigh about the same: heaviest first, to the lightest task."""
+    # Ties are broken by name, so that the same input is always spread alike.
+    loads = np.zeros(tasks, np.int64)
+    chosen = {}
+    for key, weight in sorted(weights.items(), key=lambda one: (-one[1], one[0])):
+        chosen[key] = int(np.argmin(loads))
+        loads[chosen[key]] += weight
+    return chosen
+
+
+def tagged_rows(session: SparkSession, folder: Path, tasks_of: dict[Key, int], tasks: int) -> DataFrame:
+    """Return positions and syncs as one frame, all rows of a partition in the Spark partition of its task."""
+    positions = session.read.schema(spark_ddl("positions")).parquet(str(folder / "positions.parquet"))
+    syncs = session.read.schema(spark_ddl("syncs")).parquet(str(folder / "syncs.parquet"))
+    place = ["topic", "partition"]
+    rows = positions.select(*place, F.lit(POSITION).alias("kind"), F.col("group").alias("name"), "policy",
+                            F.col("position").alias("a"), F.col("position_at").alias("b"), F.lit(0).cast("bigint").alias("c"))  # fmt: skip
+    pairs = syncs.select(*place, F.lit(SYNC).alias("kind"), F.lit("").alias("name"), F.lit("").alias("policy"),
+                         F.col("upstream").alias("a"), F.col("downstream").alias("b"), F.col("sequence").alias("c"))  # fmt: skip
+    assigned = session.createDataFrame(
+        pa.table({"topic": [topic for topic, _ in tasks_of], "partition": pa.array([p for _, p in tasks_of], pa.int32()),
+                  "task": pa.array(list(tasks_of.values()), pa.int32())})
+    )  # fmt: skip
+    united = rows.unionByName(pairs).join(F.broadcast(assigned), place)
+    # By id and not by hash: two heavy partitions must not meet in one task by chance.
+    return united.repartitionById(tasks, F.col("task")).drop("task")
+
+
+def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
+    """Return a cluster's client settings from a private file or from the environment; None if neither is given.
+
+    Errors name the file or variable, never its content.
+    """
+    if file is None:
+        text, where = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]
+    else:
+        text, where = _private_text(Path(file)), file
+    if not text:
+        return None
+    try:
+        settings = json.loads(text)
+    except ValueError:
+        raise ContractBroken(f"{where}: not JSON") from None
+    if not isinstance(settings, dict) or "bootstrap.servers" not in settings:
+        raise ContractBroken(f"{where}: must be a JSON object of client settings with bootstrap.servers")
+    return settings
+
+
+def _private_text(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ContractBroken(f"{path}: others may read it (mode {stat.S_IMODE(mode):04o}); set it to 0600")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ContractBroken(f"{path}: {error.strerror}") from None
+
+
+def total_rows(extents: dict[Key, Extent]) -> int:
+    """Return how many positions there are in all."""
+    return sum(extent.rows for extent in extents.values())

@@ -1,0 +1,195 @@
+"""What one Spark task does: takes all rows of its partitions, drives their searches, and hands back finished rows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_dr_spark.anchors import Bounds, repeats_known, usable_pairs
+from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_policy, refused
+from kafka_dr_spark.digests import partition_digest
+from kafka_dr_spark.matching import Records
+from kafka_dr_spark.schemas import ContractBroken, arrow_schema
+from kafka_dr_spark.translation import answer_without_reading, first_available, note_raised, searches
+from kafka_dr_spark.windows import KafkaAccess, WindowReader
+
+POSITION, SYNC = 0, 1
+ROW, REPORT = "row", "report"
+# Fingerprints take some 40 bytes a record, and twice that while they are matched.
+AT_ONCE = 8_000_000
+Read = Callable[[list[Window]], list[Records]]
+Key = tuple[str, int]
+
+
+@lru_cache
+def output_schema() -> pa.Schema:
+    """Return what a task hands back: translation rows, and one report a partition in ``evidence``."""
+    return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
+
+
+def drive(started: list[Search], read: Read) -> list[Any]:
+    """Run searches side by side: the windows they ask for in one round are read together."""
+    results: list[Any] = [None] * len(started)
+    asking: dict[int, list[Window]] = {}
+
+    def advance(number: int, records: list[Records] | None) -> None:
+        """Give a search its records and note what it asks for next, or its result."""
+        try:
+            asking[number] = started[number].send(records)
+        except StopIteration as done:
+            asking.pop(number, None)
+            results[number] = done.value
+
+    for number in range(len(started)):
+        advance(number, None)
+    while asking:
+        came = iter(read([window for windows in asking.values() for window in windows]))
+        for number, windows in list(asking.items()):
+            advance(number, [next(came) for _ in windows])
+    return results
+
+
+def translate_cases(cases: dict[Key, tuple[Case, np.ndarray]], read: Read) -> dict[Key, dict[int, Answer | None]]:
+    """Return for each partition the answer of each distinct position; None leaves it to the group's policy."""
+    answers: dict[Key, dict[int, Answer | None]] = {key: {} for key in cases}
+    started: list[tuple[Key, np.ndarray, Search]] = []
+    for key, (case, positions) in cases.items():
+        for position in positions.tolist():
+            answers[key][position] = answer_without_reading(case, position)
+        unanswered = np.array([p for p, answer in answers[key].items() if answer is None], np.int64)
+        wanted = np.unique(first_available(case, unanswered))
+        started += [(key, group, search) for group, search in searches(case, wanted)]
+    for (key, group, _), found in zip(started, drive([search for _, _, search in started], read)):
+        _spread(cases[key][0], answers[key], dict(zip(group.tolist(), found)))
+    return answers
+
+
+def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answer | None]) -> None:
+    for position, answer in answers.items():
+        raised = max(position, case.bounds.source_start or 0)
+        if answer is None and found.get(raised) is not None:
+            answers[position] = note_raised(case, position, found[raised])
+
+
+class PartitionTask:
+    """Translates the rows of one Spark task. Instances travel to the workers; so do the client settings inside."""
+
+    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess) -> None:
+        self._bounds, self._limits, self._access = bounds, limits, access
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Turn tagged rows of positions and syncs into translation rows and reports."""
+        tables = split_by_partition(pa.Table.from_batches(list(batches)))
+        with WindowReader(self._access, self._limits) as reader:
+            for some in self._portions(tables):
+                yield from self._translate(some, reader.read)
+
+    def _portions(self, tables: dict[Key, tuple[pa.Table, pa.Table]]) -> Iterator[dict[Key, tuple[pa.Table, pa.Table]]]:
+        """Hand out the partitions in portions whose records fit into memory together."""
+        portion: dict[Key, tuple[pa.Table, pa.Table]] = {}
+        weight = 0
+        for key, pair in tables.items():
+            known, lowest = self._bounds.get(key), pc.min(pair[0]["a"]).as_py()
+            span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
+            if portion and weight + 2 * span > AT_ONCE:
+                yield portion
+                portion, weight = {}, 0
+            portion[key], weight = pair, weight + 2 * max(span, 0)
+        if portion:
+            yield portion
+
+    def _translate(self, tables: dict[Key, tuple[pa.Table, pa.Table]], read: Read) -> Iterator[pa.RecordBatch]:
+        began, cases = time.monotonic(), {}
+        for key, (rows, syncs) in tables.items():
+            if key in self._bounds:
+                pairs = usable_pairs(*(syncs[name].to_numpy() for name in "abc"), self._bounds[key])
+                cases[key] = Case(self._bounds[key], pairs, self._limits), np.unique(rows["a"].to_numpy())
+        answers = translate_cases(cases, read)
+        seconds = (time.monotonic() - began) / max(len(tables), 1)
+        for key, (rows, _) in tables.items():
+            yield from self._rows_of(key, rows, cases[key][0] if key in cases else None, answers.get(key, {}), seconds)
+
+    def _rows_of(
+        self, key: Key, rows: pa.Table, case: Case | None, answers: dict[int, Answer | None], seconds: float
+    ) -> Iterator[pa.RecordBatch]:
+        table = finished_rows(key, rows, case, answers)
+        yield from table.to_batches()
+        report = {**partition_report(table, case), "digest": partition_digest(table), "seconds": seconds}
+        yield report_row(key, report)
+
+
+def split_by_partition(table: pa.Table) -> dict[Key, tuple[pa.Table, pa.Table]]:
+    """Split tagged rows into positions (sorted by group) and syncs of each partition, in a fixed order."""
+    table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("kind", "ascending"), ("name", "ascending")])
+    topics, partitions, kinds = table["topic"].to_pylist(), table["partition"].to_numpy(), table["kind"].to_numpy()
+    codes = pc.dictionary_encode(table["topic"].combine_chunks()).indices.to_numpy() if topics else np.empty(0)
+    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if topics else []
+    found = {}
+    for start, end in zip(edges, [*edges[1:], len(topics)]):
+        syncs_from = start + int(np.searchsorted(kinds[start:end], SYNC))
+        if syncs_from > start:
+            found[topics[start], int(partitions[start])] = table.slice(start, syncs_from - start), table.slice(syncs_from, end - syncs_from)
+    return found
+
+
+def finished_rows(key: Key, rows: pa.Table, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
+    """Join the answers back to the groups: one row per group, in the translation's columns."""
+    names = rows["name"].combine_chunks()
+    if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
+        raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}")
+    encoded = pc.dictionary_encode(rows["policy"].combine_chunks())
+    choices, policy = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    # Each distinct position is answered once; groups that share it only take a copy.
+    distinct, where = np.unique(rows["a"].to_numpy(), return_inverse=True)
+    said = [_answer_for(case, answers, p, choice) for p in distinct.tolist() for choice in choices]
+    taken = pa.array(where * len(choices) + policy)
+    columns = {name: pa.array(column).take(taken) for name, column in zip(Answer._fields, _columns(said))}
+    columns |= {name: rows[name].combine_chunks() for name in ("topic", "partition")}
+    columns |= {"group": names, "position": rows["a"].combine_chunks(), "position_at": rows["b"].combine_chunks()}
+    columns["class"] = columns.pop("class_")
+    columns["target_topic"] = pa.array([case.bounds.target_topic if case else None] * len(names), pa.string())
+    columns["kind"] = pa.array([ROW] * len(names))
+    return pa.table([columns[field.name].cast(field.type) for field in output_schema()], schema=output_schema())
+
+
+def _answer_for(case: Case | None, answers: dict[int, Answer | None], position: int, policy: str) -> Answer:
+    if case is None:
+        return refused("no bounds were given for this partition")
+    return answers[position] or note_raised(case, position, by_policy(policy, case.bounds))
+
+
+def _columns(said: list[Answer]) -> list[list[Any]]:
+    return [list(column) for column in zip(*said)]
+
+
+def partition_report(table: pa.Table, case: Case | None) -> dict[str, Any]:
+    """Return what the summary needs to know of one partition."""
+    refused_rows = table.filter(pc.equal(table["class"], "REFUSED"))
+    known = table.filter(pc.not_equal(table["class"], "REFUSED"))
+    report = {
+        "positions": len(table),
+        "exact": pc.sum(table["exact"]).as_py() or 0,
+        "classes": {one["values"]: one["counts"] for one in table["class"].value_counts().to_pylist()},
+        "bound_max": pc.max(known["bound"]).as_py(),
+        "bound_unknown": known["bound"].null_count,
+        "refused": refused_rows.select(["group", "position", "evidence"]).slice(0, 100).to_pylist(),
+    }
+    if case is None:
+        return report
+    found = {"read": case.read, "holes": case.holes[:100], "cut": case.cut[:100], "discarded": case.pairs.discarded}
+    return {**report, **found, "repeats": repeats_known(case.pairs, case.bounds) if case.bounds.target_exists else 0}
+
+
+def report_row(key: Key, report: dict[str, Any]) -> pa.RecordBatch:
+    """Return a report in the shape of a row."""
+    row = dict.fromkeys(output_schema().names)
+    row |= {"group": "", "topic": key[0], "partition": key[1], "position": 0, "position_at": 0, "class": "", "exact": False}
+    row |= {"evidence": json.dumps(report, ensure_ascii=False), "kind": REPORT}
+    return pa.RecordBatch.from_pylist([row], schema=output_schema())

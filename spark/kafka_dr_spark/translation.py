@@ -1,0 +1,113 @@
+"""Translates the positions of one partition: settles what needs no reading, plans what to read, and puts the answers together.
+
+Nothing here reads: every search yields the windows it needs and is sent their records.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_dr_spark.anchors import longest_hiding_place, pair_below, top_for
+from kafka_dr_spark.answers import Answer, Case, Search, refused
+from kafka_dr_spark.content import Stretch
+from kafka_dr_spark.nearest import after_last_copy, nearest_pairs, without_source
+
+# A position near the cut-off is proven against the logs' ends; where the history has unproven gaps, from further away.
+NEAR_WHEN_INCOMPLETE = 50
+
+
+def answer_without_reading(case: Case, position: int) -> Answer | None:
+    """Return the answer that bounds alone give for a position, None where records or pairs must be looked at."""
+    known = case.bounds
+    if known.recreated:
+        return refused("the topic was recreated: its syncs speak of another log")
+    if position < 0:
+        return refused(f"position {position} is not an offset")
+    if known.cut_off is not None and position > known.cut_off:
+        return refused(f"position {position} is beyond the source's log end {known.cut_off}")
+    if not known.target_exists:
+        return _without_target(case)
+    at_the_end = known.cut_off is not None and max(position, known.source_start or 0) == known.cut_off
+    if at_the_end and known.drained and not known.other_writer:
+        return Answer(known.boundary, "END", True, 0, "at the cut-off, drained")
+    return None
+
+
+def _without_target(case: Case) -> Answer:
+    known = case.bounds
+    if known.cut_off is not None and known.source_start == known.cut_off:
+        return Answer(0, "END", True, 0, "source partition holds nothing and the target partition does not exist")
+    return refused(f"target partition {known.target_topic}-{known.partition} does not exist while the source has records")
+
+
+def plan(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Group ascending positions into stretches to read, each with the index of its upper anchor.
+
+    The upper anchor is the first pair above which no later stretch is long enough to hide a restart from below the
+    position, judged by the pairs alone; stretches that overlap on the source become one.
+    """
+    pairs, known = case.pairs, case.bounds
+    hiding = longest_hiding_place(pairs, known, case.limits.reach)
+    upstream = np.append(pairs.upstream, known.cut_off)
+    tops = top_for(pairs, known, hiding, pair_below(pairs, positions) + 1, proven=0)
+    near = case.limits.near * (1 if known.complete else NEAR_WHEN_INCOMPLETE)
+    tops[(known.cut_off - positions <= near) | (not known.drained)] = len(pairs)
+    starts = np.flatnonzero(np.append(True, positions[1:] > np.maximum.accumulate(upstream[tops])[:-1]))
+    ends = np.append(starts[1:], len(positions))
+    return [(positions[start:end], int(tops[end - 1])) for start, end in zip(starts, ends)]
+
+
+def within_limit(case: Case, planned: list[tuple[np.ndarray, int]]) -> list[tuple[np.ndarray, int]]:
+    """Keep what may be read, cheapest stretches first; of a stretch that is too long, the positions nearest its upper anchor."""
+    upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
+    left, kept = case.left["source"], []
+    for positions, top in sorted(planned, key=lambda one: int(upstream[one[1]] - one[0][0])):
+        affordable = positions[upstream[top] - positions < left]
+        if len(affordable):
+            left -= int(upstream[top] - affordable[0]) + 1
+            kept.append((affordable, top))
+    return kept
+
+
+def searches(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, Search]]:
+    """Return the searches that answer ascending positions, each with the positions it answers."""
+    if not len(positions):
+        return []
+    if not case.limits.source_readable:
+        return [(positions, without_source(case, positions))]
+    planned = within_limit(case, plan(case, positions))
+    inside = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
+    rest = np.setdiff1d(positions, inside)
+    found = [(group, _by_content(case, group, top)) for group, top in planned]
+    return found + ([(rest, nearest_pairs(case, rest))] if len(rest) else [])
+
+
+def _by_content(case: Case, positions: np.ndarray, top: int) -> Search:
+    """Settle positions by content; what reading leaves open goes to the last copy, or to the nearest pair."""
+    stretch = Stretch(case, positions, top)
+    answers = yield from stretch.settle()
+    open_rows = [row for row, answer in enumerate(answers) if answer is None]
+    if not open_rows:
+        return answers
+    if stretch.settled:
+        instead = [(yield from after_last_copy(case))] * len(open_rows)
+    else:
+        instead = yield from nearest_pairs(case, positions[open_rows])
+    for row, answer in zip(open_rows, instead):
+        answers[row] = answer
+    return answers
+
+
+def first_available(case: Case, positions: np.ndarray) -> np.ndarray:
+    """Return the positions raised to the source's log start."""
+    start = case.bounds.source_start
+    return positions if start is None else np.maximum(positions, start)
+
+
+def note_raised(case: Case, position: int, answer: Answer) -> Answer:
+    """Say in an answer that its position lay below the source's log start."""
+    start = case.bounds.source_start
+    if start is None or position >= start or answer.class_ == "REFUSED":
+        return answer
+    note = f"position raised to the source's log start {start}"
+    return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
