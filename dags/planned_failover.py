@@ -1,0 +1,64 @@
+"""
+# planned_failover
+
+Both clusters are healthy: move all clients from `source` to `target`, losing nothing and reading nothing again.
+
+**When to run.** Maintenance of the source, a migration, a drill. If the source does not answer, this is the wrong procedure.
+
+**Before you start.** Know who will approve: it cannot be you. Clients stand still from `fence_producers` to `redirect_clients`.
+
+**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); the run is red, the
+evidence says why. From `open_target` on there is only forward: clear the failed step. The page `runbooks/planned_failover.md`
+has one heading for every step.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, chain
+
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_params
+from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
+from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients
+from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
+from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets
+from kafka_dr.operators.opening import OpenProcedure
+from kafka_dr.operators.readiness import CheckReadiness, Forecast
+from kafka_dr.operators.replication import SeedReverseReplication, StartReverseReplication, StopMirrorMaker, WaitForZeroLag
+from kafka_dr.operators.returning import ReturnToSource
+
+with DAG(
+    "planned_failover",
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    params=procedure_params(),
+    default_args=DEFAULT_ARGS,
+    tags=TAGS,
+    doc_md=__doc__,
+) as dag:
+    open_procedure = OpenProcedure(task_id="open_procedure")
+    check_readiness = CheckReadiness(task_id="check_readiness")
+    forecast = Forecast(task_id="forecast")
+    approve_failover = ApproveFailover(task_id="approve_failover")
+    fence_producers = FenceProducers(task_id="fence_producers")
+    drain_consumers = DrainConsumers(task_id="drain_consumers")
+    wait_for_zero_lag = WaitForZeroLag(task_id="wait_for_zero_lag")
+    stop_mirror_maker = StopMirrorMaker(task_id="stop_mirror_maker")
+    translate_offsets = TranslateOffsets(task_id="translate_offsets")
+    review_translation = ReviewTranslation(task_id="review_translation")
+    commit_groups = CommitGroups(task_id="commit_groups")
+    seed_reverse_replication = SeedReverseReplication(task_id="seed_reverse_replication")
+    open_target = OpenTarget(task_id="open_target")
+    redirect_clients = RedirectClients(task_id="redirect_clients")
+    verify_clients = VerifyClients(task_id="verify_clients")
+    start_reverse_replication = StartReverseReplication(task_id="start_reverse_replication")
+    return_to_source = ReturnToSource(task_id="return_to_source", trigger_rule="one_failed")
+    close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")
+
+    before_opening = [
+        open_procedure, check_readiness, forecast, approve_failover, fence_producers, drain_consumers, wait_for_zero_lag,
+        stop_mirror_maker, translate_offsets, review_translation, commit_groups, seed_reverse_replication, open_target,
+    ]  # fmt: skip
+    chain(*before_opening, redirect_clients, verify_clients, start_reverse_replication, close_procedure)
+    chain(before_opening, return_to_source, close_procedure)
