@@ -1,0 +1,83 @@
+"""Command line of the lab: ``python -m lab up|down|status|run``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from lab.bring_up import ISOLATIONS, POLICIES, up
+from lab.errors import LabError
+from lab.procedure_run import run
+from lab.state import DEFAULT_STATE, Lab
+from lab.take_down import down
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the command line asks; answers the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.act(options)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lab", description="two Kafka clusters, MirrorMaker 2 and Airflow on this machine")
+    commands = parser.add_subparsers(required=True, metavar="up|down|status|run")
+    starting = _command(commands, "up", "start what is not running, and wait until it works", _up)
+    starting.add_argument("--no-airflow", action="store_true", help="only Kafka, Connect and MirrorMaker 2")
+    starting.add_argument("--policy", choices=POLICIES, help="naming of mirrored topics (default: identity)")
+    starting.add_argument("--isolation", choices=ISOLATIONS, help="at which MM2 reads (default: read_uncommitted)")
+    _command(commands, "down", "stop all of it; keeps evidence and files it did not make", _down)
+    telling = _command(commands, "status", "addresses, users and passwords of this lab", _status)
+    telling.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
+    running = _command(commands, "run", "run a DAG as operator and say how it came out", _run)
+    running.add_argument("dag_id", metavar="DAG_ID")
+    running.add_argument("--conf", type=_conf, default={}, help="the run's params, a JSON object")
+    running.add_argument("--approve-as", metavar="USER", help="answer every gate as this user (default: wait for a person)")
+    running.add_argument("--timeout", type=float, default=1800.0, help="seconds to wait (default: %(default)s)")
+    running.add_argument("--wait", action="store_true", help="follow the run to its end")
+    return parser
+
+
+def _conf(text: str) -> dict:
+    try:
+        conf = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    if not isinstance(conf, dict):
+        raise argparse.ArgumentTypeError("not a JSON object")
+    return conf
+
+
+def _command(commands: argparse._SubParsersAction, name: str, text: str, act: object) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.add_argument("--state", type=Path, default=DEFAULT_STATE, help="the lab's folder (default: %(default)s)")
+    command.set_defaults(act=act)
+    return command
+
+
+def _up(options: argparse.Namespace) -> int:
+    up(options.state, not options.no_airflow, options.policy, options.isolation)
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    down(options.state)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    print(json.dumps(Lab(options.state).status(), indent=2))
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    return run(options.state, options.dag_id, options.conf, options.approve_as, options.timeout, options.wait)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Who may do what on the two clusters, and the fence that stands on the standby from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+REQUEST_SECONDS = 30.0
+CLUSTER_NAME = "kafka-cluster"
+_LITERAL, _PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+_TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
+_TRANSACTION, _CLUSTER = ResourceType.TRANSACTIONAL_ID, ResourceType.BROKER
+
+_EVERYTHING = ("ALL",)
+# principal -> resource -> operations, on every name of that kind
+_WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
+    "producer": {
+        _TOPIC: ("WRITE", "DESCRIBE", "CREATE", "DESCRIBE_CONFIGS"),
+        _TRANSACTION: ("WRITE", "DESCRIBE"),
+        _GROUP: ("READ", "DESCRIBE"),
+        _CLUSTER: ("IDEMPOTENT_WRITE",),
+    },
+    "consumer": {_TOPIC: ("READ", "DESCRIBE", "DESCRIBE_CONFIGS"), _GROUP: ("READ", "DESCRIBE")},
+    "mm2": {_TOPIC: _EVERYTHING, _GROUP: _EVERYTHING, _TRANSACTION: _EVERYTHING, _CLUSTER: _EVERYTHING},
+    "orchestrator": {
+        _TOPIC: ("READ", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "CREATE", "ALTER", "DELETE"),
+        _GROUP: ("READ", "DESCRIBE", "DELETE"),
+        _TRANSACTION: ("DESCRIBE",),
+        _CLUSTER: ("DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"),
+    },
+}
+
+
+def client_rights() -> Iterator[AclBinding]:
+    """The ALLOW bindings of every principal that is no superuser; the same on both clusters."""
+    for principal, resources in _WILDCARD_RIGHTS.items():
+        for resource, operations in resources.items():
+            name = CLUSTER_NAME if resource is _CLUSTER else "*"
+            for operation in operations:
+                yield _binding(principal, resource, name, _LITERAL, operation)
+    yield _binding("orchestrator", _TOPIC, "__switchback", _PREFIXED, "ALL")
+    for operation in ("WRITE", "DESCRIBE"):
+        yield _binding("probe", _TOPIC, "__switchback_probe", _LITERAL, operation)
+    yield _binding("probe", _CLUSTER, CLUSTER_NAME, _LITERAL, "IDEMPOTENT_WRITE")
+
+
+def standing_fence(alias: str, policy: str) -> list[AclBinding]:
+    """The DENY bindings that a cluster has before any procedure.
+
+    The standby refuses every write of the producers until it is opened. With default naming the mirrored topics, which
+    carry the other cluster's alias, stay read-only for ever on both sides.
+    """
+    other = "standby" if alias == "primary" else "primary"
+    everything = _binding("producer", _TOPIC, "*", _LITERAL, "WRITE", AclPermissionType.DENY)
+    mirrored = _binding("producer", _TOPIC, f"{other}.", _PREFIXED, "WRITE", AclPermissionType.DENY)
+    return [everything] * (alias == "standby") + [mirrored] * (policy == "default")
+
+
+def create(client: AdminClient, bindings: list[AclBinding]) -> None:
+    """Create bindings and wait until each has been accepted."""
+    for future in client.create_acls(bindings, request_timeout=REQUEST_SECONDS).values():
+        future.result(timeout=REQUEST_SECONDS)
+
+
+def _binding(
+    principal: str,
+    resource: ResourceType,
+    name: str,
+    pattern: ResourcePatternType,
+    operation: str,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+) -> AclBinding:
+    return AclBinding(resource, name, pattern, f"User:{principal}", "*", AclOperation[operation], permission)

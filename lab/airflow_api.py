@@ -1,0 +1,121 @@
+"""A small client of Airflow's REST API, as one of the lab's users."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from lab.errors import LabError
+from lab.state import Lab
+
+REQUEST_SECONDS = 30.0
+PAGE = 100
+
+
+class Refused(LabError):
+    """Airflow answered something else than success; ``status`` is the HTTP status."""
+
+    def __init__(self, text: str, status: int) -> None:
+        """Keep the status for those who can go on after it."""
+        super().__init__(text)
+        self.status = status
+
+
+class AirflowApi:
+    """Calls as one user; a refused token is renewed once."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        """Nothing is sent before the first call."""
+        self._url, self._user, self._password = url, user, password
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    @classmethod
+    def of(cls, lab: Lab, user: str) -> AirflowApi:
+        """The API of a lab, as one of its users.
+
+        Raises:
+            LabError: there is no Airflow, or no such user.
+        """
+        airflow = lab.status()["airflow"]
+        if airflow is None:
+            raise LabError(f"the lab under {lab.root} runs no Airflow; start it with: python -m lab up --state {lab.root}")
+        if user not in airflow["users"]:
+            raise LabError(f"no user {user!r}; there are {', '.join(airflow['users'])}")
+        return cls(airflow["url"], user, airflow["users"][user]["password"])
+
+    def trigger(self, dag_id: str, conf: dict) -> str:
+        """Start a run now; answers its id."""
+        return self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"]
+
+    def run(self, dag_id: str, run_id: str) -> dict:
+        """One run."""
+        return self._call("GET", _run_path(dag_id, run_id))
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict]:
+        """The task instances of a run."""
+        return self._all(f"{_run_path(dag_id, run_id)}/taskInstances", "task_instances")
+
+    def open_gates(self, dag_id: str, run_id: str) -> list[dict]:
+        """The gates of a run that wait for an answer."""
+        return self._all(f"{_run_path(dag_id, run_id)}/hitlDetails", "hitl_details", {"response_received": "false", "state": "awaiting_input"})
+
+    def answer(self, dag_id: str, run_id: str, task: dict, option: str, values: dict) -> dict:
+        """Answer a gate with one option and the values of its form."""
+        index = task["map_index"] if task.get("map_index") is not None else -1
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task['task_id'])}/{index}/hitlDetails"
+        return self._call("PATCH", path, {"chosen_options": [option], "params_input": values})
+
+    def dag_ids(self) -> set[str]:
+        """Every DAG that is known."""
+        return {dag["dag_id"] for dag in self._all("/dags", "dags")}
+
+    def dag_files(self) -> set[tuple[str, str]]:
+        """Bundle and file of every DAG that is known."""
+        return {(dag["bundle_name"], dag["relative_fileloc"]) for dag in self._all("/dags", "dags")}
+
+    def import_errors(self) -> dict[str, str]:
+        """Last line of the error of each DAG file that cannot be imported."""
+        found = self._all("/importErrors", "import_errors")
+        return {error["filename"]: error["stack_trace"].strip().splitlines()[-1] for error in found}
+
+    def _all(self, path: str, key: str, query: dict | None = None) -> list[dict]:
+        rows: list[dict] = []
+        while True:
+            page = self._call("GET", path, query=(query or {}) | {"limit": PAGE, "offset": len(rows)})
+            rows += page[key]
+            if not page[key] or len(rows) >= page["total_entries"]:
+                return rows
+
+    def _call(self, method: str, path: str, body: dict | None = None, query: dict | None = None) -> Any:
+        answer = self._send(method, path, body, query)
+        if answer.status_code == requests.codes.unauthorized:
+            self._login()
+            answer = self._send(method, path, body, query)
+        if not answer.ok:
+            text = f"Airflow refused {method} {path} as {self._user}: {answer.status_code} {_detail(answer)}"
+            raise Refused(text, answer.status_code)
+        return answer.json()
+
+    def _send(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
+        return self._session.request(method, f"{self._url}/api/v2{path}", json=body, params=query, timeout=REQUEST_SECONDS)
+
+    def _login(self) -> None:
+        login = {"username": self._user, "password": self._password}
+        answer = self._session.post(f"{self._url}/auth/token", json=login, timeout=REQUEST_SECONDS)
+        if not answer.ok:
+            raise LabError(f"Airflow gives {self._user} no token: {answer.status_code}")
+        self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+
+def _run_path(dag_id: str, run_id: str) -> str:
+    return f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+
+
+def _detail(answer: requests.Response) -> str:
+    try:
+        return str(answer.json().get("detail", ""))
+    except (ValueError, AttributeError):
+        return answer.text[:200]

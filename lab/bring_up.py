@@ -1,0 +1,136 @@
+"""`up`: everything that is not there is made, everything that is dead is started, and then it is looked at."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from lab import acls
+from lab.airflow_services import start_airflow, wait_for_airflow
+from lab.airflow_settings import write_environment
+from lab.brokers import admin, start_broker
+from lab.errors import LabError
+from lab.locks import exclusive
+from lab.mirror_maker import create_flow, start_worker
+from lab.ports import free_ports
+from lab.progress import Progress
+from lab.proof import prove_replication
+from lab.state import ALIASES, PRINCIPALS, ROLES, Lab, Record
+from lab.topology_file import write_routing, write_topology
+
+POLICIES = ("identity", "default")
+ISOLATIONS = ("read_uncommitted", "read_committed")
+_OWN_NAMES = ("topology.yaml", "routing.json", "airflow.env", "journal.db", "lab")
+
+
+def up(
+    state: Path | str,
+    airflow: bool = True,
+    policy: str | None = None,
+    isolation: str | None = None,
+    progress: Progress | None = None,
+) -> dict:
+    """Bring a lab up, or bring back what is dead in it, and answer its status.
+
+    Args:
+        state: the lab's folder; it may exist and hold other files.
+        airflow: whether Airflow is wanted; one that runs is not stopped.
+        policy: ``identity`` or ``default`` naming; None keeps what is there, else identity.
+        isolation: at which MM2 reads the source; None keeps what is there, else ``read_uncommitted``.
+        progress: where lines about it go; the standard output by default.
+
+    Raises:
+        LabError: something did not come up, with the tail of its log.
+    """
+    lab, progress = Lab(state), progress or Progress()
+    with exclusive(lab.root):
+        _open(lab, policy, isolation, airflow)
+        progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
+        write_topology(lab)
+        write_routing(lab)
+        lab.evidence.mkdir(exist_ok=True)
+        write_environment(lab)
+        _in_parallel(_parts(lab, progress))
+        progress.say("ready")
+    return lab.status()
+
+
+def _parts(lab: Lab, progress: Progress) -> list[Callable[[], None]]:
+    """What comes up side by side."""
+    return [lambda: _bring_kafka(lab, progress)] + [lambda: _bring_airflow(lab, progress)] * lab.load().airflow
+
+
+def _bring_airflow(lab: Lab, progress: Progress) -> None:
+    start_airflow(lab, progress)
+    wait_for_airflow(lab, progress)
+
+
+def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool) -> None:
+    if not lab.exists():
+        _refuse_foreign_files(lab)
+        lab.save(_new_record(policy or "identity", isolation or "read_uncommitted"))
+    record = lab.load()
+    for wanted, present in ((policy, record.policy), (isolation, record.isolation)):
+        if wanted and wanted != present:
+            raise LabError(f"the lab under {lab.root} has {present}, not {wanted}; take it down first")
+    if airflow and not record.airflow:
+        record.airflow = True
+        lab.save(record)
+
+
+def _refuse_foreign_files(lab: Lab) -> None:
+    if set(str(lab.root)) & set(':${}"\n\r'):
+        raise LabError(f"the lab's folder may hold none of the characters :${{}}\" in its path: {lab.root}")
+    taken = [name for name in _OWN_NAMES if (lab.root / name).exists()]
+    if taken:
+        raise LabError(f"{lab.root} holds {', '.join(taken)}, which no lab has made; choose another folder with --state")
+
+
+def _new_record(policy: str, isolation: str) -> Record:
+    names = [*ALIASES, *(f"{kind}_{alias}" for kind in ("controller", "connect") for alias in ALIASES)]
+    names += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain"]
+    users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES)]
+    return Record(
+        policy=policy,
+        isolation=isolation,
+        ports=free_ports(names),
+        passwords={user: secrets.token_hex(16) for user in users},
+        airflow_secrets={name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in ("fernet", "jwt", "api")},
+        cluster_ids={alias: _cluster_id() for alias in ALIASES},
+    )
+
+
+def _cluster_id() -> str:
+    """A Kafka UUID; with the first bit clear it never begins with a dash, which would be read as an option."""
+    number = uuid.uuid4().bytes
+    return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
+
+
+def _bring_kafka(lab: Lab, progress: Progress) -> None:
+    _in_parallel([lambda alias=alias: _start_site(lab, alias, progress) for alias in ALIASES])
+    for alias in ALIASES:
+        lab.once(f"flow-{alias}", lambda alias=alias: create_flow(lab, alias))
+    progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
+    progress.say(prove_replication(lab))
+
+
+def _start_site(lab: Lab, alias: str, progress: Progress) -> None:
+    """One cluster and the worker beside it; what is set up once is not set up again after a failover."""
+    start_broker(lab, alias)
+    rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
+    lab.once(f"acls-{alias}", lambda: acls.create(admin(lab, alias), rights))
+    progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
+    start_worker(lab, alias)
+    progress.say(f"Connect worker {alias} answers on {lab.connect_url(alias)}")
+
+
+def _in_parallel(jobs: list[Callable[[], None]]) -> None:
+    """Run all; the first failure is raised once every job has ended."""
+    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        futures: list[Future[None]] = [pool.submit(job) for job in jobs]
+        for future in as_completed(futures):
+            future.result()

@@ -1,0 +1,130 @@
+"""Keeps the clients where the routing record says, and stops them when asked."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+from lab.clients.application import Application, ClientPlan, Route
+from lab.clients.drain_hook import serving
+from lab.clients.working import client_process
+
+WATCH_SECONDS = 0.1
+RESTART_SECONDS = 1.0
+STOP_SECONDS = 20.0
+
+
+class Supervisor:
+    """Keeps the clients where the routing record says, or stopped."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._processes: dict[str, tuple[Any, Connection]] = {}
+        self._context = multiprocessing.get_context("spawn")
+        self._started_at: dict[str, float] = {}
+        self._lock = threading.RLock()
+        self._route: Route | None = None
+        self._drained_for: str | None = None
+        self._ending = False
+
+    def watch(self) -> None:
+        """Follow the routing record until ended."""
+        while not self._ending:
+            with self._lock:
+                self._follow()
+            time.sleep(WATCH_SECONDS)
+        self._stop_clients()
+
+    def end(self) -> None:
+        """Make `watch` stop the clients and return."""
+        self._ending = True
+
+    def drain(self, procedure_id: str) -> dict[str, Any]:
+        """Ask every client to stop for a procedure; return the state."""
+        with self._lock:
+            # A second procedure does not take over: only the one that drained may resume.
+            if self._drained_for is None:
+                self._drained_for = procedure_id
+            self._ask_to_stop()
+            return self.state()
+
+    def resume(self, procedure_id: str) -> dict[str, Any]:
+        """Let clients run again after a procedure; a drain for another procedure stays."""
+        with self._lock:
+            if self._drained_for == procedure_id:
+                self._drained_for = None
+            return self.state()
+
+    def state(self) -> dict[str, Any]:
+        """Return who runs, where, and for which procedure clients were stopped."""
+        running = [plan for plan in self._application.clients if self._alive(plan.name)]
+        producers = sum(plan.group is None for plan in running)
+        return {
+            "producers": {"running": producers},
+            "consumers": {"running": len(running) - producers},
+            "drained_for": self._drained_for,
+            "detail": {"cluster": self._route.cluster if self._route else None, "clients": [plan.name for plan in running]},
+        }
+
+    def _follow(self) -> None:
+        route = Route.read(self._application.routing)
+        if self._route is not None and route != self._route:
+            self._drained_for = None
+            self._stop_clients()
+        self._route = route
+        if self._drained_for is not None:
+            return
+        for plan in self._application.clients:
+            if not self._alive(plan.name) and time.monotonic() - self._started_at.get(plan.name, 0.0) > RESTART_SECONDS:
+                self._start(plan, route)
+
+    def _start(self, plan: ClientPlan, route: Route) -> None:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=client_process, args=(plan, self._application, route, theirs), daemon=True, name=plan.name)
+        process.start()
+        theirs.close()
+        self._processes[plan.name] = (process, ours)
+        self._started_at[plan.name] = time.monotonic()
+
+    def _alive(self, name: str) -> bool:
+        return name in self._processes and self._processes[name][0].is_alive()
+
+    def _ask_to_stop(self) -> None:
+        for _, control in self._processes.values():
+            try:
+                control.send("stop")
+            except OSError:
+                # It has ended by itself.
+                continue
+
+    def _stop_clients(self) -> None:
+        self._ask_to_stop()
+        deadline = time.monotonic() + STOP_SECONDS
+        for process, _ in self._processes.values():
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self._processes, self._started_at = {}, {}
+
+
+def run(application: Application, until_eof: bool = False) -> None:
+    """Run the application until SIGTERM or SIGINT.
+
+    Args:
+        application: what runs.
+        until_eof: also end when the standard input ends, that is when the starting process is gone.
+    """
+    application.folder.mkdir(parents=True, exist_ok=True)
+    supervisor = Supervisor(application)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: supervisor.end())
+    if until_eof:
+        threading.Thread(target=lambda: (sys.stdin.read(), supervisor.end()), daemon=True).start()
+    with serving(application.drain_url, supervisor):
+        supervisor.watch()

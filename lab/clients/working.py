@@ -1,0 +1,137 @@
+"""One client process: a producer or a consumer that writes down everything it was told."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, TextIO
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from lab.clients.application import Application, ClientPlan, Route
+from lab.workload.truth import content_digest
+
+COMMIT_SECONDS = 0.5
+FLUSH_SECONDS = 10.0
+METADATA_SECONDS = 10.0
+
+
+class EventLog:
+    """A client's own account of what it did, one JSON line an event."""
+
+    def __init__(self, lines: TextIO, client: str) -> None:
+        self._lines, self._client = lines, client
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Add one event with the wall-clock milliseconds of now."""
+        self._lines.write(json.dumps({"event": event, "client": self._client, "at": int(time.time() * 1000), **fields}) + "\n")
+
+    def flush(self) -> None:
+        """Hand everything to the operating system, so that a killed client loses nothing."""
+        self._lines.flush()
+
+
+class ProducingClient:
+    """Writes records with ids at a rate until it is stopped."""
+
+    def __init__(self, plan: ClientPlan, application: Application, route: Route, log: EventLog) -> None:
+        self._plan, self._route, self._log = plan, route, log
+        properties = application.properties[route.cluster]["producer"]
+        self._producer = Producer({**properties, "bootstrap.servers": route.bootstrap_servers, "acks": "all", "linger.ms": 5, "enable.idempotence": True})
+        self._number = 0
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Produce until stopped, then flush."""
+        # Due by the clock, not by sleeping between records: a slow machine catches up.
+        begun = time.monotonic()
+        while not stopped():
+            for _ in range(int((time.monotonic() - begun) * self._plan.rate) - self._number):
+                self._send()
+            self._producer.poll(0.02)
+            self._log.flush()
+        self._producer.flush(FLUSH_SECONDS)
+
+    def _send(self) -> None:
+        self._number += 1
+        name = f"{self._plan.name}-{self._route.cluster}-{self._route.version}-{time.time_ns()}-{self._number}"
+        topic = self._plan.topics[self._number % len(self._plan.topics)]
+        self._producer.produce(topic, name.encode(), b"k%d" % (self._number % 17), headers=[("id", name.encode())], on_delivery=self._delivered)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._log.write("refused", cluster=self._route.cluster, topic=message.topic(), error=error.name())
+            return
+        value = message.value()
+        digest = content_digest(message.key(), value, [("id", value)])
+        where = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+        self._log.write("acknowledged", cluster=self._route.cluster, **where, digest=digest, id=value.decode())
+
+
+class ConsumingClient:
+    """Reads its topics, local and mirrored, and commits what it wrote down."""
+
+    def __init__(self, plan: ClientPlan, application: Application, route: Route, log: EventLog) -> None:
+        self._plan, self._route, self._log = plan, route, log
+        self._wanted = [prefix + topic for topic in plan.topics for prefix in ("", *application.prefixes[route.cluster])]
+        properties = application.properties[route.cluster]["consumer"]
+        # `latest` on purpose: a partition without a position would show as records never delivered.
+        reading = {"group.id": plan.group, "isolation.level": "read_committed", "auto.offset.reset": "latest", "enable.auto.commit": False}
+        fresh = {"topic.metadata.refresh.interval.ms": 2000, "session.timeout.ms": 6000}
+        self._consumer = Consumer({**properties, "bootstrap.servers": route.bootstrap_servers, **reading, **fresh})
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Consume until stopped, then commit and leave the group."""
+        self._write_positions()
+        self._consumer.subscribe(["^(" + "|".join(topic.replace(".", r"\.") for topic in self._wanted) + ")$"])
+        committed = time.monotonic()
+        try:
+            while not stopped():
+                # Written down before it is committed: a killed client repeats, it never skips.
+                self._write_consumed(self._consumer.consume(500, 0.1))
+                if time.monotonic() - committed > COMMIT_SECONDS:
+                    committed = time.monotonic()
+                    self._commit()
+            self._commit()
+        finally:
+            self._consumer.close()
+
+    def _write_positions(self) -> None:
+        topics = self._consumer.list_topics(timeout=METADATA_SECONDS).topics
+        places = [TopicPartition(topic, p) for topic in self._wanted if topic in topics for p in topics[topic].partitions]
+        found = self._consumer.committed(places, timeout=METADATA_SECONDS) if places else []
+        positions = [[place.topic, place.partition, place.offset if place.offset >= 0 else None] for place in found]
+        self._log.write("started", cluster=self._route.cluster, group=self._plan.group, positions=positions)
+        self._log.flush()
+
+    def _write_consumed(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.error() is None:
+                where = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+                self._log.write("consumed", cluster=self._route.cluster, group=self._plan.group, **where, id=_id_of(message))
+        self._log.flush()
+
+    def _commit(self) -> None:
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:
+                self._log.write("commit failed", cluster=self._route.cluster, group=self._plan.group, error=error.args[0].name())
+
+
+def _id_of(message: Message) -> str | None:
+    value = dict(message.headers() or ()).get("id")
+    return value.decode() if value else None
+
+
+def client_process(plan: ClientPlan, application: Application, route: Route, control: Connection) -> None:
+    """Run one client until the supervisor says stop or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kind = ProducingClient if plan.group is None else ConsumingClient
+    with (application.folder / f"{plan.name}.jsonl").open("a", encoding="utf-8") as lines:
+        log = EventLog(lines, plan.name)
+        # Anything on the pipe means stop, its end as well: nobody is left to ask.
+        kind(plan, application, route, log).run(lambda: control.poll())
+        log.write("stopped", cluster=route.cluster)

@@ -1,0 +1,40 @@
+"""Takes a demo's lab down when the demo itself could not, because it was killed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from lab.jars import PROJECT
+from lab.take_down import down
+
+DONE = b"done\n"
+
+
+class Guard:
+    """Watches the process that made it, from a session of its own."""
+
+    def __init__(self, state: Path) -> None:
+        argv = [sys.executable, "-m", "lab.demo.guard", str(state)]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
+
+    def dismiss(self) -> None:
+        """Say that everything has been taken down."""
+        self._process.communicate(DONE)
+
+
+def take_down(state: Path) -> None:
+    """Stop a lab and remove its folder."""
+    down(state)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The end of the input without a word: the demo is gone.
+    if sys.stdin.buffer.read() != DONE:
+        take_down(Path(sys.argv[1]))

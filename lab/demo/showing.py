@@ -1,0 +1,143 @@
+"""What the demo shows, readable in a terminal and in a plain log."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import requests
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.rule import Rule
+from rich.table import Table
+
+from lab.judge import Verdict
+
+POLL_SECONDS = 1.0
+REQUEST_SECONDS = 10.0
+LOG_WIDTH = 140
+
+
+def make_console() -> Console:
+    """Return a console; a plain log gets a fixed width and no colours."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=LOG_WIDTH, force_terminal=False)
+
+
+class Stages:
+    """Names what is going on, with the seconds since the start."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begun = time.monotonic()
+
+    def begin(self, what: str) -> None:
+        """Print that something begins."""
+        self._console.print(Rule(f"{what}  ({time.monotonic() - self._begun:.0f} s)", align="left", characters="-"))
+
+    def say(self, what: str) -> None:
+        """Print one line under the current stage."""
+        self._console.print(what, markup=False, soft_wrap=True)
+
+
+class GateWatcher:
+    """Shows every gate's forecast as it opens, and how a person answers it."""
+
+    def __init__(self, airflow: Mapping[str, Any], dag_id: str, console: Console, ask: bool) -> None:
+        self._airflow, self._console, self._ask = airflow, console, ask
+        self._url = f"{airflow['url']}/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails"
+        self._seen: set[tuple[str, str]] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> GateWatcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(REQUEST_SECONDS)
+
+    @property
+    def shown(self) -> int:
+        """How many gates were shown."""
+        return len(self._seen)
+
+    def _watch(self) -> None:
+        token = None
+        while not self._ended.wait(POLL_SECONDS):
+            try:
+                token = token or self._log_in()
+                self._show_new(token)
+            except requests.RequestException as error:
+                token = None
+                self._console.print(f"gates cannot be read: {type(error).__name__}", markup=False)
+
+    def _log_in(self) -> str:
+        account = {"username": "approver", "password": self._airflow["users"]["approver"]["password"]}
+        answer = requests.post(f"{self._airflow['url']}/auth/token", json=account, timeout=REQUEST_SECONDS)
+        answer.raise_for_status()
+        return answer.json()["access_token"]
+
+    def _show_new(self, token: str) -> None:
+        answer = requests.get(self._url, headers={"Authorization": f"Bearer {token}"}, timeout=REQUEST_SECONDS)
+        answer.raise_for_status()
+        for gate in answer.json()["hitl_details"]:
+            task = gate["task_instance"]
+            if (task["task_id"], gate["created_at"]) not in self._seen:
+                self._seen.add((task["task_id"], gate["created_at"]))
+                self._show(gate, task)
+
+    def _show(self, gate: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+        self._console.print(Rule(f"gate {task['task_id']}: {gate['subject']}", align="left"))
+        self._console.print(Markdown(gate["body"] or "(no text)"))
+        if self._ask and not gate.get("response_received"):
+            self._console.print(how_to_answer(self._airflow, task), markup=False, soft_wrap=True)
+
+
+def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
+    """Return what a person does to answer a gate."""
+    page = f"{airflow['url']}/dags/{task['dag_id']}/runs/{task['dag_run_id']}/tasks/{task['task_id']}/required_actions"
+    people = "\n".join(f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items())
+    return f"This gate waits for a person. Open {page}\nand sign in as somebody other than operator, who started the run:\n{people}"
+
+
+def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
+    """Return tables of positions by class and of time by step."""
+    classes = _table("Positions by translation class", ["class", "positions"])
+    for name, count in evidence.get("classes", {}).items():
+        classes.add_row(name, str(count))
+    rereads, seconds = evidence.get("rereads", {}), evidence.get("seconds", {})
+    classes.add_row("re-reads, at most for one position", str(rereads.get("bound")))
+    classes.add_row("the same by MirrorMaker 2's checkpoints", str(rereads.get("mirror_maker")))
+    steps = _table("Time by step", ["step", "state", "seconds"])
+    for step in evidence.get("steps", []):
+        steps.add_row(str(step.get("id")), str(step.get("state")), _duration(step))
+    for name in ("own", "drain", "people"):
+        steps.add_row(f"in all: {name}", "", f"{seconds[name]:.1f}" if isinstance(seconds.get(name), int | float) else "?")
+    return [classes, steps]
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """Return the judge's figures as a table."""
+    table = _table("What the judge saw on the clusters", ["figure", "count"])
+    for name, count in verdict.figures.items():
+        table.add_row(name.replace("_", " "), f"{count:,}")
+    table.add_row("findings", str(len(verdict.findings)))
+    return table
+
+
+def _table(title: str, columns: list[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number and column != "state" else "left")
+    return table
+
+
+def _duration(step: Mapping[str, Any]) -> str:
+    if not step.get("started_at") or not step.get("ended_at"):
+        return "-"
+    return f"{(datetime.fromisoformat(step['ended_at']) - datetime.fromisoformat(step['started_at'])).total_seconds():.1f}"

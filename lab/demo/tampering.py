@@ -1,0 +1,74 @@
+"""Two ways of spoiling a failover after it is over, so that the judge can show that it would see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from lab.judge.exhibits import Case
+from lab.judge.readers import ClusterReader, Place
+from lab.judge.records import Held
+
+REQUEST_SECONDS = 30.0
+
+
+class Tampering:
+    """Changes one thing on the target as `admin`, outside the product."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._reader = ClusterReader(case.target, case.status)
+        self._admin = AdminClient(dict(case.status["clusters"][case.target]["client_properties"]["admin"]))
+
+    def move_position(self) -> str:
+        """Move one group's position past its next record; return what was done.
+
+        Raises:
+            LookupError: no group has unread records.
+        """
+        for group, place, position in self._idle_positions():
+            log = self._log(place)
+            following = next((held.offset for held in log if held.offset >= position), None)
+            if following is not None:
+                moved = TopicPartition(*place, following + 1)
+                request = ConsumerGroupTopicPartitions(group, [moved])
+                self._done(self._admin.alter_consumer_group_offsets([request], request_timeout=REQUEST_SECONDS))
+                return f"group {group} was moved on {place[0]}-{place[1]} from {position} to {following + 1}"
+        raise LookupError("no idle group has unread records on the target")
+
+    def withhold_record(self) -> str:
+        """Delete the first record of one partition from the target; return what was done.
+
+        Raises:
+            LookupError: no plain topic has records on the target.
+        """
+        for place, record_id in self._plain_places():
+            log = self._log(place)
+            if log:
+                self._done(self._admin.delete_records([TopicPartition(*place, log[0].offset + 1)], request_timeout=REQUEST_SECONDS))
+                return f"record {record_id} was removed from {place[0]}-{place[1]}, offset {log[0].offset}"
+        raise LookupError("no plain topic has records on the target")
+
+    def _idle_positions(self) -> Iterator[tuple[str, Place, int]]:
+        groups = [group for group in self._case.truth.positions if group not in self._case.clients.groups()]
+        for group, positions in self._reader.positions(groups).items():
+            for place, position in positions.items():
+                yield group, place, position
+
+    def _plain_places(self) -> Iterator[tuple[Place, str]]:
+        for topic in self._case.truth.topics.values():
+            for partition, records in topic.records.items() if topic.kind == "plain" else ():
+                yield (self._case.remote(topic.name), partition), str(records[0].id)
+
+    def _log(self, place: Place) -> list[Held]:
+        return self._reader.read([place], "read_uncommitted")[place]
+
+    def _done(self, futures: dict[Any, Any]) -> None:
+        for future in futures.values():
+            future.result()
+
+
+TAMPERINGS = {"position": Tampering.move_position, "record": Tampering.withhold_record}

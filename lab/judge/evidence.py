@@ -1,0 +1,120 @@
+"""Whether the evidence file says everything it must, and nothing that the clusters deny."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from lab.judge.findings import Finding, examples
+
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "procedure_id": str, "dag_id": str, "source": str, "target": str, "reason": str, "outcome": str,
+    "plan": (dict, str), "plan_digest": str, "approvals": list, "steps": list, "fenced_at": str, "cut_off": list,
+    "boundary": list, "classes": dict, "rereads": dict, "repeats": (int, dict, list), "loss": list,
+    "positions": str, "stranded": (str, type(None)), "seconds": dict, "digest": str, "previous_digest": (str, type(None)),
+}  # fmt: skip
+PLANNED_STEPS = (
+    "open_procedure", "check_readiness", "forecast", "approve_failover", "fence_producers", "drain_consumers",
+    "wait_for_zero_lag", "stop_mirror_maker", "translate_offsets", "review_translation", "commit_groups",
+    "seed_reverse_replication", "open_target", "redirect_clients", "verify_clients",
+)  # fmt: skip
+
+
+def milliseconds(text: str) -> int:
+    """Return an ISO 8601 time as wall-clock milliseconds; a time without a zone is refused."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"time without a zone: {text!r}")
+    return int(moment.timestamp() * 1000)
+
+
+def offsets(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    """Return the rows of `cut_off` or `boundary` by topic and partition."""
+    return {(row["topic"], int(row["partition"])): int(row["offset"]) for row in rows}
+
+
+def shape_findings(evidence: Mapping[str, Any]) -> list[Finding]:
+    """Return a finding for every field that is absent or of the wrong kind."""
+    findings = []
+    for name, kind in FIELDS.items():
+        if name not in evidence:
+            findings.append(_evidence(f"field {name} is absent"))
+        elif not isinstance(evidence[name], kind) or isinstance(evidence[name], bool):
+            findings.append(_evidence(f"field {name} is {evidence[name]!r:.80}"))
+    return findings
+
+
+def story_findings(
+    evidence: Mapping[str, Any], source: str, target: str, approver: str | None = None, folder: Path = Path()
+) -> list[Finding]:
+    """Return findings where the evidence of a completed planned failover does not tell one.
+
+    Args:
+        evidence: a document without shape findings.
+        source: alias clients came from.
+        target: alias clients went to.
+        approver: user who must stand among the approvals, None when nobody was asked.
+        folder: where the evidence lies; its paths may be relative to it.
+    """
+    expected = {"outcome": "completed", "dag_id": "planned_failover", "source": source, "target": target, "loss": []}
+    findings = [_evidence(f"{name} is {evidence[name]!r:.200}, expected {wanted!r}") for name, wanted in expected.items() if evidence[name] != wanted]
+    if approver is not None and approver not in json.dumps(evidence["approvals"]):
+        findings.append(_evidence(f"approvals do not name {approver}: {evidence['approvals']!r:.200}"))
+    if not _is_digest_of(evidence["plan"], evidence["plan_digest"]):
+        findings.append(_evidence("plan_digest is not the SHA-256 of the plan's canonical JSON"))
+    if not (folder / evidence["positions"]).exists():
+        findings.append(_evidence(f"no positions file at {evidence['positions']}"))
+    return findings + _step_findings(evidence) + _second_findings(evidence)
+
+
+def offset_findings(name: str, claimed: Mapping[tuple[str, int], int], seen: Mapping[tuple[str, int], int]) -> list[Finding]:
+    """Return a finding for every partition whose claimed end is not the one seen on the cluster."""
+    return [
+        Finding("evidence", f"{name} says {claimed.get(at, 'nothing')}, the cluster's log ends at {end}", topic=at[0], partition=at[1], offset=end)
+        for at, end in seen.items()
+        if claimed.get(at) != end
+    ]
+
+
+def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) -> list[Finding]:
+    """Return findings where fewer positions are accounted for, or more is read again, than the evidence says."""
+    findings = []
+    if sum(evidence["classes"].values()) < positions:
+        findings.append(_evidence(f"classes {evidence['classes']} cover fewer than the {positions} positions judged"))
+    bound = evidence["rereads"].get("bound")
+    if not isinstance(bound, int) or bound < rereads:
+        findings.append(_evidence(f"re-reads bound is {bound!r}, one position would read {rereads} records again"))
+    return findings
+
+
+def _step_findings(evidence: Mapping[str, Any]) -> list[Finding]:
+    steps = {step.get("id"): step for step in evidence["steps"]}
+    absent = [step for step in PLANNED_STEPS if step not in steps]
+    findings = [_evidence(f"steps without a row: {examples(absent)}")] if absent else []
+    for name, step in steps.items():
+        if step.get("state") == "failed":
+            findings.append(_evidence(f"step {name} failed although the outcome is {evidence['outcome']}"))
+        if step.get("ended_at") and milliseconds(step["ended_at"]) < milliseconds(step["started_at"]):
+            findings.append(_evidence(f"step {name} ended before it started"))
+    return findings
+
+
+def _second_findings(evidence: Mapping[str, Any]) -> list[Finding]:
+    seconds = evidence["seconds"]
+    wrong = [name for name in ("own", "drain", "people") if not isinstance(seconds.get(name), int | float) or seconds[name] < 0]
+    return [_evidence(f"seconds.{name} is {seconds.get(name)!r}") for name in wrong]
+
+
+def _is_digest_of(plan: Mapping[str, Any] | str, digest: str) -> bool:
+    if isinstance(plan, str):
+        plan = json.loads(Path(plan).read_text(encoding="utf-8"))
+    texts = (json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only) for ascii_only in (True, False))
+    return digest.removeprefix("sha256:") in {sha256(text.encode()).hexdigest() for text in texts}
+
+
+def _evidence(text: str) -> Finding:
+    return Finding("evidence", text)

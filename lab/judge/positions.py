@@ -1,0 +1,109 @@
+"""Where a group belongs on the target, worked out from two logs by content alone.
+
+Contents are paired from the end of both logs: the last copy on the target belongs to the last occurrence on
+the source. A record with an id of its own is thus paired with its last copy, and byte-identical records by
+their ordinal counted from the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Log = Sequence[tuple[int, int]]
+
+
+class Standing(NamedTuple):
+    """How one group's target position compares with where it belongs."""
+
+    expected: int
+    skipped: list[int]
+    rereads: int
+
+    @property
+    def exact(self) -> bool:
+        """Say whether the same records follow as on the source."""
+        return not self.skipped and not self.rereads
+
+
+class Alignment:
+    """One partition's source and target log, held against each other.
+
+    Args:
+        live: (offset, digest) of what a reader of committed records gets from the source, in offset order.
+        known: (offset, digest) of everything the source ever gave an offset, aborted and compacted ones too.
+        target: (offset, digest) of what a reader of the target gets below the boundary.
+        boundary: the target's log end when replication stopped.
+    """
+
+    def __init__(self, live: Log, known: Log, target: Log, boundary: int) -> None:
+        self.boundary = boundary
+        self.target = target
+        places = _places(target)
+        self._live_offsets = [offset for offset, _ in live]
+        self._last_copies = _last_copies(live, places)
+        self._limits = _suffix_minima(self._last_copies, boundary)
+        self._owners = {
+            copy: offset for (offset, _), copy in zip(known, _last_copies(known, places), strict=True) if copy is not None
+        }
+        self._target_offsets = [offset for offset, _ in target]
+
+    def exact_position(self, position: int) -> int:
+        """Return the greatest target offset below which no unread record has its last copy."""
+        return self._limits[bisect_left(self._live_offsets, position)]
+
+    def standing(self, position: int, target_position: int) -> Standing:
+        """Judge one target position against the group's source position."""
+        expected = self.exact_position(position)
+        return Standing(expected, self._skipped(position, target_position), self._rereads(position, target_position, expected))
+
+    def source_of(self, target_offset: int) -> int | None:
+        """Return the source offset whose last copy stands here; None for an earlier copy of a repeated record."""
+        return self._owners.get(target_offset)
+
+    def _skipped(self, position: int, target_position: int) -> list[int]:
+        first = bisect_left(self._live_offsets, position)
+        pairs = zip(self._live_offsets[first:], self._last_copies[first:], strict=True)
+        return [offset for offset, copy in pairs if copy is not None and copy < target_position]
+
+    def _rereads(self, position: int, target_position: int, expected: int) -> int:
+        # A record in between that the group never read (aborted, or compacted away on the source only) is no re-read.
+        first, last = bisect_left(self._target_offsets, target_position), bisect_left(self._target_offsets, expected)
+        owners = (self._owners.get(offset) for offset in self._target_offsets[first:last])
+        return sum(1 for owner in owners if owner is None or owner < position)
+
+
+def out_of_order(live: Log, target: Log) -> int:
+    """Count the records whose last copy stands before the last copy of an earlier record."""
+    copies = [copy for copy in _last_copies(live, _places(target)) if copy is not None]
+    return sum(1 for earlier, later in zip(copies, copies[1:], strict=False) if later < earlier)
+
+
+def _places(target: Log) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = defaultdict(list)
+    for offset, digest in target:
+        places[digest].append(offset)
+    return places
+
+
+def _last_copies(source: Log, places: dict[int, list[int]]) -> list[int | None]:
+    from_the_end: Counter[int] = Counter()
+    copies: list[int | None] = [None] * len(source)
+    for index in range(len(source) - 1, -1, -1):
+        digest = source[index][1]
+        from_the_end[digest] += 1
+        found = places.get(digest, ())
+        if from_the_end[digest] <= len(found):
+            copies[index] = found[-from_the_end[digest]]
+    return copies
+
+
+def _suffix_minima(copies: list[int | None], boundary: int) -> list[int]:
+    # A record without a copy is missing, or compacted away; either way it cannot hold a position back.
+    limits = [boundary] * (len(copies) + 1)
+    for index in range(len(copies) - 1, -1, -1):
+        copy = copies[index]
+        limits[index] = limits[index + 1] if copy is None else min(copy, limits[index + 1])
+    return limits

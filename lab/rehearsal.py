@@ -1,0 +1,214 @@
+"""One planned failover on a lab, from the workload to the verdict; what the demo, the tests and the seeds have in common."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.jars import PROJECT
+from lab.judge import Case, Finding, Judge, Verdict
+from lab.judge.client_logs import ClientLogs
+from lab.judge.readers import ClusterReader
+from lab.mirror_maker import start_worker
+from lab.state import Lab
+from lab.workload import GroundTruth, Load, Workload
+from lab.workload.seeding import await_mirrored
+
+SOURCE, TARGET = "primary", "standby"
+CLIENT_KINDS = ("plain", "wide")
+CLIENT_SECONDS = 60.0
+RESTART_SECONDS = 90.0
+STOP_SECONDS = 30.0
+
+
+class Rehearsal:
+    """A workload, its clients and load, one procedure, and the judge.
+
+    Args:
+        state: the lab's folder; the lab is up.
+        folder: where the rehearsal keeps truth, acknowledgements and client logs.
+        seed: makes topics, records and groups.
+        rate: records per second of producers that ignore the drain hook; 0 for none.
+        scale: factor on the workload's size.
+        groups: how many groups at most, besides those of clients and load.
+    """
+
+    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None) -> None:
+        self.lab = Lab(state)
+        self.folder = folder
+        self.seed = seed
+        self.truth = GroundTruth(seed, SOURCE)
+        self._rng = random.Random(seed)
+        self._scale, self._groups = scale, groups
+        self._application: subprocess.Popen[bytes] | None = None
+        self._client_groups: list[str] = []
+        self._client_topics: list[str] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._client_folder = folder / f"clients-{seed}"
+        self.load = Load(self.status, folder / f"load-{seed}", rate, seed) if rate else None
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The lab's status document, as it is now."""
+        return self.lab.status()
+
+    @property
+    def policy(self) -> str:
+        """How mirrored topics are named."""
+        return self.status["policy"]
+
+    def seed_topics(self) -> GroundTruth:
+        """Create topics, records and groups, and wait until the target has the topics."""
+        if self.load:
+            self.load.create_topics()
+        self.truth.take_in(Workload(self.seed, self.status, scale=self._scale, groups=self._groups).create())
+        clients = Workload(self.seed + 1, self.status, scale=0.2, kinds=CLIENT_KINDS, groups=3).create()
+        self._client_topics, self._client_groups = list(clients.topics), list(clients.positions)
+        self.truth.take_in(clients)
+        topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
+        prefix = "" if self.policy == "identity" else f"{SOURCE}."
+        await_mirrored(self.status, TARGET, {prefix + name: count for name, count in topics.items()})
+        return self.truth
+
+    def start_clients(self) -> None:
+        """Start the demo application and wait until its producers write and its consumers read."""
+        argv = [sys.executable, "-m", "lab.clients", "--state", str(self.lab.root), "--folder", str(self._client_folder), "--until-eof"]
+        argv += [part for topic in self._client_topics for part in ("--topic", topic)]
+        argv += [part for group in self._client_groups for part in ("--group", group)]
+        with (self.folder / "clients.log").open("ab") as log:
+            self._application = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+        if not self._clients_work(SOURCE):
+            raise TimeoutError(f"the demo clients did not all work on {SOURCE} within {CLIENT_SECONDS:.0f} s; see {self.folder / 'clients.log'}")
+
+    def start_load(self, seconds: float = 5.0) -> None:
+        """Start the load, let it run, and place groups on its topics under way."""
+        if self.load:
+            self.load.start()
+            time.sleep(seconds)
+            self.load.place_groups(self.truth, 3, self._rng)
+
+    def restart_mirror_maker(self, seconds: float = 4.0) -> None:
+        """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
+        os.kill(self.status["clusters"][TARGET]["pids"]["connect"], signal.SIGKILL)
+        # A process that is still dying would be taken for a living one, and no other would be started.
+        if not _until(lambda: self.lab.processes.pid(f"connect-{TARGET}") is None, RESTART_SECONDS):
+            raise TimeoutError(f"MirrorMaker 2's worker still lives {RESTART_SECONDS:.0f} s after kill -9")
+        start_worker(self.lab, TARGET)
+        mirrored = self._mirrored_counter()
+        before = mirrored()
+        # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
+        if not _until(lambda: mirrored() > before, RESTART_SECONDS):
+            raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
+        time.sleep(seconds)
+
+    def settle(self) -> list[Finding]:
+        """Let the clients work on the target, then stop everything that writes or reads; say if they did not work."""
+        findings = []
+        if self._application and not self._clients_work(TARGET):
+            findings = [Finding("clients", f"did not all work on {TARGET} within {CLIENT_SECONDS:.0f} s")]
+        self.stop()
+        return findings
+
+    def run(self, approver: str | None, reason: str, seconds: int = 900) -> int:
+        """Run the planned failover through `python -m lab run`; return its exit code.
+
+        Args:
+            approver: user who answers the gates; None waits for a person.
+            reason: why, as an operator would say it.
+            seconds: how long to wait for the end.
+        """
+        conf = json.dumps({"source": SOURCE, "target": TARGET, "reason": reason})
+        argv = [sys.executable, "-m", "lab", "run", "planned_failover", "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
+        return subprocess.run(argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False).returncode
+
+    def conclude(self, approver: str) -> Verdict:
+        """Run the failover, let the clients settle, and judge; a run that did not complete is a finding.
+
+        Args:
+            approver: user who answers the gates.
+        """
+        code = self.run(approver, f"rehearsal of seed {self.seed}")
+        unsettled = self.settle() if code == 0 else []
+        self.stop()
+        _, evidence = self.evidence()
+        if code != 0:
+            return Verdict([Finding("run", f"ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")])
+        verdict = self.judge(evidence, approver)
+        verdict.add(unsettled)
+        (self.folder / f"verdict-{self.seed}.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        return verdict
+
+    def stop(self) -> None:
+        """Stop load and clients; may be called again."""
+        if self.load:
+            self.load.stop()
+        if self._application:
+            self._application.send_signal(signal.SIGTERM)
+            try:
+                self._application.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._application.kill()
+                self._application.wait()
+            self._application.stdin.close()
+            self._application = None
+
+    def evidence(self) -> tuple[Path, dict[str, Any]]:
+        """Return the newest evidence folder and its document.
+
+        Raises:
+            FileNotFoundError: the procedure left none.
+        """
+        found = sorted(Path(self.status["evidence"]).glob("*/evidence.json"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise FileNotFoundError(f"no evidence.json under {self.status['evidence']}")
+        return found[-1].parent, json.loads(found[-1].read_text(encoding="utf-8"))
+
+    def case(self, evidence: Mapping[str, Any], approver: str | None) -> Case:
+        """Return what is to be judged; load and clients are stopped."""
+        loads = self.load.acknowledgements() if self.load else []
+        clients = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
+        folder = Path(self.status["evidence"]) / evidence["procedure_id"]
+        return Case(self.status, self.truth, evidence, SOURCE, TARGET, self.policy, loads, clients, approver, folder=folder)
+
+    def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
+        """Judge the clusters as they are now; load and clients are stopped."""
+        self.truth.save(self.folder / f"truth-{self.seed}.json")
+        # Millions of small tuples that all stay: the collector would walk them again and again.
+        gc.disable()
+        try:
+            return Judge(self.case(evidence, approver)).judge()
+        finally:
+            gc.enable()
+
+    def _mirrored_counter(self) -> Callable[[], int]:
+        topics = self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
+        prefix = "" if self.policy == "identity" else f"{SOURCE}."
+        places = [(prefix + name, p) for name, count in topics.items() for p in range(count)]
+        reader = ClusterReader(TARGET, self.status)
+        return lambda: sum(reader.ends(places).values())
+
+    def _clients_work(self, cluster: str) -> bool:
+        def working() -> bool:
+            logs = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
+            reading = {group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())}
+            return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading
+
+        return _until(working, CLIENT_SECONDS)
+
+
+def _until(holds: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True

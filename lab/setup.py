@@ -1,0 +1,101 @@
+"""Set-up before anything is installed: Java, the virtual environment, the jars. Run by the system's Python.
+
+Each step looks first whether it has been done, can be cut short at any moment, and is then done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from lab.jars import PROJECT, ensure_jars, jars_folder, ready_jars
+
+OLDEST_JAVA = 17
+OLDEST_PYTHON = (3, 11)
+VENV = PROJECT / ".venv"
+LOCK = PROJECT / "requirements.lock"
+STAMP = VENV / "installed-from"
+
+
+def main() -> int:
+    """Do what is missing; answers the exit code."""
+    if sys.version_info < OLDEST_PYTHON:
+        raise SystemExit(f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}")
+    ensure_java()
+    ensure_packages()
+    (ivy,) = VENV.glob("lib/python3*/site-packages/pyspark/jars/ivy-*.jar")
+    _step("jars", ready_jars() is not None, f"fetching from Maven Central into {jars_folder()}, two minutes")
+    folder = ensure_jars(ivy, java())
+    print(f"jars: checked, in {folder}", flush=True)
+    return 0
+
+
+def java() -> str:
+    """JAVA_HOME's Java if set, else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
+
+
+def java_version() -> int | None:
+    """The major version of Java, None if there is none."""
+    try:
+        told = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError:
+        return None
+    found = re.search(r'version "(\d+)', told)
+    return int(found.group(1)) if found else None
+
+
+def ensure_java() -> None:
+    """Install Java where this may be done, else say what is missing."""
+    version = java_version()
+    suitable = version is not None and version >= OLDEST_JAVA
+    _step("java", suitable, "installing openjdk-17-jre-headless")
+    if suitable:
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise SystemExit(f"Java {OLDEST_JAVA} or newer is needed, found {version or 'none'}; install openjdk-17-jre-headless or the like")
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "openjdk-17-jre-headless"]):
+        subprocess.run(command, check=True, env=quiet)
+    if (java_version() or 0) < OLDEST_JAVA:
+        raise SystemExit(f"Java was installed, but {java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it")
+
+
+def ensure_packages() -> None:
+    """Install exactly what the lock lists; the stamp is written last and names the lock it was made from."""
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    done = STAMP.exists() and STAMP.read_text().strip() == digest and (VENV / "bin" / "python").exists()
+    _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")
+    if done:
+        return
+    STAMP.unlink(missing_ok=True)
+    if not _python_works():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+    start = time.monotonic()
+    install = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--require-hashes"]
+    failed = subprocess.run([*install, "-r", str(LOCK)], cwd=PROJECT, check=False).returncode
+    if failed:
+        raise SystemExit("packages: pip could not install requirements.lock, see above; run `make setup` again")
+    STAMP.write_text(digest)
+    print(f"packages: installed in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def _python_works() -> bool:
+    python = VENV / "bin" / "python"
+    command = [str(python), "-m", "pip", "--version"]
+    return python.exists() and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _step(name: str, done: bool, action: str) -> None:
+    print(f"{name}: {'already there' if done else action}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

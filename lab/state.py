@@ -1,0 +1,152 @@
+"""What one lab is: its folder, its record, and what it tells others about itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.jars import PROJECT
+from lab.processes import ProcessTable
+
+ALIASES = ("primary", "standby")
+CLIENTS = ("admin", "producer", "consumer")
+PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
+# The least that suffices: `user` may answer gates, `viewer` may read runs, gates and XCom, which is all the product's account does.
+ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
+DEFAULT_STATE = PROJECT / ".lab"
+
+
+@dataclass
+class Record:
+    """What is chosen once for a lab and kept until it is taken down; holds secrets, stored 0600."""
+
+    policy: str
+    isolation: str
+    ports: dict[str, int]
+    passwords: dict[str, str] = field(repr=False)
+    airflow_secrets: dict[str, str] = field(repr=False)
+    cluster_ids: dict[str, str]
+    project: str = str(PROJECT)
+    airflow: bool = False
+
+
+class Lab:
+    """One lab, under one folder; two of them know nothing of each other."""
+
+    def __init__(self, state: Path | str = DEFAULT_STATE) -> None:
+        """Name the folder; nothing is read or written yet."""
+        self.root = Path(os.path.abspath(state))
+        self.home = self.root / "lab"
+        self.logs = self.home / "logs"
+        self.record_path = self.home / "record.json"
+        self.topology = self.root / "topology.yaml"
+        self.routing = self.root / "routing.json"
+        self.journal = self.root / "journal.db"
+        self.airflow_env = self.root / "airflow.env"
+        self.evidence = self.root / "evidence"
+        self.airflow_home = self.home / "airflow"
+        self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))
+
+    def exists(self) -> bool:
+        """Whether `up` has been called here and `down` has not."""
+        return self.record_path.exists()
+
+    def load(self) -> Record:
+        """Read the record.
+
+        Raises:
+            LabError: there is no lab here.
+        """
+        try:
+            return Record(**json.loads(self.record_path.read_text()))
+        except FileNotFoundError:
+            raise LabError(f"there is no lab under {self.root}; start one with: python -m lab up --state {self.root}") from None
+
+    def save(self, record: Record) -> None:
+        """Write the record aside, then rename it."""
+        write_private(self.record_path, json.dumps(asdict(record), indent=2))
+
+    def once(self, step: str, act: Callable[[], object]) -> None:
+        """Do a step of the set-up that must never be repeated, for a failover may have undone it since."""
+        mark = self.home / "provisioned" / step
+        if not mark.exists():
+            act()
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+
+    def bootstrap_servers(self, alias: str) -> str:
+        """Where clients reach a cluster."""
+        return f"127.0.0.1:{self.load().ports[alias]}"
+
+    def connect_url(self, alias: str) -> str:
+        """Where the Connect worker beside a cluster answers."""
+        return f"http://127.0.0.1:{self.load().ports[f'connect_{alias}']}"
+
+    @property
+    def airflow_url(self) -> str:
+        """Where Airflow's API and pages are."""
+        return f"http://127.0.0.1:{self.load().ports['airflow']}"
+
+    @property
+    def drain_url(self) -> str:
+        """Where the demo application serves its drain hook, if it runs."""
+        return f"http://127.0.0.1:{self.load().ports['drain']}"
+
+    def client_properties(self, alias: str, principal: str) -> dict[str, str]:
+        """All librdkafka keys with which a principal reaches a cluster, password included."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers(alias),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": principal,
+            "sasl.password": self.load().passwords[principal],
+        }
+
+    def status(self) -> dict:
+        """What others need to use this lab, as the command line prints it; without a lab, no cluster is in it."""
+        if not self.exists():
+            return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
+        record = self.load()
+        return {
+            "clusters": {alias: self._cluster_status(alias) for alias in ALIASES},
+            "airflow": self._airflow_status(record) if record.airflow else None,
+            "topology": str(self.topology),
+            "evidence": str(self.evidence),
+            "routing": str(self.routing),
+            "drain_url": self.drain_url,
+            "airflow_env": str(self.airflow_env),
+            "journal": str(self.journal),
+            "logs": str(self.logs),
+            "policy": record.policy,
+            "isolation": record.isolation,
+            "project": record.project,
+        }
+
+    def _cluster_status(self, alias: str) -> dict:
+        return {
+            "bootstrap_servers": self.bootstrap_servers(alias),
+            "client_properties": {client: self.client_properties(alias, client) for client in CLIENTS},
+            "connect_url": self.connect_url(alias),
+            "pids": {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")},
+        }
+
+    def _airflow_status(self, record: Record) -> dict:
+        people = [name for name in ROLES if name != "switchback"]
+        return {
+            "url": self.airflow_url,
+            "users": {name: {"password": record.passwords[f"airflow_{name}"], "role": ROLES[name]} for name in people},
+        }
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, aside and then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    aside.replace(path)

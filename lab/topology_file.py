@@ -1,0 +1,57 @@
+"""The topology file and the routing record that a lab hands to the product and to clients."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from lab.mirror_maker import FLOWS, KINDS, connector_name
+from lab.state import ALIASES, Lab, write_private
+
+NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "separator": "."}}
+
+
+def write_topology(lab: Lab) -> None:
+    """Write the topology; the addresses and passwords are in the connections that it names."""
+    write_private(lab.topology, yaml.safe_dump(topology(lab), sort_keys=False))
+
+
+def write_routing(lab: Lab) -> None:
+    """Send clients to the primary, unless a routing record is there: it may be the result of a failover."""
+    if not lab.routing.exists():
+        record = {"cluster": "primary", "bootstrap_servers": lab.bootstrap_servers("primary"), "version": 1}
+        lab.routing.write_text(json.dumps(record))
+
+
+def topology(lab: Lab) -> dict:
+    """The topology as the product reads it."""
+    return {
+        "clusters": {alias: _cluster(alias) for alias in ALIASES},
+        "naming": NAMING[lab.load().policy],
+        "flows": [_flow(source, target) for source, target in FLOWS.values()],
+        "drain": {"connection": "drain_app"},
+        "routing": {"kind": "file", "path": str(lab.routing)},
+        "journal": {"connection": "kafka_dr_journal"},
+        "airflow_api": {"connection": "airflow_api"},
+        "spark": {"connection": "spark_default"},
+        "evidence": str(lab.evidence),
+        "cool_down_seconds": 0,
+    }
+
+
+def _cluster(alias: str) -> dict:
+    return {
+        "connection": f"kafka_{alias}",
+        "probe_connection": f"kafka_{alias}_probe",
+        "principals": {"mirror_maker": ["User:mm2"], "orchestrator": ["User:orchestrator"], "exempt": ["User:admin"]},
+    }
+
+
+def _flow(source: str, target: str) -> dict:
+    return {
+        "source": source,
+        "target": target,
+        "connect": f"connect_{target}",
+        "connectors": {kind: connector_name(source, target, kind) for kind in KINDS},
+    }

@@ -1,0 +1,9 @@
+"""A seeded workload with a ground truth: topics and groups that nobody has tuned anything for, and load under way."""
+
+from __future__ import annotations
+
+from lab.workload.load import Load
+from lab.workload.seeding import Workload
+from lab.workload.truth import GroundTruth
+
+__all__ = ["GroundTruth", "Load", "Workload"]

@@ -1,0 +1,137 @@
+"""Load: producers in processes of their own that know nothing of failovers and go on until they are stopped.
+
+They ignore every request to drain. Once the cluster refuses them they keep knocking, a few times a second, so that
+a fence with a gap is found out. Every acknowledgement is kept with the moment it came.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from lab.jars import PROJECT
+from lab.workload.load_worker import load_id, load_value
+from lab.workload.shapes import WORDS
+from lab.workload.truth import Acknowledgement, GroundTruth, content_digest
+
+ROW = numpy.dtype([("number", "<i8"), ("topic", "<i8"), ("partition", "<i8"), ("offset", "<i8"), ("at", "<i8")])
+STOP_SECONDS = 30.0
+
+
+class Load:
+    """Producers writing at a rate, in processes of their own.
+
+    Args:
+        status: the lab's status document.
+        folder: where acknowledgements and counts are kept.
+        rate: records per second of all processes together.
+        seed: makes the topics' names.
+        topics: names and partition counts; made from the seed by default.
+        workers: processes.
+        cluster: alias of the cluster to write to.
+    """
+
+    def __init__(
+        self, status: Mapping[str, Any], folder: Path, rate: int = 20_000, seed: int = 1,
+        topics: Mapping[str, int] | None = None, workers: int = 2, cluster: str = "primary",
+    ) -> None:  # fmt: skip
+        rng = random.Random(seed)
+        self.folder = folder
+        self.cluster = cluster
+        self.topics = dict(topics or {f"{word}-load-{rng.randrange(16**4):04x}": count for word, count in zip(rng.sample(WORDS, 2), (6, 4), strict=True)})
+        self._rate = rate / workers
+        self._workers = workers
+        self._properties = status["clusters"][cluster]["client_properties"]
+        self._processes: list[subprocess.Popen[str]] = []
+        self._admin = AdminClient(dict(self._properties["admin"]))
+
+    def create_topics(self) -> None:
+        """Create the topics, the last of them with LogAppendTime."""
+        configs = [{} for _ in self.topics]
+        configs[-1] = {"message.timestamp.type": "LogAppendTime"}
+        new = [NewTopic(name, count, 1, config=config) for (name, count), config in zip(self.topics.items(), configs, strict=True)]
+        for future in self._admin.create_topics(new, request_timeout=30).values():
+            future.result()
+
+    def start(self) -> None:
+        """Start the processes; credentials reach them by their standard input."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for worker in range(self._workers):
+            log = (self.folder / f"load-{worker}.log").open("w", encoding="utf-8")
+            argv = [sys.executable, "-m", "lab.workload.load_worker"]
+            process = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, start_new_session=True)
+            log.close()
+            self._processes.append(process)
+            task = {"worker": worker, "rate": self._rate, "topics": self.topics, "folder": str(self.folder), "properties": self._properties["producer"]}
+            # The pipe stays open: its end tells the process that nobody is left to stop it.
+            process.stdin.write(json.dumps(task) + "\n")
+            process.stdin.flush()
+
+    def counts(self) -> dict[str, int]:
+        """Return how many records were acknowledged and how many refused so far."""
+        totals = {"acknowledged": 0, "refused": 0, "failed": 0}
+        for path in self.folder.glob("load-*.counts.json"):
+            for name, count in json.loads(path.read_text(encoding="utf-8")).items():
+                totals[name] += count
+        return totals
+
+    def acknowledgements(self) -> list[Acknowledgement]:
+        """Return everything that was acknowledged so far; complete once the load is stopped."""
+        names = list(self.topics)
+        acknowledged = []
+        for path in sorted(self.folder.glob("load-*.acks")):
+            worker = int(path.stem.split("-")[1])
+            for number, topic, partition, offset, at in numpy.fromfile(path, ROW).tolist():
+                digest = content_digest(None, load_value(worker, number))
+                acknowledged.append(Acknowledgement(names[topic], partition, offset, digest, load_id(worker, number), at))
+        return acknowledged
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """Return the load topics' log ends now."""
+        spec = OffsetSpec.latest()
+        wanted = {TopicPartition(topic, p): spec for topic, count in self.topics.items() for p in range(count)}
+        futures = self._admin.list_offsets(wanted, request_timeout=30)
+        return {(place.topic, place.partition): future.result().offset for place, future in futures.items()}
+
+    def place_groups(self, truth: GroundTruth, count: int, rng: random.Random) -> None:
+        """Commit groups at random positions of the logs as they are now, and remember them in a truth."""
+        for number in range(count):
+            positions = {place: rng.randint(0, end) for place, end in self.ends().items()}
+            group = f"under-load-{number}-{rng.randrange(16**4):04x}"
+            offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
+            future = self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)], request_timeout=30)[group]
+            if any(place.error for place in future.result().topic_partitions):
+                raise RuntimeError(f"group {group} could not be placed")
+            for (topic, partition), offset in positions.items():
+                truth.place(group, topic, partition, offset)
+
+    def wait_refused(self, seconds: float) -> bool:
+        """Wait until a process was refused; say whether one was."""
+        deadline = time.monotonic() + seconds
+        while not self.counts()["refused"] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return self.counts()["refused"] > 0
+
+    def stop(self) -> None:
+        """End the processes and wait until their files are complete."""
+        for process in self._processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self._processes:
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdin.close()
+        self._processes = []

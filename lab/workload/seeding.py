@@ -1,0 +1,169 @@
+"""Creates a workload on one cluster and returns its ground truth."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from lab.workload.positions import Committer, GroupPlanner, Span
+from lab.workload.shapes import SHAPES, Shape, topic_name
+from lab.workload.truth import COMMITTED, REMOVED, GroundTruth, TopicTruth
+from lab.workload.writing import TopicWriter, portions_of
+
+REQUEST_SECONDS = 30.0
+CLEANER_SECONDS = 60.0
+MIRROR_SECONDS = 60.0
+SEGMENT_PAUSE = 0.6
+WRITERS = 4
+
+
+class Workload:
+    """Topics and groups made from a seed.
+
+    Args:
+        seed: the same seed makes the same topics, records and positions.
+        status: the lab's status document.
+        cluster: alias of the cluster to write to.
+        scale: factor on the number of records; 1.0 means about 55,000.
+        kinds: names of the shapes to make; all of them by default.
+        groups: how many groups to place at most, drawn from all that would be.
+    """
+
+    def __init__(
+        self, seed: int, status: Mapping[str, Any], cluster: str = "primary", scale: float = 1.0,
+        kinds: Iterable[str] | None = None, groups: int | None = None,
+    ) -> None:  # fmt: skip
+        self._rng = random.Random(seed)
+        self._scale = scale
+        self._groups = groups
+        self._properties = status["clusters"][cluster]["client_properties"]
+        self._admin = AdminClient({**self._properties["admin"], "log_level": 3})
+        self._shapes = [shape for shape in SHAPES if kinds is None or shape.kind in set(kinds)]
+        self.truth = GroundTruth(seed, cluster)
+
+    def create(self) -> GroundTruth:
+        """Create the topics, write the records, wait for the cleaner, place the groups; return the truth."""
+        shapes = {topic_name(self._rng, shape): shape for shape in self._shapes}
+        self._create_topics(shapes)
+        self._write(shapes)
+        self._cut_heads(shapes)
+        spans = self._spans([name for name, shape in shapes.items() if shape.compacted])
+        plans = list(GroupPlanner(self._rng, spans).plans(self.truth.topics.values()))
+        if self._groups is not None:
+            plans = self._rng.sample(plans, min(self._groups, len(plans)))
+        Committer(self._admin, self._properties["consumer"]).commit(plans)
+        for plan in plans:
+            for (topic, partition), offset in plan.positions.items():
+                self.truth.place(plan.group, topic, partition, offset)
+            self.truth.notes[plan.group] = plan.how
+        return self.truth
+
+    def _create_topics(self, shapes: Mapping[str, Shape]) -> None:
+        for name, shape in shapes.items():
+            self.truth.topics[name] = TopicTruth(
+                name, shape.kind, shape.partitions, shape.compacted, shape.transactional, "message.timestamp.type" not in shape.configs
+            )
+        new = [NewTopic(name, shape.partitions, 1, config=shape.configs) for name, shape in shapes.items()]
+        for future in self._admin.create_topics(new, request_timeout=REQUEST_SECONDS).values():
+            future.result()
+
+    def _write(self, shapes: Mapping[str, Shape]) -> None:
+        # One seed a topic, drawn before the threads start: their order must not change the records.
+        seeds = {name: self._rng.randrange(2**32) for name in shapes}
+        with ThreadPoolExecutor(WRITERS) as pool:
+            writing = [pool.submit(self._write_topic, name, shape, random.Random(seeds[name])) for name, shape in shapes.items()]
+        for future in writing:
+            future.result()
+
+    def _write_topic(self, name: str, shape: Shape, rng: random.Random) -> None:
+        truth = self.truth.topics[name]
+        writer = TopicWriter(self._properties["producer"], truth)
+        portions = portions_of(rng, shape, name, self._scale)
+        if shape.transactional:
+            writer.write_in_transactions(rng, [draft for portion in portions for draft in portion])
+        else:
+            writer.write(portions, pause=SEGMENT_PAUSE)
+        for records in truth.records.values():
+            records.sort()
+
+    def _cut_heads(self, shapes: Mapping[str, Shape]) -> None:
+        # The source itself removes these, before anybody moves: they are nobody's loss.
+        for name, shape in shapes.items():
+            for partition, records in self.truth.topics[name].records.items() if shape.cut else ():
+                keep = int(len(records) * shape.cut)
+                cut = {TopicPartition(name, partition, records[keep].offset): None}
+                for future in self._admin.delete_records(list(cut), request_timeout=REQUEST_SECONDS).values():
+                    future.result()
+                records[:keep] = [record._replace(state=REMOVED) for record in records[:keep]]
+
+    def _spans(self, compacted: list[str]) -> dict[tuple[str, int], Span]:
+        deadline = time.monotonic() + CLEANER_SECONDS
+        while True:
+            spans = {(name, p): self._span(name, p) for name, topic in self.truth.topics.items() for p in range(topic.partitions)}
+            waiting = [place for place, span in spans.items() if place[0] in compacted and not span.holes]
+            if not waiting:
+                return spans
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the log cleaner made no holes in {waiting} within {CLEANER_SECONDS} s")
+            time.sleep(0.5)
+
+    def _span(self, topic: str, partition: int) -> Span:
+        start, end = (self._offset(topic, partition, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+        # Only compaction takes records behind the writer's back; elsewhere the acknowledgements are the log.
+        if self.truth.topics[topic].compacted:
+            return Span(start, end, frozenset(self._returned(topic, partition, start)))
+        return Span(start, end, frozenset(record.offset for record in self.truth.topics[topic].records.get(partition, [])))
+
+    def _offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
+        place = TopicPartition(topic, partition)
+        return self._admin.list_offsets({place: spec}, request_timeout=REQUEST_SECONDS)[place].result().offset
+
+    def _returned(self, topic: str, partition: int, start: int) -> list[int]:
+        reading = {"group.id": "lab-judge", "isolation.level": "read_uncommitted", "enable.partition.eof": True, "enable.auto.commit": False}
+        consumer = Consumer({**self._properties["admin"], **reading})
+        consumer.assign([TopicPartition(topic, partition, start)])
+        offsets: list[int] = []
+        try:
+            while True:
+                for message in consumer.consume(5000, 1.0):
+                    if message.error() is None:
+                        offsets.append(message.offset())
+                    elif message.error().code() == KafkaError._PARTITION_EOF:
+                        return offsets
+        finally:
+            consumer.close()
+
+
+def committed_count(truth: GroundTruth) -> int:
+    """Return how many records of a truth must never get lost."""
+    return sum(record.state == COMMITTED for topic in truth.topics.values() for records in topic.records.values() for record in records)
+
+
+def await_mirrored(status: Mapping[str, Any], cluster: str, topics: Mapping[str, int], seconds: float = MIRROR_SECONDS) -> None:
+    """Wait until a cluster has all topics with their partitions.
+
+    Args:
+        status: the lab's status document.
+        cluster: alias of the target.
+        topics: names on the target with their partition counts.
+        seconds: how long to wait.
+
+    Raises:
+        TimeoutError: names the topics that are still absent.
+    """
+    admin = AdminClient(dict(status["clusters"][cluster]["client_properties"]["admin"]))
+    deadline = time.monotonic() + seconds
+    while True:
+        found = {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=REQUEST_SECONDS).topics.items()}
+        absent = [name for name, count in topics.items() if found.get(name) != count]
+        if not absent:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{cluster} has no {', '.join(absent[:5])} after {seconds:.0f} s")
+        time.sleep(0.25)

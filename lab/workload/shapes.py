@@ -1,0 +1,161 @@
+"""The kinds of topics that replication and translation find hard, each a seeded generator of records."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+WORDS = (
+    "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor", "iris", "juniper", "kelp", "lagoon", "maple",
+    "nectar", "onyx", "pepper", "quartz", "raven", "saffron", "tundra", "umber", "violet", "willow", "yarrow", "zephyr",
+)  # fmt: skip
+# Recent, or retention would take the records away.
+EQUAL_TIMESTAMP = int(time.time()) * 1000
+COMPACTION = {
+    "cleanup.policy": "compact", "segment.ms": "400", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01",
+    "min.compaction.lag.ms": "0", "delete.retention.ms": "1000",
+}  # fmt: skip
+
+
+class Draft(NamedTuple):
+    """One record before it is sent. A timestamp of 0 leaves it to the client's clock."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    id: str | None
+    timestamp: int = 0
+
+
+Drafts = Iterator[Draft]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One kind of topic.
+
+    Args:
+        kind: what makes it hard, one word.
+        partitions: how many.
+        size: records per partition at scale 1.
+        draft: makes the records of one partition: (random, topic, partition, count) -> drafts.
+        configs: topic configs.
+        waves: in how many portions it is written, so that segments roll in between.
+        filled: share of the partitions that get records.
+        cut: share of each partition's head that the source deletes after writing.
+    """
+
+    kind: str
+    partitions: int
+    size: int
+    draft: Callable[[random.Random, str, int, int], Drafts]
+    configs: dict[str, str] = field(default_factory=dict)
+    waves: int = 1
+    filled: float = 1.0
+    cut: float = 0.0
+
+    @property
+    def compacted(self) -> bool:
+        """Say whether only the latest value of each key counts."""
+        return self.configs.get("cleanup.policy") == "compact"
+
+    @property
+    def transactional(self) -> bool:
+        """Say whether its records are written in transactions."""
+        return self.kind == "transactional"
+
+
+def record_id(topic: str, partition: int, number: int) -> str:
+    """Return the id of the n-th record of a partition."""
+    return f"{topic}/{partition}/{number}"
+
+
+def plain(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Keyed records, the id in the value."""
+    for number in range(count):
+        name = record_id(topic, partition, number)
+        yield Draft(partition, b"k%d" % rng.randrange(50), name.encode() + b" " + rng.randbytes(rng.randrange(80)), [], name)
+
+
+def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Headers with twins, empty and null contents and bytes that are no text; every tenth value is a tombstone."""
+    for number in range(count):
+        name = record_id(topic, partition, number)
+        headers: list[tuple[str, bytes | None]] = [("id", name.encode()), ("twin", b"1"), ("twin", b"2"), ("empty", b"")]
+        headers += rng.choice([[], [("null", None)], [("bytes", rng.randbytes(9))], [("größe", b"\xff\x00\xfe")]])
+        value = None if rng.random() < 0.1 else rng.randbytes(rng.randrange(60))
+        yield Draft(partition, b"k%d" % rng.randrange(40), value, headers, name)
+
+
+def compacted(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Few keys written over and over; some end as tombstones."""
+    for number in range(count):
+        name = record_id(topic, partition, number)
+        key = b"k%d" % int(rng.triangular(0, max(2, count // 8), 0))
+        value = None if rng.random() < 0.04 else name.encode() + b"=" + rng.randbytes(30).hex().encode()
+        yield Draft(partition, key, value, [("id", name.encode())], name)
+
+
+def identical(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Byte-identical records."""
+    for _ in range(count):
+        yield Draft(partition, b"same", b"the very same bytes", [("twin", b"yes")], None, EQUAL_TIMESTAMP)
+
+
+def recurring(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """A short block of contents without ids, again and again."""
+    length = rng.randrange(3, 9)
+    for number in range(count):
+        yield Draft(partition, None, b"block %d" % (number % length), [], None)
+
+
+def equal_timestamps(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Distinct records that all carry one timestamp."""
+    for draft in plain(rng, topic, partition, count):
+        yield draft._replace(timestamp=EQUAL_TIMESTAMP)
+
+
+def large(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Values of 100 kB."""
+    for number in range(count):
+        name = record_id(topic, partition, number)
+        yield Draft(partition, None, name.encode() + b" " + rng.randbytes(100_000), [], name)
+
+
+def nulls(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
+    """Null keys, null values, both, and empty ones; the id stands in a header."""
+    for number in range(count):
+        name = record_id(topic, partition, number)
+        yield Draft(partition, rng.choice([None, b"", b"k"]), rng.choice([None, b"", b"v"]), [("id", name.encode())], name)
+
+
+SHAPES = (
+    Shape("plain", 3, 3000, plain),
+    Shape("headers", 2, 1500, with_headers),
+    Shape("compacted", 2, 4000, compacted, COMPACTION, waves=4),
+    Shape("transactional", 2, 1600, plain),
+    Shape("identical", 1, 5000, identical),
+    Shape("equal-timestamps", 2, 1500, equal_timestamps),
+    Shape("empty", 3, 0, plain),
+    Shape("sparse", 4, 800, plain, filled=0.5),
+    Shape("dotted", 3, 1200, plain),
+    Shape("large", 2, 25, large),
+    Shape("wide", 12, 400, plain),
+    Shape("append-time", 2, 1500, plain, {"message.timestamp.type": "LogAppendTime"}),
+    Shape("nulls", 2, 1500, nulls),
+    Shape("recurring", 2, 2000, recurring),
+    Shape("trimmed", 1, 2000, plain, cut=0.35),
+)
+
+
+def topic_name(rng: random.Random, shape: Shape) -> str:
+    """Return a name nobody has tuned for; the dotted kind looks as if it began with a cluster's alias."""
+    word, other = rng.sample(WORDS, 2)
+    tail = f"{rng.randrange(16**4):04x}"
+    if shape.kind == "dotted":
+        return f"{word[:2]}.{other}-{word[-2:]}.v{rng.randrange(1, 9)}-{tail}"
+    return rng.choice([f"{word}-{tail}", f"{word}.{other}.{tail}", f"{word}-{other}-{tail}", f"{word.title()}{other.title()}{tail}"])

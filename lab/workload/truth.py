@@ -1,0 +1,139 @@
+"""The ground truth of a workload: what was acknowledged, and where every group stood.
+
+It is written by whoever produced the records, never by whoever moves them, so that a judge can hold
+one against the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+Headers = Sequence[tuple[str, bytes | None]] | None
+
+COMMITTED = "committed"
+ABORTED = "aborted"
+REMOVED = "removed"
+
+_LENGTHS = struct.Struct(">qq")
+_LENGTH = struct.Struct(">q")
+
+
+def content_digest(key: bytes | None, value: bytes | None, headers: Headers = None) -> int:
+    """Return 64 bits that two records share exactly when key, value and headers are equal.
+
+    Null and empty are told apart. The timestamp stays out: LogAppendTime may rewrite it on the target.
+    """
+    # Lengths go first: without them b"a" + b"bc" and b"ab" + b"c" would be one content.
+    parts = [_LENGTHS.pack(-1 if key is None else len(key), -1 if value is None else len(value)), key or b"", value or b""]
+    for name, content in headers or ():
+        # A header's name may be any bytes; the client hands undecodable ones over as surrogates.
+        encoded = name.encode("utf-8", "surrogatepass")
+        parts += [_LENGTHS.pack(len(encoded), -1 if content is None else len(content)), encoded, content or b""]
+    return _LENGTH.unpack(blake2b(b"".join(parts), digest_size=8).digest())[0]
+
+
+def key_digest(key: bytes | None) -> int:
+    """Return the digest that stands for a record's key alone."""
+    return content_digest(key, None)
+
+
+class Record(NamedTuple):
+    """One record that the source acknowledged (or wrote inside an aborted transaction)."""
+
+    offset: int
+    digest: int
+    id: str | None
+    key: int
+    tombstone: bool
+    timestamp: int
+    state: str = COMMITTED
+
+
+class Acknowledgement(NamedTuple):
+    """One record that a producer was told is safe. `at` is wall-clock milliseconds when it was told."""
+
+    topic: str
+    partition: int
+    offset: int
+    digest: int
+    id: str
+    at: int
+
+
+@dataclass
+class TopicTruth:
+    """One topic: its shape, and per partition its records in offset order."""
+
+    name: str
+    kind: str
+    partitions: int
+    compacted: bool = False
+    transactional: bool = False
+    create_time: bool = True
+    records: dict[int, list[Record]] = field(default_factory=dict)
+
+    def committed(self, partition: int) -> list[Record]:
+        """Return the records of a partition that must never get lost."""
+        return [record for record in self.records.get(partition, []) if record.state == COMMITTED]
+
+    def record_id(self, partition: int, offset: int) -> str | None:
+        """Return the id of the record at an offset, None when it has none."""
+        return next((record.id for record in self.records.get(partition, []) if record.offset == offset), None)
+
+
+@dataclass
+class GroundTruth:
+    """Everything a workload wrote to one cluster."""
+
+    seed: int
+    cluster: str
+    topics: dict[str, TopicTruth] = field(default_factory=dict)
+    positions: dict[str, dict[str, dict[int, int]]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def place(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Remember that a group's committed position is this offset."""
+        self.positions.setdefault(group, {}).setdefault(topic, {})[partition] = offset
+
+    def placed(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield group, topic, partition and offset of every committed position."""
+        for group, topics in self.positions.items():
+            for topic, partitions in topics.items():
+                for partition, offset in partitions.items():
+                    yield group, topic, partition, offset
+
+    def take_in(self, other: GroundTruth) -> None:
+        """Add the topics and positions of another truth about the same cluster."""
+        self.topics.update(other.topics)
+        self.notes.update(other.notes)
+        for group, topic, partition, offset in other.placed():
+            self.place(group, topic, partition, offset)
+
+    def save(self, path: Path) -> None:
+        """Write the truth as JSON, aside first, so that a reader never sees half of it."""
+        document = {"seed": self.seed, "cluster": self.cluster, "positions": self.positions, "notes": self.notes}
+        document["topics"] = [vars(topic) for topic in self.topics.values()]
+        aside = path.with_name(path.name + ".part")
+        aside.write_text(json.dumps(document), encoding="utf-8")
+        os.replace(aside, path)
+
+    @classmethod
+    def load(cls, path: Path) -> GroundTruth:
+        """Read what `save` wrote."""
+        document = json.loads(path.read_text(encoding="utf-8"))
+        truth = cls(document["seed"], document["cluster"], notes=document["notes"])
+        for topic in document["topics"]:
+            records = {int(p): [Record(*row) for row in rows] for p, rows in topic.pop("records").items()}
+            truth.topics[topic["name"]] = TopicTruth(**topic, records=records)
+        for group, topics in document["positions"].items():
+            for topic, partitions in topics.items():
+                for partition, offset in partitions.items():
+                    truth.place(group, topic, int(partition), offset)
+        return truth

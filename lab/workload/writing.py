@@ -1,0 +1,99 @@
+"""Writing the drafts to a cluster, and remembering what was acknowledged."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from lab.workload.shapes import Draft, Shape
+from lab.workload.truth import ABORTED, COMMITTED, Record, TopicTruth, content_digest, key_digest
+
+DELIVERY_SECONDS = 60.0
+
+
+class NotDelivered(RuntimeError):
+    """A workload's record was not acknowledged."""
+
+
+class TopicWriter:
+    """Writes the records of one topic and fills its truth from the acknowledgements."""
+
+    def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
+        self._properties = {**properties, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
+        self._truth = truth
+        self._sent = 0
+        self._acknowledged = 0
+
+    def write(self, portions: Iterable[list[Draft]], pause: float = 0.0) -> None:
+        """Write the portions one after the other, with a pause in seconds between them."""
+        producer = Producer(self._properties)
+        for number, portion in enumerate(portions):
+            time.sleep(pause if number else 0.0)
+            self._send(producer, portion, COMMITTED)
+            self._settle(producer)
+
+    def write_in_transactions(self, rng: random.Random, drafts: list[Draft]) -> None:
+        """Write in transactions of random sizes over all partitions, about every fourth aborted after its flush.
+
+        The last transaction is aborted, so that the log ends with records that nobody may count on.
+        """
+        producer = Producer({**self._properties, "transactional.id": f"seeding-{self._truth.name}"})
+        producer.init_transactions(DELIVERY_SECONDS)
+        while drafts:
+            size = rng.choice([1, 2, 7, 25, 80])
+            portion, drafts = drafts[:size], drafts[size:]
+            abort = rng.random() < 0.25 or not drafts
+            producer.begin_transaction()
+            self._send(producer, portion, ABORTED if abort else COMMITTED)
+            self._settle(producer)
+            # Without the flush above librdkafka would purge an aborted record before it reaches the log.
+            producer.abort_transaction(DELIVERY_SECONDS) if abort else producer.commit_transaction(DELIVERY_SECONDS)
+
+    def _send(self, producer: Producer, drafts: list[Draft], state: str) -> None:
+        for draft in drafts:
+            self._sent += 1
+            fields = {"partition": draft.partition, "headers": draft.headers or None, "timestamp": draft.timestamp}
+            while not _enqueued(producer, self._truth.name, draft, fields, self._remember(draft, state)):
+                producer.poll(0.1)
+            producer.poll(0)
+
+    def _remember(self, draft: Draft, state: str) -> Callable[[KafkaError | None, Message], None]:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                return
+            self._acknowledged += 1
+            digest = content_digest(draft.key, draft.value, draft.headers)
+            # With LogAppendTime this is the broker's time, not the one that was asked for.
+            stamp = message.timestamp()[1]
+            record = Record(message.offset(), digest, draft.id, key_digest(draft.key), draft.value is None, stamp, state)
+            self._truth.records.setdefault(draft.partition, []).append(record)
+
+        return delivered
+
+    def _settle(self, producer: Producer) -> None:
+        producer.flush(DELIVERY_SECONDS)
+        if self._acknowledged != self._sent:
+            raise NotDelivered(f"{self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not acknowledged")
+
+
+def portions_of(rng: random.Random, shape: Shape, topic: str, scale: float) -> list[list[Draft]]:
+    """Return the drafts of a topic in the shape's portions, partitions mixed as applications mix them."""
+    count = max(1, int(shape.size * scale)) if shape.size else 0
+    filled = range(int(shape.partitions * shape.filled))
+    queues = [list(shape.draft(rng, topic, partition, count)) for partition in filled]
+    # All partitions of one shape hold equally many, so that one index serves all queues.
+    mixed = [draft for number in range(count) for draft in (queue[number] for queue in queues)]
+    step = -(-len(mixed) // shape.waves) or 1
+    return [mixed[start : start + step] for start in range(0, len(mixed), step)]
+
+
+def _enqueued(producer: Producer, topic: str, draft: Draft, fields: dict[str, Any], delivered: Callable[..., None]) -> bool:
+    try:
+        producer.produce(topic, draft.value, draft.key, on_delivery=delivered, **fields)
+    except BufferError:
+        return False
+    return True
