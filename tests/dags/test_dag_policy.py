@@ -1,0 +1,80 @@
+"""Every DAG obeys the house's policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from kafka_dr.dag_policy import procedure_params
+from kafka_dr.params import LONGEST_REASON
+from kafka_dr.settings import Deadlines
+
+GIVEN = {"source": "a", "target": "b", "reason": "r"}
+
+
+def checked(given: dict[str, Any]) -> dict[str, Any]:
+    """Params as Airflow validates them."""
+    params = ParamsDict(procedure_params())
+    params.update(given)
+    return params.validate()
+
+
+def test_all_files_parse_and_hold_one_dag_each(dag_bag: Any, root: Path) -> None:
+    """No import errors; one DAG a file, with the file's own name."""
+    assert dag_bag.import_errors == {}
+    assert sorted(dag_bag.dags) == sorted(p.stem for p in (root / "dags").glob("*.py"))
+
+
+def test_every_dag_is_documented_tagged_and_started_by_hand(dag_bag: Any) -> None:
+    """The operator's page is in the DAG; nothing that moves clients runs by a schedule."""
+    for dag in dag_bag.dags.values():
+        for heading in ("When to run", "Before you start", "If it stops"):
+            assert heading in dag.doc_md, dag.dag_id
+        assert dag.tags and dag.schedule is None and not dag.catchup
+
+
+def test_every_dag_can_be_stored(dag_bag: Any) -> None:
+    """Serialised as the scheduler does and read back, a DAG has its tasks."""
+    for dag in dag_bag.dags.values():
+        assert set(DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_ids) == set(dag.task_ids)
+
+
+def test_tasks_are_retried_after_a_kill_and_soon(dag_bag: Any) -> None:
+    """A killed task is retried, within seconds: clients stand still."""
+    for task in dag_bag.dags["planned_failover"].tasks:
+        assert task.retries >= 1 and task.retry_delay.total_seconds() <= 10 and task.owner == "switchback", task.task_id
+
+
+def test_source_target_and_reason_alone_are_enough() -> None:
+    """Every other param has a default."""
+    assert {k: v for k, v in checked(GIVEN).items() if v not in (None, False)} == GIVEN
+
+
+@pytest.mark.parametrize("missing", GIVEN)
+def test_each_of_the_three_is_needed(missing: str) -> None:
+    """Without a source, a target or a reason Airflow does not start a run."""
+    with pytest.raises(ParamValidationError):
+        checked({k: v for k, v in GIVEN.items() if k != missing})
+
+
+@pytest.mark.parametrize("bad", [{"reason": ""}, {"source": 7}, {"max_fence_seconds": 0}, {"max_fence_seconds": "soon"}, {"topics": 5}, {"start_reverse_replication": "yes"}])
+def test_params_are_typed(bad: dict[str, Any]) -> None:
+    """What has the wrong type or is out of range is refused by the form."""
+    with pytest.raises(ParamValidationError):
+        checked(GIVEN | bad)
+
+
+def test_every_deadline_of_the_form_is_one_of_the_topology() -> None:
+    """A deadline that can be asked for is one that is obeyed."""
+    deadlines = {name for name in procedure_params() if name.endswith("_seconds")}
+    assert deadlines <= set(Deadlines.model_fields)
+
+
+def test_the_form_allows_no_reason_that_is_refused_later() -> None:
+    """A reason that fits the form is short enough for the check that follows."""
+    assert procedure_params()["reason"].schema["maxLength"] <= LONGEST_REASON

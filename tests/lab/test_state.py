@@ -1,0 +1,148 @@
+"""The lab's folder, its record and what it tells others."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab.__main__ import main
+from lab.airflow_settings import connections, environment, own_environment, read_environment, write_environment
+from lab.bring_up import _cluster_id, _new_record, _open
+from lab.errors import LabError
+from lab.mirror_maker import connector_config
+from lab.state import Lab
+from lab.topology_file import write_routing, write_topology
+
+
+@pytest.fixture(params=["identity", "default"])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    """A lab that has been opened but runs nothing."""
+    lab = Lab(tmp_path / "state")
+    lab.save(_new_record(request.param, "read_uncommitted"))
+    return lab
+
+
+def _secrets(lab: Lab) -> list[str]:
+    record = lab.load()
+    return [*record.passwords.values(), *record.airflow_secrets.values()]
+
+
+def test_status_has_the_agreed_shape(lab: Lab) -> None:
+    """Addresses, users, passwords and pids stand where tools look for them."""
+    record = lab.load()
+    record.airflow = True
+    lab.save(record)
+    status = lab.status()
+    assert set(status["clusters"]) == {"primary", "standby"}
+    for cluster in status["clusters"].values():
+        assert set(cluster) == {"bootstrap_servers", "client_properties", "connect_url", "pids"}
+        assert set(cluster["client_properties"]) == {"admin", "producer", "consumer"}
+        assert set(cluster["pids"]) == {"broker", "connect"}
+        for properties in cluster["client_properties"].values():
+            assert properties["bootstrap.servers"] == cluster["bootstrap_servers"]
+            assert properties["sasl.password"] in _secrets(lab)
+    assert set(status["airflow"]["users"]) == {"operator", "approver", "viewer"}
+    assert all(set(user) == {"password", "role"} for user in status["airflow"]["users"].values())
+    assert (status["topology"], status["evidence"]) == (str(lab.topology), str(lab.evidence))
+
+
+def test_status_without_a_lab_is_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no lab is, the output is still JSON and names no cluster."""
+    assert main(["status", "--json", "--state", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["clusters"] == {}
+
+
+def test_all_ports_differ(lab: Lab) -> None:
+    """No two services of a lab, and no two labs, share a port."""
+    ports = list(lab.load().ports.values()) + list(_new_record("identity", "read_uncommitted").ports.values())
+    assert len(set(ports)) == len(ports)
+
+
+def test_files_with_secrets_are_private(lab: Lab) -> None:
+    """Record and environment file can be read by their owner only."""
+    write_environment(lab)
+    for path in (lab.record_path, lab.airflow_env):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_secret_in_topology_routing_or_connector(lab: Lab) -> None:
+    """What others may read holds no password."""
+    write_topology(lab)
+    write_routing(lab)
+    texts = [lab.topology.read_text(), lab.routing.read_text(), json.dumps(connector_config(lab, "primary", "standby", "source"))]
+    assert not [secret for secret in _secrets(lab) for text in texts if secret in text]
+
+
+def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
+    """Each connection that the topology names is handed to Airflow."""
+    write_topology(lab)
+    topology = yaml.safe_load(lab.topology.read_text())
+    named = {value for cluster in topology["clusters"].values() for key, value in cluster.items() if key.endswith("connection")}
+    named |= {flow["connect"] for flow in topology["flows"]}
+    named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
+    assert named == set(connections(lab))
+
+
+def test_both_flows_use_the_same_alias_for_a_cluster(lab: Lab) -> None:
+    """A cluster has one alias in every connector, else heartbeat topics multiply without end."""
+    forward, reverse = (connector_config(lab, *pair, "source") for pair in (("primary", "standby"), ("standby", "primary")))
+    for side, other in (("source", "target"), ("target", "source")):
+        assert forward[f"{side}.cluster.alias"] == reverse[f"{other}.cluster.alias"]
+        assert forward[f"{side}.cluster.bootstrap.servers"] == reverse[f"{other}.cluster.bootstrap.servers"]
+
+
+def test_a_routing_record_is_kept(lab: Lab) -> None:
+    """A second `up` leaves the routing as a failover has set it."""
+    lab.routing.write_text('{"cluster": "standby"}')
+    write_routing(lab)
+    assert json.loads(lab.routing.read_text()) == {"cluster": "standby"}
+
+
+def test_the_environment_file_can_be_read_back(lab: Lab) -> None:
+    """Values with quotes and spaces survive the file, and foreign Airflow settings do not leak in."""
+    write_environment(lab)
+    own = own_environment(lab)
+    assert read_environment(lab.airflow_env) == {key: value for key, value in own.items() if key != "PATH"}
+
+
+def test_foreign_airflow_settings_are_left_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting of the caller's own Airflow does not reach the lab's."""
+    monkeypatch.setenv("AIRFLOW__CORE__UNIT_TEST_MODE", "True")
+    assert "AIRFLOW__CORE__UNIT_TEST_MODE" not in environment(lab)
+
+
+def test_a_lab_keeps_its_policy(lab: Lab) -> None:
+    """Asking for another naming than the lab has is refused; asking for none keeps it."""
+    policy = lab.load().policy
+    _open(lab, None, None, airflow=False)
+    other = {"identity": "default", "default": "identity"}[policy]
+    with pytest.raises(LabError, match="take it down first"):
+        _open(lab, other, None, airflow=False)
+
+
+def test_a_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder that holds a file under a name the lab needs is refused, by name, and left alone."""
+    (tmp_path / "topology.yaml").write_text("mine")
+    with pytest.raises(LabError, match=r"topology\.yaml"):
+        _open(Lab(tmp_path), None, None, airflow=False)
+    assert (tmp_path / "topology.yaml").read_text() == "mine"
+    assert not Lab(tmp_path).exists()
+
+
+@pytest.mark.parametrize("name", ["a:b", "a$b", 'a"b', "a}b"])
+def test_a_path_that_java_would_misread_is_refused(tmp_path: Path, name: str) -> None:
+    """Characters with a meaning in Kafka's properties are refused before anything is made."""
+    with pytest.raises(LabError, match="path"):
+        _open(Lab(tmp_path / name), None, None, airflow=False)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_cluster_id_is_never_taken_for_an_option() -> None:
+    """Every id has Kafka's 22 characters and none begins with a dash."""
+    ids = [_cluster_id() for _ in range(2000)]
+    assert {len(one) for one in ids} == {22}
+    assert not [one for one in ids if one.startswith("-")]

@@ -1,0 +1,159 @@
+"""The evidence follows from the journal alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.evidence import JournalLine, evidence_of, outcome_of, seconds_of, steps_of
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+ORDER = [step.value for step in Step]
+BEFORE_OPENING = ORDER[: ORDER.index(Step.OPEN_TARGET)]
+REQUEST = {"dag_id": "planned_failover", "source": "primary", "target": "standby", "reason": "maintenance"}
+FAILURE = {"error": "FenceNotProven", "reason": "Clients may still act", "seen": "User:app", "next_step": "Look"}
+
+
+def at(second: float) -> str:
+    """A moment of the run."""
+    return f"2026-11-21T10:{int(second) // 60:02d}:{second % 60:09.6f}+00:00"
+
+
+def line(step: str, kind: str, second: float = 0.0, **payload: Any) -> JournalLine:
+    """One journal line."""
+    return JournalLine(step, kind, at(second), payload)
+
+
+def done(*steps: str, **payload: Any) -> list[JournalLine]:
+    """Steps that began and ended, one second each."""
+    planned = {"plan": {"topics": [], "unproven": []}, "plan_digest": "d"}
+    pairs = [(line(s, Entry.INTENT, 2 * n), line(s, Entry.OUTCOME, 2 * n + 1, **(planned if s == Step.FORECAST else {}), **payload)) for n, s in enumerate(steps)]
+    return [entry for pair in pairs for entry in pair]
+
+
+def evidence(lines: list[JournalLine], closed: float = 100.0, previous: str | None = None) -> dict[str, Any]:
+    """The evidence of these lines."""
+    return evidence_of("p-1", REQUEST, lines, ORDER, {"cut_off": [], "boundary": []}, at(closed), previous)
+
+
+TO_THE_END = ORDER[: ORDER.index(Step.START_REVERSE_REPLICATION) + 1]
+HISTORIES = {
+    "completed": (done(*TO_THE_END), Outcome.COMPLETED),
+    "lease refused": ([line(Step.OPEN_PROCEDURE, Entry.REFUSAL, 1, **FAILURE)], Outcome.REFUSED),
+    "nothing at all": ([], Outcome.REFUSED),
+    "not ready": ([*done("open_procedure"), line("check_readiness", Entry.INTENT), line("check_readiness", Entry.REFUSAL, 3, **FAILURE), *done("return_to_source", touched=False)], Outcome.REFUSED),
+    "returned": ([*done(*BEFORE_OPENING[:4]), line("fence_producers", Entry.INTENT), line("fence_producers", Entry.REFUSAL, 9, **FAILURE), *done("return_to_source", touched=True)], Outcome.RETURNED),
+    "return failed": ([*done(*BEFORE_OPENING[:4]), line("fence_producers", Entry.INTENT), line("return_to_source", Entry.INTENT, 8), line("return_to_source", Entry.FAILURE, 9, **FAILURE)], Outcome.FAILED),
+    "killed before the way back ran": ([*done("open_procedure"), line("check_readiness", Entry.INTENT)], Outcome.FAILED),
+    "stuck after opening": ([*done(*TO_THE_END[:13]), line("redirect_clients", Entry.INTENT), line("redirect_clients", Entry.FAILURE, 40, **FAILURE)], Outcome.FAILED),
+}
+
+
+@pytest.mark.parametrize(("lines", "outcome"), HISTORIES.values(), ids=HISTORIES)
+def test_the_outcome_follows_from_the_journal(lines: list[JournalLine], outcome: Outcome) -> None:
+    """Invariant 2: each way to end has its outcome."""
+    assert outcome_of(lines) is outcome
+    assert evidence(lines)["outcome"] == outcome.value
+
+
+def test_only_the_last_step_completes() -> None:
+    """A run that lacks its last step's outcome is not completed."""
+    assert outcome_of(done(*TO_THE_END[:-1])) is not Outcome.COMPLETED
+
+
+def test_a_killed_step_is_told_as_such() -> None:
+    """A step with an intent and nothing after it is failed, and says that it left no outcome."""
+    told = evidence([*done("open_procedure"), line("check_readiness", Entry.INTENT, 5)])
+    assert told["failing_step"] == "check_readiness"
+    assert "no outcome" in told["reason_for_outcome"]
+    assert [s["state"] for s in told["steps"]] == ["done", "failed"]
+
+
+def test_refused_then_retried_then_done() -> None:
+    """A step that failed first and was done later is done, keeps its failure, and ends when it was done."""
+    lines = [line("forecast", Entry.INTENT, 1), line("forecast", Entry.FAILURE, 2, **FAILURE), line("forecast", Entry.INTENT, 5), line("forecast", Entry.OUTCOME, 6, plan={}, plan_digest="d", groups=3)]
+    (step,) = steps_of(lines, ORDER)
+    assert (step["state"], step["started_at"], step["ended_at"]) == ("done", at(1), at(6))
+    assert step["failures"] == [{"at": at(2), **FAILURE}]
+    assert step["figures"] == {"plan_digest": "d", "groups": 3}
+
+
+def test_done_then_looked_at_again_and_refused() -> None:
+    """An expiring step that was done once and refused when it was looked at again is the failing step."""
+    lines = [*done(*BEFORE_OPENING[:5]), line("fence_producers", Entry.INTENT, 20), line("fence_producers", Entry.REFUSAL, 21, **FAILURE), *done("return_to_source", touched=True)]
+    told = evidence(lines)
+    assert told["failing_step"] == "fence_producers" and told["reason_for_outcome"].startswith(FAILURE["reason"])
+    assert told["fenced_at"] is None
+
+
+def test_problems_are_told_and_covered_by_the_digest() -> None:
+    """What the evidence lacks stands in it, and cannot be taken out unseen; usually there is nothing."""
+    lines = done(*TO_THE_END)
+    bounds = {"cut_off": [], "boundary": []}
+    told = evidence_of("p-1", REQUEST, lines, ORDER, bounds, at(100), None, ["boundary.parquet is gone"])
+    assert told["problems"] == ["boundary.parquet is gone"]
+    assert evidence(lines)["problems"] == [] and evidence(lines)["digest"] != told["digest"]
+
+
+def test_the_first_failing_step_is_named_with_what_was_seen_and_what_to_do() -> None:
+    """The reason is the failing step's last failure, not an earlier one of its own nor one of a later step."""
+    earlier = {**FAILURE, "reason": "Something else"}
+    lines = [*done("open_procedure"), line("check_readiness", Entry.INTENT), line("check_readiness", Entry.REFUSAL, 3, **earlier), line("check_readiness", Entry.REFUSAL, 4, **FAILURE), line("return_to_source", Entry.REFUSAL, 5, **earlier)]
+    told = evidence(lines)
+    assert (told["failing_step"], told["reason_for_outcome"]) == ("check_readiness", "Clients may still act. Seen: User:app. Next: Look.")
+
+
+def test_steps_stand_in_the_procedures_order_and_only_if_they_began() -> None:
+    """Whatever order the journal has, rows follow the procedure; steps that never began have none."""
+    assert [s["id"] for s in steps_of(done("forecast", "check_readiness"), ORDER)] == ["check_readiness", "forecast"]
+
+
+def test_own_time_leaves_out_gates_and_drains() -> None:
+    """own = trigger to end, less both gates, drain_consumers and wait_for_zero_lag."""
+    spans = {"open_procedure": (10, 11), "approve_failover": (20, 50), "review_translation": (60, 65), "drain_consumers": (51, 53), "wait_for_zero_lag": (53, 57.5)}
+    steps = [{"id": s, "started_at": at(a), "ended_at": at(b)} for s, (a, b) in spans.items()]
+    assert seconds_of(steps, at(5), at(105)) == {"own": 58.5, "drain": 6.5, "people": 35.0, "whole": 100.0}
+
+
+def test_times_in_other_zones_are_compared_as_moments() -> None:
+    """Airflow's own time of the trigger may carry another offset."""
+    assert seconds_of([], "2026-11-21T11:00:00+01:00", at(30))["own"] == 30.0
+
+
+def test_a_run_without_steps_has_a_time_of_zero() -> None:
+    """Nothing began, nothing took time."""
+    assert evidence([])["seconds"] == {"own": 0.0, "drain": 0.0, "people": 0.0, "whole": 0.0}
+
+
+def test_all_fields_of_the_contract_are_there_even_for_a_refused_run() -> None:
+    """Whoever reads evidence finds every field, null or empty where there is nothing to say."""
+    told = evidence([])
+    fields = """procedure_id dag_id source target reason outcome plan plan_digest approvals steps fenced_at cut_off boundary classes rereads repeats
+        loss positions stranded seconds digest previous_digest""".split()
+    assert set(fields) <= set(told)
+    assert told["fenced_at"] is None and told["plan"] is None and told["approvals"] == [] and told["positions"] is None
+    assert set(told["rereads"]) == {"bound", "mirror_maker"} and {"own", "drain", "people"} <= set(told["seconds"])
+
+
+def test_figures_of_the_steps_arrive() -> None:
+    """Plan, approvals, fence, classes, re-reads and files are the journal's."""
+    lines = [
+        line("open_procedure", Entry.OPENED, 1, triggered_at=at(0)), *done("open_procedure"), line("forecast", Entry.OUTCOME, 4, plan={"topics": []}, plan_digest="d1"),
+        line("approve_failover", Entry.APPROVAL, 5, gate="approve_failover", by="bob", at=at(5), digest="d1"), line("fence_producers", Entry.OUTCOME, 6, fenced_at=at(6)),
+        line("translate_offsets", Entry.OUTCOME, 7, classes={"END": 2}, bound=0, mirror_maker_bound=9, repeats={"a": 1}, translation={"file": "positions.parquet"}),
+    ]  # fmt: skip
+    told = evidence(lines, previous="before")
+    assert (told["plan"], told["plan_digest"], told["fenced_at"], told["classes"]) == ({"topics": []}, "d1", at(6), {"END": 2})
+    assert told["rereads"] == {"bound": 0, "mirror_maker": 9} and told["repeats"] == {"a": 1} and told["positions"] == "positions.parquet"
+    assert told["approvals"] == [{"step": "approve_failover", "gate": "approve_failover", "by": "bob", "at": at(5), "digest": "d1"}]
+    assert told["previous_digest"] == "before" and told["seconds"]["whole"] == 100.0
+
+
+def test_the_digest_covers_everything_else() -> None:
+    """Whoever recomputes the digest without its own field finds it; any change is seen."""
+    told = evidence(done(*TO_THE_END))
+    rest = {k: v for k, v in told.items() if k != "digest"}
+    assert digest_of(rest) == told["digest"]
+    assert digest_of({**rest, "outcome": "returned"}) != told["digest"]

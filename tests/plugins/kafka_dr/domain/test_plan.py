@@ -1,0 +1,72 @@
+"""The plan, its digest, and what an approver reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.plan import GroupForecast, Plan, plan_markdown
+
+PLAN = Plan(
+    procedure_id="planned_failover-1", dag_id="planned_failover", source="primary", target="standby", reason="maintenance", naming="identity",
+    connectors={"source": "p->s.source", "checkpoint": "p->s.checkpoint"}, topics=(("orders", "orders", 3, "id-1"),), local_names={"orders": "orders"},
+    groups=(GroupForecast("billing", 3, 7, "earliest", True, 12), GroupForecast("audit", 1, 0, "fail", False, None)),
+    fence=("deny User:app",), opening=(), deadlines={"max_fence_seconds": 600.0}, start_reverse=False, lag=7, drain_seconds=None, unproven=("quotas",),
+)  # fmt: skip
+
+
+def shown(plan: Plan) -> str:
+    """The plan as an approver sees it, from what the journal gives back."""
+    return plan_markdown(json.loads(json.dumps(plan.as_dict())), plan.digest)
+
+
+def test_the_digest_is_the_one_of_what_the_journal_gives_back() -> None:
+    """Stored as JSON and read back, a plan has the digest it was approved under."""
+    assert digest_of(json.loads(json.dumps(PLAN.as_dict()))) == PLAN.digest
+
+
+def test_every_field_changes_the_digest() -> None:
+    """No part of the plan can be changed under an approval."""
+    changes = {
+        "procedure_id": "x", "dag_id": "x", "source": "x", "target": "x", "reason": "x", "naming": "x", "connectors": {}, "topics": (), "local_names": {},
+        "groups": (), "fence": (), "opening": ("x",), "deadlines": {}, "start_reverse": True, "lag": 8, "drain_seconds": 1.0, "unproven": (),
+    }  # fmt: skip
+    assert set(changes) == set(PLAN.as_dict())
+    assert len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest}) == len(changes) + 1
+
+
+def test_the_forecast_says_what_will_happen() -> None:
+    """Direction, reason, counts, MirrorMaker 2's re-reads, the fence's limit, what is unproven, and the digest."""
+    text = shown(PLAN)
+    for part in ("**primary** to **standby**", "maintenance", "1 topics, 2 groups, 7 records", "| billing | 3 | 7 | 12 | yes |", "| audit | 1 | 0 | no checkpoint | no |", "at most 600 s", "- quotas", PLAN.digest):
+        assert part in text
+
+
+def test_what_a_group_or_reason_is_called_cannot_change_the_page() -> None:
+    """Markup, table bars, line breaks and template braces in names arrive as text."""
+    odd = "x|y<script>\n# {{ conn.a }} [a](b) `"
+    text = shown(replace(PLAN, reason=odd, groups=(GroupForecast(odd, 1, 0, "fail", False, None),), unproven=(odd,)))
+    assert "<script>" not in text and "{{" not in text and "[a](" not in text and "\n# " not in text
+    row = next(line for line in text.splitlines() if line.startswith("| x"))
+    assert row.replace("\\|", "").count("|") == 6
+
+
+def test_many_groups_are_cut_and_counted() -> None:
+    """With 10,000 groups the fifty with most lag are shown, and the rest are counted."""
+    groups = tuple(GroupForecast(f"g{n}", 1, n, "fail", False, None) for n in range(10_000))
+    text = shown(replace(PLAN, groups=groups))
+    assert "| g9999 |" in text and "| g9950 |" in text and "| g9949 |" not in text
+    assert "9950 more groups" in text
+
+
+def test_an_unknown_rate_gives_no_time() -> None:
+    """Without a rate no time to drain is claimed; with one it is."""
+    assert "no rate to tell" in shown(PLAN)
+    assert "about 4 s to drain" in shown(replace(PLAN, drain_seconds=4.2))
+
+
+def test_no_groups_and_nothing_unproven() -> None:
+    """The empty case reads well, too."""
+    text = shown(replace(PLAN, groups=(), unproven=(), topics=(), lag=0))
+    assert "0 topics, 0 groups, 0 records" in text and "Nothing is left unproven." in text

@@ -1,0 +1,334 @@
+"""Journal and leases, on SQLite files; on PostgreSQL where SWITCHBACK_TEST_POSTGRES names an empty database's URL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, SystemUnavailable
+from kafka_dr.hooks.procedure_journal import Journal
+
+PAIR = "east|west"
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+PLUGINS = str(Path(__file__).parents[4] / "plugins")
+POSTGRES = os.environ.get("SWITCHBACK_TEST_POSTGRES")
+
+APPENDER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from kafka_dr.hooks.procedure_journal import Journal
+journal = Journal(sys.argv[2])
+for number in range(int(sys.argv[4])):
+    journal.append(sys.argv[3], "step", "note", 0, {"number": number})
+"""
+TAKER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from kafka_dr.errors import LeaseLost
+from kafka_dr.hooks.procedure_journal import Journal
+try:
+    print(Journal(sys.argv[2]).take_lease("east|west", sys.argv[3]))
+except LeaseLost:
+    print("lost")
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path: Path) -> str:
+    """A fresh database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'journal.db'}"
+    if not POSTGRES:
+        pytest.skip("SWITCHBACK_TEST_POSTGRES is not set")
+    with create_engine(POSTGRES).begin() as connection:
+        connection.execute(text("DROP TABLE IF EXISTS entries, leases"))
+    return POSTGRES
+
+
+@pytest.fixture
+def journal(url: str) -> Journal:
+    """A journal whose clock stands at noon."""
+    return Journal(url, clock=lambda: NOON)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a SQLite journal lies, for tests that reach into it."""
+    return tmp_path / "file.db"
+
+
+def processes(script: str, url: str, names: list[str], *more: str) -> list[str]:
+    """Run one process per name at once; returns what each printed."""
+    command = [sys.executable, "-c", script, PLUGINS, url]
+    running = [subprocess.Popen([*command, name, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for name in names]
+    outputs = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0] * len(names), outputs
+    return [out.strip() for out, _ in outputs]
+
+
+def test_what_is_appended_is_read_back(journal: Journal, url: str) -> None:
+    """Entries come back whole and in order, also through another connection."""
+    first = journal.append("p1", "open_procedure", "intent", 1, {"a": [1, None, "é\n\x00"], "b": {"c": 1.5}})
+    second = journal.append("p2", "open_procedure", "outcome", 2, None)
+    assert Journal(url).entries() == [first, second]
+    assert (first.sequence, second.sequence, second.previous_hash) == (1, 2, first.hash)
+    assert first.at == NOON and first.payload == {"a": [1, None, "é\n\x00"], "b": {"c": 1.5}}
+    assert journal.entries("p2") == [second] and journal.entries("p3") == []
+
+
+def test_the_newest_of_a_kind_is_found(journal: Journal) -> None:
+    """`last` looks at procedure, step and kind together."""
+    journal.append("p1", "commit_groups", "intent", 1, 1)
+    wanted = journal.append("p1", "commit_groups", "intent", 1, 2)
+    journal.append("p1", "commit_groups", "outcome", 1, 3)
+    journal.append("p2", "commit_groups", "intent", 1, 4)
+    assert journal.last("p1", "commit_groups", "intent") == wanted
+    assert journal.last("p1", "open_target", "intent") is None
+
+
+def test_a_sound_chain_verifies(journal: Journal) -> None:
+    """Empty and filled journals hold, with keys of any order and kind."""
+    assert journal.verify() is None
+    for payload in ({10: "x", 9: "y", "a": 1}, {"b": 1, "a": 2}, "ü", [1.0, 1e300]):
+        journal.append("p", "s", "note", 0, payload)
+    assert journal.verify() is None
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("payload", '{"n":99}'),
+        ("procedure_id", "q"),
+        ("step", "other"),
+        ("kind", "outcome"),
+        ("epoch", 9),
+        ("at", "2026-11-20T13:00:00.000000+00:00"),
+        ("previous_hash", "0" * 64),
+        ("hash", "f" * 64),
+    ],
+)
+def test_every_changed_field_is_found(file: Path, column: str, value: object) -> None:
+    """Whatever is changed in an entry, verify names that entry."""
+    journal = Journal(f"sqlite:///{file}")
+    for number in range(5):
+        journal.append("p", "s", "note", 0, {"n": number})
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"UPDATE entries SET {column} = ? WHERE sequence = 3", (value,))
+    assert journal.verify() == 3
+
+
+@pytest.mark.parametrize(("statement", "broken"), [
+    ("DELETE FROM entries WHERE sequence = 3", 3),
+    ("DELETE FROM entries WHERE sequence = 1", 1),
+    ("UPDATE entries SET sequence = 30 WHERE sequence = 5", 5),
+    ("UPDATE entries SET payload = '1' WHERE sequence >= 2", 2),
+])
+def test_missing_and_moved_entries_are_found(file: Path, statement: str, broken: int) -> None:
+    """A gap, a new number, or several changes: the first broken place is named."""
+    journal = Journal(f"sqlite:///{file}")
+    for number in range(5):
+        journal.append("p", "s", "note", 0, {"n": number})
+    with sqlite3.connect(file) as connection:
+        connection.execute(statement)
+    assert journal.verify() == broken
+
+
+@pytest.mark.parametrize("payload", [float("nan"), {1, 2}, b"x", object(), {"a": float("inf")}, {(1, 2): 3}])
+def test_what_is_not_json_is_refused(journal: Journal, payload: object) -> None:
+    """Nothing is written that could not be read back as it was."""
+    with pytest.raises(BadInput, match="JSON"):
+        journal.append("p", "s", "note", 0, payload)
+    assert journal.entries() == []
+
+
+def test_processes_appending_at_once_never_fork_the_chain(url: str) -> None:
+    """Three processes that open a new journal together and write 50 entries each leave one chain of 150."""
+    processes(APPENDER, url, ["a", "b", "c"], "50")
+    journal = Journal(url)
+    assert journal.verify() is None
+    entries = journal.entries()
+    assert [entry.sequence for entry in entries] == list(range(1, 151))
+    for name in "abc":
+        assert [entry.payload["number"] for entry in entries if entry.procedure_id == name] == list(range(50))
+
+
+def test_one_of_many_takes_the_lease(url: str) -> None:
+    """Of four procedures that reach for a pair at once exactly one gets it, with epoch 1."""
+    answers = processes(TAKER, url, [f"p{number}" for number in range(4)])
+    assert sorted(answers) == ["1"] + ["lost"] * 3
+
+
+def test_a_killed_writer_leaves_a_sound_journal(url: str) -> None:
+    """After kill -9 in the middle of writing, what is there verifies and more can be written."""
+    journal = Journal(url)
+    process = subprocess.Popen([sys.executable, "-c", APPENDER, PLUGINS, url, "victim", "100000"])
+    while len(journal.entries()) < 20:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    count = len(journal.entries())
+    assert journal.append("next", "s", "note", 0, {}).sequence == count + 1
+    assert journal.verify() is None
+
+
+def test_a_held_pair_is_refused_by_name(journal: Journal) -> None:
+    """The second procedure learns who holds the pair; another pair is free."""
+    assert journal.take_lease(PAIR, "p1", NOON) == 1
+    with pytest.raises(LeaseLost, match="p1 holds it since 2026-11-20T12:00"):
+        journal.take_lease(PAIR, "p2", NOON)
+    assert journal.take_lease("north|south", "p2", NOON) == 1
+
+
+def test_the_holder_re_enters_with_its_epoch_or_renews_it(journal: Journal) -> None:
+    """Re-entering keeps the epoch; renewing raises it and the older copy loses its own."""
+    assert [journal.take_lease(PAIR, "p1", NOON) for _ in range(2)] == [1, 1]
+    assert journal.take_lease(PAIR, "p1", NOON, renew=True) == 2
+    assert journal.take_lease(PAIR, "p1", NOON) == 2
+    journal.check_lease(PAIR, "p1", 2)
+    with pytest.raises(LeaseLost, match="epoch 2"):
+        journal.check_lease(PAIR, "p1", 1)
+
+
+def test_check_refuses_everyone_else(journal: Journal) -> None:
+    """Another holder, an epoch that never was, and a pair nobody held are all refused."""
+    journal.take_lease(PAIR, "p1", NOON)
+    for holder, epoch in (("p2", 1), ("p1", 2), ("p1", 0)):
+        with pytest.raises(LeaseLost):
+            journal.check_lease(PAIR, holder, epoch)
+    with pytest.raises(LeaseLost, match="nobody"):
+        journal.check_lease("x|y", "p1", 1)
+
+
+def test_a_released_lease_is_over(journal: Journal) -> None:
+    """After the release the old holder may not act, and may not come back under its name."""
+    epoch = journal.take_lease(PAIR, "p1", NOON)
+    journal.release_lease(PAIR, "p1", epoch, "completed")
+    with pytest.raises(LeaseLost, match="outcome completed"):
+        journal.check_lease(PAIR, "p1", epoch)
+    with pytest.raises(LeaseLost, match="already ended"):
+        journal.take_lease(PAIR, "p1", NOON)
+    assert journal.take_lease(PAIR, "p2", NOON) == 2
+    lease = journal.lease(PAIR)
+    assert (lease.holder, lease.epoch, lease.released_at) == ("p2", 2, None)
+
+
+def test_releasing_twice_is_harmless_but_outcomes_do_not_change(journal: Journal) -> None:
+    """The same outcome again changes nothing; another one is a contradiction; a stranger cannot release."""
+    epoch = journal.take_lease(PAIR, "p1", NOON)
+    with pytest.raises(LeaseLost):
+        journal.release_lease(PAIR, "p2", epoch, "completed")
+    journal.release_lease(PAIR, "p1", epoch, "returned", NOON)
+    journal.release_lease(PAIR, "p1", epoch, "returned", NOON + timedelta(hours=1))
+    assert journal.lease(PAIR).released_at == NOON
+    with pytest.raises(Contradiction, match="returned, not completed"):
+        journal.release_lease(PAIR, "p1", epoch, "completed")
+
+
+def test_a_cool_down_says_when_it_ends(journal: Journal) -> None:
+    """Within the cool-down the pair is refused with the time it ends; at that time it is free."""
+    epoch = journal.take_lease(PAIR, "p1", NOON)
+    journal.release_lease(PAIR, "p1", epoch, "completed", NOON)
+    with pytest.raises(NotReady, match="ends at 2026-11-20T12:10:00"):
+        journal.take_lease(PAIR, "p2", NOON + timedelta(seconds=599), cool_down_seconds=600)
+    assert journal.take_lease(PAIR, "p2", NOON + timedelta(seconds=600), cool_down_seconds=600) == 2
+
+
+def test_an_older_epoch_writes_nothing(journal: Journal) -> None:
+    """A copy of a step that lost its epoch cannot write to the journal, whether it was renewed or taken over."""
+    journal.take_lease(PAIR, "p1", NOON)
+    journal.append("p1", "s", "intent", 1, {})
+    journal.take_lease(PAIR, "p1", NOON, renew=True)
+    with pytest.raises(LeaseLost, match="old epoch 1"):
+        journal.append("p1", "s", "outcome", 1, {})
+    journal.append("p1", "s", "outcome", 2, {})
+    journal.release_lease(PAIR, "p1", 2, "failed")
+    journal.append("p1", "close_procedure", "closed", 2, {})
+    journal.take_lease(PAIR, "p2", NOON)
+    with pytest.raises(LeaseLost, match="taken by p2"):
+        journal.append("p1", "s", "note", 2, {})
+    assert len(journal.entries()) == 3
+
+
+def test_times_without_zone_are_refused(journal: Journal) -> None:
+    """A local time of unknown zone never enters the journal."""
+    with pytest.raises(BadInput, match="zone"):
+        journal.take_lease(PAIR, "p1", datetime(2026, 1, 1))
+
+
+def test_a_full_disk_is_an_error_that_says_so(file: Path, monkeypatch) -> None:
+    """When the database cannot grow, append raises and leaves a sound chain; with room again it goes on."""
+    journal = Journal(f"sqlite:///{file}")
+    journal.append("p", "s", "note", 0, {})
+    from sqlalchemy import event
+
+    def small(connection, _record) -> None:
+        connection.execute("PRAGMA max_page_count = 12")
+
+    event.listen(journal._engine, "connect", small)
+    with pytest.raises(SystemUnavailable, match="not writable.*full.*without a journal nothing is done"):
+        for _ in range(100):
+            journal.append("p", "s", "note", 0, "x" * 4000)
+    event.remove(journal._engine, "connect", small)
+    assert journal.verify() is None
+    journal.append("p", "s", "note", 0, "x" * 4000)
+
+
+def test_a_read_only_journal_can_be_read_but_not_written(file: Path) -> None:
+    """Reading works, writing raises, nothing is pretended."""
+    Journal(f"sqlite:///{file}").append("p", "s", "note", 0, {})
+    read_only = Journal(f"sqlite:///file:{file}?mode=ro&uri=true")
+    assert len(read_only.entries()) == 1
+    for act in (lambda: read_only.append("p", "s", "note", 0, {}), lambda: read_only.take_lease(PAIR, "p", NOON)):
+        with pytest.raises(SystemUnavailable, match="not writable.*readonly"):
+            act()
+
+
+def test_a_locked_journal_ends_in_time(file: Path) -> None:
+    """A writer that holds the lock for ever does not hold us for ever."""
+    journal = Journal(f"sqlite:///{file}", lock_seconds=0.5)
+    with sqlite3.connect(file, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(SystemUnavailable, match="locked"):
+            journal.append("p", "s", "note", 0, {})
+        assert time.monotonic() - began < 5
+        other.execute("ROLLBACK")
+    assert journal.append("p", "s", "note", 0, {}).sequence == 1
+
+
+@pytest.mark.parametrize("garbage", [b"not a database at all, but long enough to be read as one" * 20, b""])
+def test_a_file_that_is_no_database_is_named(file: Path, garbage: bytes) -> None:
+    """Garbage is an error, an empty file is a new journal."""
+    file.write_bytes(garbage)
+    if garbage:
+        with pytest.raises(SystemUnavailable, match="not a database"):
+            Journal(f"sqlite:///{file}")
+    else:
+        assert Journal(f"sqlite:///{file}").entries() == []
+
+
+def test_addresses_that_cannot_be_used_are_named_without_secrets() -> None:
+    """No folder, no driver, no URL: each an error, none shows the password."""
+    with pytest.raises(SystemUnavailable, match="unable to open"):
+        Journal("sqlite:////no/such/folder/journal.db")
+    with pytest.raises(BadInput):
+        Journal("hunter2")
+    with pytest.raises(SystemUnavailable) as refused:
+        Journal("postgresql+nodriver://me:hunter2@127.0.0.1:1/x")
+    assert "hunter2" not in str(refused.value) + repr(refused.value.__cause__) + repr(refused.value.__context__)
+
+
+def test_sqlite_is_durable(file: Path) -> None:
+    """The file is in WAL mode and every connection syncs fully."""
+    journal = Journal(f"sqlite:///{file}")
+    with journal._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2

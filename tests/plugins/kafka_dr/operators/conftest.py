@@ -1,0 +1,343 @@
+"""A bench for steps: the real journal, topology, procedure and operators; what stands in is outside of the hooks' border."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.plan import Plan
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
+from kafka_dr.hooks.kafka_cluster import Position
+from kafka_dr.hooks.kafka_records import Accepted, Refused
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.operators import procedure as procedure_module
+from kafka_dr.operators import procedure_step
+from kafka_dr.operators.fencing import positions_frame
+from kafka_dr.operators.offsets import local_partitions
+from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.vocabulary import APPROVE, Entry, Step
+
+PAIR = "primary+standby"
+
+
+class Cluster:
+    """One cluster as far as a step sees it."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias, self.admin = alias, alias
+        self.acls: set[AclEntry] = set()
+        self.authorizer, self.takes_acls = True, True
+        self.log_ends: dict[TopicPartition, int] = {TopicPartition("orders", 0): 10}
+        self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
+        self.broker_ids = [1]
+        self.members: dict[str, int] = {}
+        self.committed: dict[str, dict[TopicPartition, Position]] = {}
+        self.settings: dict[str, dict[str, str]] = {}
+        self.keys: dict[TopicPartition, bytes] = {}
+
+    def brokers(self) -> list[Any]:
+        """Brokers by id."""
+        return [SimpleNamespace(id=b) for b in self.broker_ids]
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Topics with the leader of each partition."""
+        wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
+        return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=f"id-{n}") for n in wanted}
+
+    def create_topic(self, name: str, partitions: int, **_: Any) -> None:
+        """Make a topic where it is missing."""
+        self.partitions.setdefault(name, dict.fromkeys(range(partitions), 1))
+
+    def ends(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
+        """Log ends."""
+        return {tp: self.log_ends.get(tp, 0) for tp in partitions}
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Log starts."""
+        return dict.fromkeys(partitions, 0)
+
+    def groups(self) -> dict[str, Any]:
+        """Groups with as many members as the test said."""
+        return {g: SimpleNamespace(name=g, state="Stable" if n else "Empty", type="classic", empty=not n, members=[SimpleNamespace(client_id="c", host="h")] * n) for g, n in self.members.items()}
+
+    def positions(self, groups: Iterable[str], **_: Any) -> dict[str, dict[TopicPartition, Position]]:
+        """Committed positions."""
+        return {g: dict(self.committed[g]) for g in groups if g in self.committed}
+
+    def commit_many(self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]) -> dict[str, dict[TopicPartition, str]]:
+        """Commit, and answer OK."""
+        done = {}
+        for group, offsets in positions:
+            self.committed.setdefault(group, {}).update({tp: Position(o) for tp, o in offsets.items()})
+            done[group] = dict.fromkeys(offsets, "ok")
+        return done
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Topic settings."""
+        return {t: self.settings.get(t, {}) for t in topics}
+
+
+class Acls:
+    """The ACL entries of one cluster; a cluster may swallow what is added."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def authorizer_enabled(self) -> bool:
+        """Whether rights are checked."""
+        return self.cluster.authorizer
+
+    def entries(self) -> frozenset[AclEntry]:
+        """All entries."""
+        return frozenset(self.cluster.acls)
+
+    def add(self, entries: Iterable[AclEntry]) -> None:
+        """Add, unless the cluster swallows it."""
+        self.cluster.acls |= set(entries) if self.cluster.takes_acls else set()
+
+    def remove(self, entries: Iterable[AclEntry]) -> None:
+        """Remove exactly these."""
+        self.cluster.acls -= set(entries)
+
+    def missing(self, entries: Iterable[AclEntry]) -> list[AclEntry]:
+        """Those of the entries that are not there."""
+        return sorted(set(entries) - self.entries())
+
+
+class Worker:
+    """A Connect worker: connectors by name, with their state."""
+
+    def __init__(self, states: dict[str, str]) -> None:
+        self.states = states
+        self.asked: list[tuple[str, str]] = []
+        self.needs_tasks: dict[str, bool] = {}
+        self.offsets_set: dict[str, Any] = {}
+
+    def connectors(self) -> list[str]:
+        """Names."""
+        return list(self.states)
+
+    def config(self, name: str) -> dict[str, str]:
+        """No settings of its own."""
+        return {}
+
+    def status(self, name: str) -> Any:
+        """State and tasks."""
+        state = self.states[name]
+        return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED")
+
+    def stop(self, name: str, deadline: float) -> None:
+        """Stop, and remember who was asked."""
+        self.asked.append(("stop", name))
+        self.states[name] = "STOPPED"
+
+    def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> None:
+        """Resume, and remember who was asked."""
+        self.asked.append(("resume", name))
+        self.needs_tasks[name] = needs_tasks
+        self.states[name] = "RUNNING"
+
+    def change_offsets(self, name: str, alias: str, seeds: Mapping[TopicPartition, int | None]) -> None:
+        """Remember the seeds."""
+        self.offsets_set[name] = dict(seeds)
+
+
+class Api:
+    """Airflow's own API: who started the run, and the gates' answers."""
+
+    def __init__(self) -> None:
+        self.starter: str | None = "alice"
+        self.answers: dict[str, HitlAnswer] = {}
+
+    def dag_run(self, dag_id: str, run_id: str) -> DagRun:
+        """The run."""
+        return DagRun(dag_id, run_id, "running", self.starter)
+
+    def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
+        """The gate."""
+        return self.answers.get(task_id)
+
+    def answer(self, gate: str, subject: str, **changes: Any) -> None:
+        """Someone answers a gate; by default bob approves now."""
+        given = {"chosen_options": (APPROVE,), "responded_by_id": "bob", "responded_by_name": "bob", "responded_at": datetime.now(UTC), **changes}
+        self.answers[gate] = HitlAnswer(subject=subject, body="", options=(APPROVE, "Reject"), params_input={}, created_at=None, **given)
+
+
+class Connections:
+    """Connections without Airflow's database."""
+
+    def __init__(self, journal_url: str) -> None:
+        self._journal_url = journal_url
+
+    def kafka(self, connection_id: str) -> dict[str, str]:
+        """A cluster's configuration that names the connection."""
+        return {"bootstrap.servers": connection_id}
+
+    def login(self, connection_id: str) -> tuple[str, str, str]:
+        """A system's address."""
+        return f"http://{connection_id}", "user", "password"
+
+    def journal_url(self, connection_id: str) -> str:
+        """The journal's file."""
+        return self._journal_url
+
+
+class Bench:
+    """Two clusters, a worker a flow, Airflow's API, a journal on disk, and runs of procedures on them."""
+
+    def __init__(self, folder: Path, **topology: Any) -> None:
+        self.folder, self.url = folder, f"sqlite:///{folder}/journal.db"
+        self.clusters = {alias: Cluster(alias) for alias in ("primary", "standby")}
+        self.workers = {"standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}), "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"})}
+        self.api, self.connections = Api(), Connections(self.url)
+        self.probe_answers: dict[int, Any] = {}
+        self.probed: list[int] = []
+        self.params: dict[str, Any] = {"source": "primary", "target": "standby", "reason": "maintenance"}
+        self.topology = folder / "topology.yaml"
+        self.topology.write_text(json.dumps(self._topology() | topology))
+
+    def _topology(self) -> dict[str, Any]:
+        principals = {"mirror_maker": ["User:mm2"], "orchestrator": ["User:orchestrator"], "exempt": ["User:admin"]}
+        flows = [
+            {"source": s, "target": t, "connect": f"connect_{t}", "connectors": {k: f"{s[0]}.{k}" for k in ("source", "checkpoint")}}
+            for s, t in (("primary", "standby"), ("standby", "primary"))
+        ]
+        return {
+            "clusters": {a: {"connection": f"kafka_{a}", "probe_connection": f"probe_{a}", "principals": principals} for a in self.clusters},
+            "naming": {"policy": "identity"}, "flows": flows, "routing": {"kind": "file", "path": str(self.folder / "routing.json")}, "journal": {"connection": "journal"},
+            "airflow_api": {"connection": "api"}, "spark": {"connection": "spark"}, "evidence": str(self.folder / "evidence"), "cool_down_seconds": 0,
+            "deadlines": {"stable_seconds": 0.01, "fence_seconds": 0.3, "verify_seconds": 0.3, "zero_lag_seconds": 0.3},
+        }  # fmt: skip
+
+    def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
+        """What Airflow gives a task on one of its tries."""
+        run = SimpleNamespace(dag_id="planned_failover", run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
+        return {"dag_run": run, "params": self.params, "task_instance": (ti := SimpleNamespace(id=f"ti-{run_id}", try_number=attempt)), "ti": ti}
+
+    def procedure(self, run_id: str = "r1") -> Procedure:
+        """A run, made as steps make it."""
+        return procedure_step.procedure_of(self.context(run_id))
+
+    @property
+    def journal(self) -> Journal:
+        """The journal on disk."""
+        return Journal(self.url)
+
+    def kinds(self, step: str, run_id: str = "r1") -> list[str]:
+        """Kinds of a step's entries, in order."""
+        return [e.kind for e in self.entries(step, run_id)]
+
+    def entries(self, step: str, run_id: str = "r1") -> list[JournalEntry]:
+        """A step's entries."""
+        return self.journal.entries(f"planned_failover-{run_id}", step)
+
+    def opened(self, run_id: str = "r1") -> Procedure:
+        """A run that holds the lease."""
+        procedure = self.procedure(run_id)
+        epoch = self.journal.take_lease(PAIR, procedure.id)
+        told = {"run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()}
+        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
+        return procedure
+
+    def done(self, procedure: Procedure, step: str, **figures: Any) -> None:
+        """A step that began and ended."""
+        procedure.write(step, Entry.INTENT, {"try": 1})
+        procedure.write(step, Entry.OUTCOME, figures)
+
+    def planned(self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = ()) -> Procedure:
+        """A run that is open, ready, forecast and approved by bob."""
+        procedure = self.opened(run_id)
+        self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted", topic_ids={}, notes=[], records_per_second=0.0)
+        listed = tuple({"group": g, "partitions": 1, "lag": 0, "policy": "earliest", "active": False, "mirror_maker_rereads": None} for g in groups)
+        plan = Plan(
+            procedure.id, "planned_failover", "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
+            listed, (str(FENCE),), (str(TARGET_FENCE),), {"max_fence_seconds": 600.0}, False, 0, None,
+        )  # fmt: skip
+        self.done(procedure, Step.FORECAST, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(groups), end_sum=0)
+        self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
+        self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
+        return procedure
+
+    def stopped(self, run_id: str = "r1", remote: str = "orders") -> Procedure:
+        """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
+        procedure = self.planned(run_id, remote)
+        self.stopped_after_drain(procedure, [], remote)
+        return procedure
+
+    def stopped_after_drain(self, procedure: Procedure, groups: list[str], remote: str = "orders") -> None:
+        """Everything from the fence to the seed, with these groups frozen."""
+        source, target = self.clusters["primary"], self.clusters["standby"]
+        procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+        source.acls |= {GRANT, FENCE}
+        cut_off = procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
+        procedure.write(Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()})
+        positions = procedure.keep("source_positions", positions_frame(procedure, groups))
+        self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, groups_since_forecast=[], positions=positions)
+        self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
+        self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
+        at = TopicPartition(remote, 0)
+        target.partitions.setdefault(remote, {0: 1})
+        target.log_ends.setdefault(at, 10)
+        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")))
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64)
+        self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+        self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
+        self.done(procedure, Step.SEED_REVERSE_REPLICATION)
+        target.acls |= {GRANT, TARGET_FENCE}
+
+    def reader(self, config: Mapping[str, str], alias: str, isolation: str = "read_uncommitted") -> Any:
+        """Reads back what was written through `writer`."""
+        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=self.clusters[alias].keys.get(tp))])
+
+    def writer(self, config: Mapping[str, str], alias: str) -> Any:
+        """A writer for probes and the canary; a probe is refused where the fence's entry is there."""
+
+        def write(topic: str, partition: int, value: bytes, key: bytes) -> Accepted:
+            self.clusters[alias].keys[TopicPartition(topic, partition)] = key
+            return Accepted(0, 1)
+
+        def probe(topic: str, partition: int) -> Any:
+            self.probed.append(partition)
+            return self.probe_answers.get(partition, Refused("TOPIC_AUTHORIZATION_FAILED", True, 1))
+
+        return SimpleNamespace(write=write, probe=probe)
+
+
+ORDERS = TopicPartition("orders", 0)
+GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
+FENCE = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
+TARGET_FENCE = AclEntry("topic", "*", "literal", "User:*", "*", "write", "deny")
+
+
+@pytest.fixture
+def make_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+    """Makes a bench with another topology."""
+
+    def make(**topology: Any) -> Bench:
+        bench = Bench(tmp_path, **topology)
+        monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(bench.topology))
+        monkeypatch.setattr(procedure_step, "Connections", lambda: bench.connections)
+        monkeypatch.setattr(procedure_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
+        monkeypatch.setattr(procedure_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
+        monkeypatch.setattr(procedure_module, "MirrorMaker", lambda url, auth=None: bench.workers[url.removeprefix("http://connect_")])
+        monkeypatch.setattr(procedure_module, "AirflowApi", lambda *_: bench.api)
+        monkeypatch.setattr(procedure_module, "RecordReader", bench.reader)
+        monkeypatch.setattr(procedure_module, "RecordWriter", bench.writer)
+        return bench
+
+    return make
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., Bench]) -> Bench:
+    """Two clusters with identity naming."""
+    return make_bench()

@@ -1,0 +1,141 @@
+"""Gates: they ask, they do not approve by themselves, and they believe Airflow's API only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from airflow.providers.standard.operators import hitl
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
+from kafka_dr.vocabulary import Entry, Step
+
+GATE = Step.APPROVE_FAILOVER
+APPROVED = {"chosen_options": ["Approve"], "params_input": {}, "responded_by_user": {"id": "bob", "name": "bob"}}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Airflow was asked to show."""
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **detail: shown.append(detail))
+    return shown
+
+
+def gate() -> ApproveFailover:
+    """The gate of the failover, made anew as Airflow does for each try."""
+    return ApproveFailover(task_id=GATE.value)
+
+
+def forecast(bench: Any) -> str:
+    """A plan in the journal; its digest."""
+    procedure = bench.opened()
+    plan = {"source": "primary", "target": "standby", "reason": "r", "topics": [], "groups": [], "lag": 0, "drain_seconds": None, "unproven": [], "deadlines": {"max_fence_seconds": 600.0}}
+    bench.done(procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    return digest_of(plan)
+
+
+def test_the_question_names_the_digest_and_waits(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """Subject and body are bound to the plan; there is a timeout, two options, and no default answer."""
+    digest = forecast(bench)
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context())
+    (detail,) = asked
+    assert digest in detail["subject"] and digest in detail["body"]
+    assert detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None and not detail["multiple"]
+    assert bench.kinds(GATE) == [Entry.INTENT]
+
+
+def test_a_second_persons_approval_opens_the_gate(bench: Any) -> None:
+    """The approval written is what the API says."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    assert gate().execute_complete(bench.context(), APPROVED) == {"done": GATE}
+    assert bench.kinds(GATE) == [Entry.APPROVAL, Entry.OUTCOME]
+    assert bench.entries(GATE)[0].payload["by"] == "bob"
+
+
+def test_an_event_without_an_answer_in_the_api_opens_nothing(bench: Any) -> None:
+    """The event alone is not believed."""
+    forecast(bench)
+    with pytest.raises(AirflowException):
+        gate().execute_complete(bench.context(), APPROVED)
+    assert Entry.OUTCOME not in bench.kinds(GATE) and Entry.APPROVAL not in bench.kinds(GATE)
+
+
+def test_the_starters_own_answer_is_noted_and_asked_again(bench: Any) -> None:
+    """It counts for nothing: no approval, no end of the run, the question stays."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}", responded_by_id="alice", responded_by_name="alice")
+    with pytest.raises(AirflowException) as caught:
+        gate().execute_complete(bench.context(), APPROVED)
+    assert not isinstance(caught.value, AirflowFailException)
+    assert bench.kinds(GATE) == [Entry.NOTE]
+
+
+def test_a_rejection_ends_the_run(bench: Any) -> None:
+    """Rejected is refused, not skipped and not retried."""
+    forecast(bench)
+    with pytest.raises(AirflowFailException, match="bob chose Reject"):
+        gate().execute_complete(bench.context(), APPROVED | {"chosen_options": ["Reject"]})
+    assert bench.kinds(GATE) == [Entry.REFUSAL]
+
+
+@pytest.mark.parametrize("event", [{"error": "timed out", "error_type": "timeout"}, {**APPROVED, "chosen_options": []}])
+def test_silence_ends_the_run(bench: Any, event: dict[str, Any]) -> None:
+    """A timeout approves nothing."""
+    forecast(bench)
+    with pytest.raises(AirflowFailException):
+        gate().execute_complete(bench.context(), event)
+    assert bench.kinds(GATE) == [Entry.REFUSAL]
+
+
+def test_an_answered_gate_does_not_ask_again(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """Cleared after its approval, the gate stays open without a question."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    gate().execute_complete(bench.context(), APPROVED)
+    assert gate().execute(bench.context()) == {"done": GATE} and asked == []
+
+
+def translated(bench: Any, exact: bool, born: list[str], evidence: str = "d|<b>") -> None:
+    """A translation of one position in the journal."""
+    procedure = bench.stopped()
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born, positions={})
+    row = {"group": "g", "topic": "orders", "partition": 0, "position": 5, "target_position": 4, "class": "NEAREST", "bound": 3, "evidence": evidence, "exact": exact}
+    receipt = procedure.keep("positions", pd.DataFrame([row]))
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=int(exact), positions=1, holes=[], translation=receipt)
+
+
+def review(bench: Any) -> tuple[str, str, str] | None:
+    """What the review would ask."""
+    return ReviewTranslation(task_id="review_translation").question(bench.procedure())
+
+
+def test_the_review_opens_by_itself_when_all_is_exact(bench: Any) -> None:
+    """Every position exact, no hole, no new group: nobody is asked."""
+    translated(bench, exact=True, born=[])
+    assert review(bench) is None
+
+
+def test_the_review_shows_what_is_not_exact(bench: Any) -> None:
+    """One inexact position is shown with its bound, its text escaped, bound to the translation's digest."""
+    translated(bench, exact=False, born=[])
+    subject, body, digest = review(bench)
+    assert digest == "t" * 64 and digest in subject and digest in body
+    assert "1 of 1 positions are not exact" in body and "| NEAREST | 3 |" in body and "<b>" not in body
+
+
+def test_the_review_asks_about_groups_born_since(bench: Any) -> None:
+    """Groups nobody approved yet are asked about though every position is exact."""
+    translated(bench, exact=True, born=["late"])
+    assert "late" in review(bench)[1]
+
+
+def test_the_review_waits_no_longer_than_the_fence_may_last(bench: Any) -> None:
+    """Clients stand still meanwhile."""
+    translated(bench, exact=False, born=[])
+    assert ReviewTranslation(task_id="review_translation").wait_seconds(bench.procedure()) <= 600

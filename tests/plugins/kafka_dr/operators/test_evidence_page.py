@@ -1,0 +1,140 @@
+"""The evidence page: for every outcome, with every value as text."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.evidence import JournalLine, evidence_of
+from kafka_dr.operators.evidence_page import evidence_page
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+ODD = "<script>alert('x')</script>&\"'{{ 7*7 }}{% raw %}"
+AT = "2026-11-21T10:00:00+00:00"
+LATER = "2026-11-21T10:01:00+00:00"
+DIGEST = "d" * 64
+
+
+def evidence(outcome: str, text: str = "maintenance", **changes: Any) -> dict[str, Any]:
+    """Evidence with every part filled, `text` wherever text may stand."""
+    failure = {"at": AT, "error": "Refusal", "reason": text, "seen": text, "next_step": text}
+    step = {"id": text, "state": "done", "started_at": AT, "ended_at": LATER, "figures": {text: text}, "failures": [failure], "notes": [{text: text}]}
+    rows = [{"topic": text, "partition": 0, "offset": 5}]
+    whole = {
+        "procedure_id": text, "dag_id": text, "source": text, "target": text, "reason": text, "outcome": outcome, "failing_step": text, "reason_for_outcome": text,
+        "plan": {"topics": [[text, text, 1, text]], "unproven": [text]}, "plan_digest": DIGEST, "approvals": [{"step": text, "gate": text, "by": text, "at": text, "digest": text + DIGEST}], "steps": [step],
+        "fenced_at": AT, "cut_off": rows, "boundary": rows, "classes": {text: 3}, "rereads": {"bound": 4, "mirror_maker": None}, "repeats": {}, "loss": [],
+        "positions": text, "stranded": None, "seconds": {"own": 1.0, "drain": 2.0, "people": 3.0, "whole": 6.0}, "problems": [text], "closed_at": LATER, "previous_digest": DIGEST, "digest": DIGEST,
+    }  # fmt: skip
+    return {**whole, **changes}
+
+
+class Tags(HTMLParser):
+    """Collects what is really markup."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Remember a tag and where its attributes lead."""
+        self.seen.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "action", "srcset")]
+
+
+def tags(page: str) -> Tags:
+    """The markup of a page."""
+    parser = Tags()
+    parser.feed(page)
+    return parser
+
+
+@pytest.mark.parametrize("outcome", [o.value for o in Outcome])
+def test_every_value_is_escaped_in_every_outcome(outcome: str) -> None:
+    """A reason, group or step called <script> is text on the page, and template braces are not evaluated."""
+    page, plain = evidence_page(evidence(outcome, ODD)), evidence_page(evidence(outcome))
+    assert tags(page).seen == tags(plain).seen
+    assert "<script" not in page and "49" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+
+
+@pytest.mark.parametrize("outcome", [o.value for o in Outcome])
+def test_the_page_needs_nothing_from_outside(outcome: str) -> None:
+    """No address, link, font, script or import: the page opens without a network."""
+    page = evidence_page(evidence(outcome))
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", page)
+    assert tags(page).links == [] and not {"script", "link", "iframe", "img"} & set(tags(page).seen)
+
+
+@pytest.mark.parametrize("outcome", [o.value for o in Outcome])
+def test_the_page_says_how_it_ended(outcome: str) -> None:
+    """The outcome stands in title and headline, with a plain sentence about where clients are."""
+    page = evidence_page(evidence(outcome))
+    assert f": {outcome}</title>" in page and f'<span class="outcome">{outcome}</span>' in page
+    assert re.search(r"lients|still holds", page)
+
+
+@pytest.mark.parametrize("kind", [Entry.REFUSAL, Entry.FAILURE])
+def test_a_run_refused_before_any_plan_has_a_page(kind: Entry) -> None:
+    """A run that never took the lease, or never began, renders from real evidence."""
+    refused = JournalLine(Step.OPEN_PROCEDURE, kind, AT, {"error": "LeaseLost", "reason": "held by another", "seen": "p-0", "next_step": "wait"})
+    request = {"dag_id": "planned_failover", "source": "primary", "target": "standby", "reason": "maintenance"}
+    for lines in ([], [refused]):
+        page = evidence_page(evidence_of("p-1", request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, LATER, None))
+        assert "refused" in page and "not fenced" in page and "Nobody was asked." in page
+    assert "held by another" in page and "wait" in page
+
+
+def test_a_completed_run_says_that_nothing_was_lost() -> None:
+    """With a bound of zero every position is called exact, and no failing step is named."""
+    done = evidence("completed", failing_step=None, rereads={"bound": 0, "mirror_maker": 900}, classes={"END": 2, "SYNC": 1})
+    page = evidence_page(done)
+    assert "3 positions were placed and read back, every placed one exact." in page and "No record was lost" in page
+    assert "900 again" in page and "It stopped at" not in page
+
+
+def test_refused_positions_are_not_called_placed() -> None:
+    """A position of class REFUSED was not placed and does not count."""
+    page = evidence_page(evidence("completed", failing_step=None, rereads={"bound": 0, "mirror_maker": None}, classes={"END": 2, "REFUSED": 1}))
+    assert "2 positions were placed and read back, 1 had to be left out, every placed one exact." in page
+
+
+def test_what_the_evidence_lacks_is_said() -> None:
+    """Each problem stands on the page; without one nothing is called incomplete."""
+    page = evidence_page(evidence("failed", problems=["a.parquet is gone", "b.parquet was changed"]))
+    assert page.count("This evidence is incomplete") == 2 and "b.parquet was changed" in page
+    assert "incomplete" not in evidence_page(evidence("failed", problems=[]))
+
+
+def test_an_unknown_bound_is_called_unknown() -> None:
+    """No bound is never shown as zero or `None`."""
+    page = evidence_page(evidence("completed", failing_step=None, rereads={"bound": None, "mirror_maker": None}))
+    assert "an unknown number of records" in page and "None" not in page and "every placed one exact" not in page
+
+
+def test_thousands_of_partitions_are_cut_and_counted() -> None:
+    """The page stays readable: 200 rows a log, and says how many there are."""
+    rows = [{"topic": "t", "partition": n, "offset": n} for n in range(5_000)]
+    page = evidence_page(evidence("completed", cut_off=rows, boundary=rows))
+    assert page.count("<td>t-") == 400 and "first 200 of 5000" in page
+
+
+def test_cut_off_and_boundary_are_paired_by_the_plans_names() -> None:
+    """A renamed topic's boundary stands beside its own cut-off; without a boundary the page says so."""
+    plan = {"topics": [["orders", "primary.orders", 2, "id"]], "unproven": []}
+    cut_off = [{"topic": "orders", "partition": n, "offset": 10 + n} for n in (0, 1)]
+    page = evidence_page(evidence("failed", plan=plan, cut_off=cut_off, boundary=[{"topic": "primary.orders", "partition": 1, "offset": 77}]))
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", page) if "<td>orders-" in row]
+    assert rows == [["orders-0", "10", "primary.orders-0", "not reached"], ["orders-1", "11", "primary.orders-1", "77"]]
+
+
+def test_steps_lie_within_the_time_line() -> None:
+    """Each bar begins and ends inside its lane, also for a step that took no time at the very end."""
+    spans = [(0, 10), (10, 10), (60, 60)]
+    steps = [{"id": f"s{n}", "state": "done", "started_at": AT.replace("00+", f"{a:02d}+") if a < 60 else LATER, "ended_at": AT.replace("00+", f"{b:02d}+") if b < 60 else LATER, "failures": []} for n, (a, b) in enumerate(spans)]
+    bars = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", evidence_page(evidence("completed", steps=steps)))
+    assert len(bars) == 3
+    assert all(0 <= float(left) and float(width) > 0 and float(left) + float(width) <= 100.01 for left, width in bars)

@@ -1,0 +1,93 @@
+"""Opening a procedure: the lease, and what a refusal leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.opening import OpenProcedure
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.vocabulary import Entry, Step
+
+STEP = Step.OPEN_PROCEDURE
+
+
+def open_(bench: Any, run_id: str = "r1") -> dict[str, Any]:
+    """Execute the step for a run."""
+    return OpenProcedure(task_id=STEP.value).execute(bench.context(run_id))
+
+
+def test_the_first_run_takes_the_lease(bench: Any) -> None:
+    """The lease is taken, and what the run is for stands in the journal under its epoch."""
+    open_(bench)
+    lease = bench.journal.lease("primary+standby")
+    assert (lease.holder, lease.epoch, lease.released_at) == ("planned_failover-r1", 1, None)
+    assert bench.kinds(STEP) == [Entry.OPENED, Entry.INTENT, Entry.OUTCOME]
+    opened = bench.entries(STEP)[0].payload
+    assert (opened["source"], opened["target"], opened["reason"]) == ("primary", "standby", "maintenance")
+
+
+def test_opening_twice_changes_nothing(bench: Any) -> None:
+    """A second copy of the task ends in the same state."""
+    open_(bench)
+    open_(bench)
+    assert bench.journal.lease("primary+standby").epoch == 1 and len(bench.entries(STEP)) == 3
+
+
+def test_a_held_pair_is_refused_in_either_direction(bench: Any) -> None:
+    """Another procedure holds the pair: refused, naming it, whichever way round source and target are."""
+    open_(bench, "r1")
+    bench.params = bench.params | {"source": "standby", "target": "primary"}
+    with pytest.raises(AirflowFailException, match="planned_failover-r1"):
+        open_(bench, "r2")
+    assert bench.kinds(STEP, "r2") == [Entry.REFUSAL]
+    assert bench.journal.lease("primary+standby").holder == "planned_failover-r1"
+
+
+def test_a_cool_down_is_refused(make_bench: Callable[..., Any]) -> None:
+    """Right after a procedure ended no other one begins."""
+    bench = make_bench(cool_down_seconds=900)
+    open_(bench, "r1")
+    bench.journal.release_lease("primary+standby", "planned_failover-r1", 1, "completed")
+    with pytest.raises(AirflowFailException, match="cool-down"):
+        open_(bench, "r2")
+    assert bench.kinds(STEP, "r2") == [Entry.REFUSAL]
+
+
+def test_a_crash_between_lease_and_journal_is_made_good(bench: Any) -> None:
+    """Killed right after taking the lease, the step goes on under the same epoch when it runs again."""
+    bench.journal.take_lease("primary+standby", "planned_failover-r1")
+    open_(bench)
+    assert bench.entries(STEP)[-1].payload["epoch"] == 1
+    bench.procedure().hold_lease()
+
+
+def refused(step: Any, bench: Any, run_id: str) -> None:
+    """Run a step, and expect it to be refused for the run's id."""
+    with pytest.raises(AirflowFailException, match="too much like another.*move:1"):
+        step.execute(bench.context(run_id))
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+def test_two_runs_never_share_a_procedure(bench: Any, ended: bool) -> None:
+    """Two run ids that differ only in replaced characters: no step of the second acts or writes under the first one's journal and lease."""
+    open_(bench, "move:1")
+    if ended:
+        bench.journal.release_lease("primary+standby", "planned_failover-move_1", 1, "refused")
+    before, lease = bench.journal.entries(), bench.journal.lease("primary+standby")
+    refused(OpenProcedure(task_id=STEP.value), bench, "move+1")
+    refused(ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value), bench, "move+1")
+    refused(CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value), bench, "move+1")
+    assert bench.journal.entries() == before and bench.journal.lease("primary+standby") == lease
+    assert not (bench.folder / "evidence").exists()
+
+
+def test_the_first_of_two_like_runs_goes_on(bench: Any) -> None:
+    """The refused second run changes nothing for the first."""
+    open_(bench, "move:1")
+    refused(OpenProcedure(task_id=STEP.value), bench, "move+1")
+    assert open_(bench, "move:1")["procedure_id"] == "planned_failover-move_1"

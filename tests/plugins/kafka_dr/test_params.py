@@ -1,0 +1,155 @@
+"""A run's params, checked against the topology before anything is touched."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_dr.errors import BadInput
+from kafka_dr.settings import Request, check_params, check_topology
+
+TOPOLOGY = check_topology({
+    "clusters": {"primary": {"connection": "a"}, "standby": {"connection": "b"}, "third": {"connection": "c"}},
+    "naming": {"policy": "identity"},
+    "flows": [
+        {"source": "primary", "target": "standby", "connect": "x", "connectors": {"source": "s", "checkpoint": "c"}, "mirror_maker": {"topics": "orders, pay.*"}},
+        {"source": "standby", "target": "primary", "connect": "y", "connectors": {"source": "s", "checkpoint": "c"}},
+    ],
+    "routing": {"kind": "file", "path": "/r"}, "journal": {"connection": "j"}, "airflow_api": {"connection": "a"}, "spark": {"connection": "s"}, "evidence": "/e",
+    "deadlines": {"drain_seconds": 7},
+}, "topology")
+GOOD = {"source": "primary", "target": "standby", "reason": "drill"}
+
+
+def check(**params: Any) -> Request:
+    """Checks good params with some changed."""
+    return check_params(TOPOLOGY, GOOD | params)
+
+
+def refused(own: dict[str, Any] | None = None, **params: Any) -> list[str]:
+    """What is said to be wrong with good params after a change."""
+    with pytest.raises(BadInput) as error:
+        check_params(TOPOLOGY, GOOD | params, own)
+    assert all(problem in str(error.value) for problem in error.value.problems)
+    return list(error.value.problems)
+
+
+def test_three_params_are_enough() -> None:
+    """Source, target and reason alone make a request for all of the flow with the topology's deadlines."""
+    request = check()
+    assert (request.source, request.target, request.reason, request.topics, request.groups) == ("primary", "standby", "drill", ".*", ".*")
+    assert (request.deadlines.drain_seconds, request.deadlines.stop_seconds, request.start_reverse_replication) == (7, 120, False)
+
+
+def test_given_params_are_taken() -> None:
+    """Deadlines, the switch, a padded reason and nulls are taken as meant."""
+    request = check(reason="  moving house ", stop_seconds=30, start_reverse_replication=True, topics=None, drain_seconds=1.5)
+    assert (request.reason, request.deadlines.stop_seconds, request.start_reverse_replication, request.deadlines.drain_seconds) == ("moving house", 30, True, 1.5)
+
+
+def test_request_cannot_be_changed() -> None:
+    """A request stays as it was checked."""
+    with pytest.raises(ValueError, match="frozen"):
+        check().source = "standby"
+
+
+def test_all_of_the_flow_in_other_words() -> None:
+    """The flow's own topics, in any order, are all of it."""
+    assert check(topics="pay.*,orders").topics == ".*"
+    assert check(topics=".*", groups=".*").groups == ".*"
+
+
+@pytest.mark.parametrize("params", [{"topics": "orders"}, {"topics": "-1"}, {"groups": "app"}, {"groups": "orders, pay.*"}])
+def test_narrower_choice_is_refused_with_the_reason(params: dict[str, str]) -> None:
+    """A part of the flow is refused, never quietly widened, and the reason says what is not built."""
+    problem, = refused(**params)
+    assert "taken out of the running flow" in problem and "not built yet" in problem
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    """All faults come in one error, a line each."""
+    problems = refused(source="prod", target="prod", reason=" ", topics="(a+)+", groups="[", stop_seconds=-1, drain_seconds="x", start_reverse_replication="yes", mode="append")
+    assert [problem.split(":")[0] for problem in problems] == [
+        "'mode'", "source", "target", "reason", "topics", "groups", "start_reverse_replication", "drain_seconds", "stop_seconds"]
+
+
+def test_nothing_at_all_is_refused() -> None:
+    """Without params the three that must be there are named."""
+    with pytest.raises(BadInput) as error:
+        check_params(TOPOLOGY, {})
+    assert [problem.split(":")[:2] for problem in error.value.problems] == [["source", " missing; clusters of the topology"], ["target", " missing; clusters of the topology"],
+                                                                            ["reason", " missing; say in words why this run is made"]]
+
+
+def test_same_cluster_and_missing_flow() -> None:
+    """Source and target must be two clusters that a flow joins in this direction."""
+    assert "two different ones" in refused(target="primary")[0]
+    assert "flows: primary->standby, standby->primary" in refused(target="third")[0]
+
+
+HOSTILE = [
+    "", " ", ".", "..", "a" * 249, "a" * 250, "a\x00b", "a\nb", "{{ conf }}", "{% x %}", "$(id)", "`id`", "'", '"', "../../etc/passwd", "file:///etc/passwd",
+    "рrimary", "primary\u202e", "-primary", "--help", "<b>x</b>", "=cmd|x", "10; drop", "PRIMARY", "primary ",
+]
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, -1, 0, 2**31, 2**63 - 1, float("nan"), float("inf"), True, [], {}, ["primary"], b"primary", pytest.param(10**5000, id="huge")])
+def test_hostile_aliases_are_refused_in_printable_lines(value: Any) -> None:
+    """Whatever stands for a cluster but is none is refused, and what is repeated of it is printable and short."""
+    for end in ("source", "target"):
+        problems = refused(**{end: value})
+        assert problems[0].startswith(f"{end}: ") and all(p.isprintable() and p.isascii() and len(p) < 400 for p in problems)
+
+
+@pytest.mark.parametrize("value", ["", "  ", "\n", "a\nb", "a\x00b", "a\x1b[31mb", "a\u202eb", "a\u2028b", "x" * 501, 3, True, ["x"], {}, "\u200b"])
+def test_reasons_that_say_nothing_or_break_a_log_are_refused(value: Any) -> None:
+    """A reason is visible text on one line, not empty and not long."""
+    assert refused(reason=value)[0].startswith("reason: ")
+
+
+@pytest.mark.parametrize("value", ["Umzug nach Köln", "<b>x</b>", "{{ x }}", "$(id)", "=cmd", "x" * 500, "-1"])
+def test_reasons_are_free_text(value: str) -> None:
+    """What is harmless as text is a reason, kept as it is; it is up to pages to escape it."""
+    assert check(reason=value).reason == value
+
+
+@pytest.mark.parametrize("value", [-1, 0, 2**31, 2**63 - 1, float("nan"), float("inf"), float("-inf"), 1e308, "10", "10; drop", "1e400", True, [], {}, 604801, -0.0, pytest.param(10**400, id="huge")])
+def test_deadlines_are_positive_and_bounded(value: Any) -> None:
+    """A deadline is a finite number of seconds above 0 and at most a week, and no text or boolean."""
+    problem, = refused(stop_seconds=value)
+    assert problem.startswith("stop_seconds: ") and "in seconds" in problem and len(problem) < 200
+
+
+@pytest.mark.parametrize("value", ["[", "(a+)+", "", 3, ["a"], "a,,b", "x" * 10_001, "a\x00", "../../etc/passwd", "{{ x }}"])
+def test_bad_patterns_are_refused(value: Any) -> None:
+    """Topics that are no usable list of regular expressions are refused, and not taken for a narrower choice."""
+    problem, = refused(topics=value)
+    assert problem.startswith("topics: ") and "not built yet" not in problem
+
+
+@pytest.mark.parametrize("key", ["max_fence_second", "Topics", "", "sasl.password", "bootstrap.servers", "x" * 10_000])
+def test_unknown_params_are_refused(key: str) -> None:
+    """A misspelt param is refused; Airflow would pass it on and the default would hold."""
+    problem, = refused(**{key: "hunter2"})
+    assert "no such param" in problem and "max_fence_seconds" in problem and "hunter2" not in problem
+
+
+def test_own_params_of_a_procedure() -> None:
+    """A procedure's own params are checked by their types and come back in `choices`; others stay unknown."""
+    own = {"mode": Literal["append", "recreate"], "excluded_groups": list[str]}
+    assert check_params(TOPOLOGY, GOOD | {"mode": "append"}, own).choices == {"mode": "append"}
+    problems = refused(own, mode="rewrite", excluded_groups=[1], other=1)
+    assert ["no such param" in problems[0], "'append' or 'recreate'" in problems[1], "excluded_groups" in problems[2]] == [True, True, True]
+
+
+@given(st.dictionaries(st.sampled_from(["source", "target", "reason", "topics", "groups", "stop_seconds", "x"]),
+                       st.one_of(st.none(), st.text(max_size=20), st.integers(), st.floats(), st.booleans(), st.lists(st.text(max_size=3), max_size=2))))
+def test_any_params_are_taken_or_refused(params: dict[str, Any]) -> None:
+    """No params make another error than BadInput, and its lines are printable."""
+    try:
+        check_params(TOPOLOGY, params)
+    except BadInput as error:
+        assert all(problem.isprintable() for problem in error.problems)

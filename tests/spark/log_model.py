@@ -1,0 +1,197 @@
+"""A model of MirrorMaker 2 between two logs, with hidden record ids, and a judge that knows only the ids and contents.
+
+It shares no rule with the code under test: logs are lists of cells, and the judge counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import numpy as np
+from hypothesis import strategies as st
+
+from kafka_dr_spark.anchors import Bounds, usable_pairs
+from kafka_dr_spark.answers import Answer, Case, Limits, Window
+from kafka_dr_spark.matching import Records
+from kafka_dr_spark.tasks import translate_cases
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One offset of a log. ``record`` is the hidden id, None for a marker or an aborted record that no reader returns."""
+
+    offset: int
+    record: int | None
+    content: int = 0
+    key: int = 0
+    tombstone: bool = False
+
+
+@dataclass
+class World:
+    """Two logs and what MirrorMaker 2 wrote about them."""
+
+    source: list[Cell]
+    target: list[Cell]
+    syncs: list[tuple[int, int]]
+    bounds: Bounds
+    unique: bool
+    restarts_hidden_evenly: bool = False
+    reads: list[Window] = field(default_factory=list)
+
+    def records(self, window: Window) -> Records:
+        """Play the Kafka reader."""
+        self.reads.append(window)
+        log = self.source if window.side == "source" else self.target
+        cells = [c for c in log if window.start <= c.offset < window.end and c.record is not None]
+        columns = [[c.offset for c in cells], [c.content for c in cells], [7] * len(cells), [c.key for c in cells]]
+        arrays = [np.array(column, dtype) for column, dtype in zip(columns, (np.int64, np.uint64, np.uint64, np.uint64))]
+        return Records(*arrays, np.array([c.tombstone for c in cells], np.bool_))
+
+    def translate(self, positions: list[int], **limits: object) -> dict[int, Answer | None]:
+        """Run the code under test on this world."""
+        u, d = (np.array([sync[i] for sync in self.syncs], np.int64) for i in (0, 1))
+        pairs = usable_pairs(u, d, np.arange(len(u)), self.bounds)
+        key = self.bounds.topic, self.bounds.partition
+        case = Case(self.bounds, pairs, Limits(**limits))
+        return translate_cases({key: (case, np.array(positions))}, lambda windows: [self.records(w) for w in windows])[key]
+
+
+def unread_of(world: World, position: int) -> list[Cell]:
+    """Return the returnable source records from a position on, below the cut-off."""
+    return [c for c in world.source if c.record is not None and position <= c.offset < world.bounds.cut_off]
+
+
+def exact_position(world: World, position: int) -> int:
+    """Return the greatest target offset below which no unread record has its last copy, by hidden ids."""
+    last = {c.record: c.offset for c in world.target if c.record is not None}
+    return min([last[c.record] for c in unread_of(world, position) if c.record in last], default=world.bounds.boundary)
+
+
+def contents_from(log: list[Cell], offset: int) -> Counter:
+    """Count the contents that a reader gets from an offset on."""
+    return Counter(c.content for c in log if c.offset >= offset and c.record is not None)
+
+
+def between(world: World, start: int, end: int) -> int:
+    """Count the target's records between two offsets: those that a group would read again."""
+    return sum(start <= c.offset < end for c in world.target if c.record is not None)
+
+
+def verdict(world: World, position: int, answer: Answer) -> str | None:
+    """Return what is wrong with an answer, None if nothing is."""
+    if answer.class_ == "REFUSED":
+        return None
+    target, exact = answer.target_position, exact_position(world, position)
+    if not world.bounds.target_start <= target <= world.bounds.boundary:
+        return f"{target} is outside the target's log"
+    if world.unique:
+        if target > exact:
+            return f"ahead: {target} > {exact}"
+        if answer.exact and between(world, target, exact):
+            return f"claims exact: {target} != {exact}"
+        if answer.bound is not None and between(world, target, exact) > answer.bound:
+            return f"bound {answer.bound} broken: {target} .. {exact}"
+        return None
+    return _verdict_by_content(world, position, answer, exact)
+
+
+def _verdict_by_content(world: World, position: int, answer: Answer, exact: int) -> str | None:
+    """Judge where contents recur: every unread content that the target holds must follow, as often as it can.
+
+    Records of one content cannot be told apart, so from the exact position by id up to the greatest one from which all
+    due contents follow every position is as good.
+    """
+    unread = Counter(c.content for c in unread_of(world, position))
+    due = unread & contents_from(world.target, world.bounds.target_start)
+    greatest = max(o for o in range(world.bounds.target_start, world.bounds.boundary + 1) if not due - contents_from(world.target, o))
+    target, lowest, highest = answer.target_position, min(exact, greatest), max(exact, greatest)
+    if target > highest:
+        return f"ahead: not all of {dict(due)} follow {target}, last good {highest}"
+    if answer.exact and between(world, target, lowest):
+        return f"claims exact: {target} is not in {lowest}..{highest}"
+    if answer.bound is not None and between(world, target, lowest) > answer.bound:
+        return f"bound {answer.bound} broken: {target} .. {lowest}"
+    return None
+
+
+def worlds(**wanted: object) -> st.SearchStrategy[World]:
+    """Draw worlds; see ``make_world``. Size and seed are all that is drawn: drawing every cell would be slow."""
+    return st.builds(lambda size, seed: make_world(size, Random(seed), **wanted), st.integers(0, 40), st.integers(0, 2**64 - 1))
+
+
+def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int = 0, retention: bool = False, drained: bool = True) -> World:
+    """Make a world.
+
+    Args:
+        size: offsets on the source.
+        dice: decides everything else.
+        compaction: whether either log may have been cleaned, each on its own.
+        alphabet: how many contents there are; 0 makes every content unique.
+        retention: whether the heads of the logs may be gone.
+        drained: False lets the last run die early.
+    """
+    gaps = {dice.randrange(size) for _ in range(dice.choice([0, 3, 25]))} if size else set()
+    keys = [dice.randint(0, 5) if compaction else 0 for _ in range(size)]
+    symbols = [dice.randint(1, alphabet) if alphabet else number for number in range(1, size + 1)]
+    dead = [compaction and dice.random() < 0.3 for _ in range(size)]
+    source = [Cell(o, None if o in gaps else o, symbols[o] * 10 + keys[o], keys[o], dead[o]) for o in range(size)]
+    target, syncs, even = _mirror(dice, source, drained)
+    base = Bounds("t", 0, "t", 0, size, 0, len(target), drained, True, False, False, False, True, False)
+    world = World(source, target, syncs, base, unique=not alphabet, restarts_hidden_evenly=even)
+    if compaction:
+        world.source, on_source = _compacted(dice, world.source)
+        world.target, on_target = _compacted(dice, world.target)
+        world.bounds = replace(world.bounds, source_compacted=on_source, target_compacted=on_target)
+    return _retained(dice, world) if retention else world
+
+
+def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell], list[tuple[int, int]], bool]:
+    """Copy the source in runs; each run after the first starts at or before where the one before stopped."""
+    target: list[Cell] = []
+    syncs: list[tuple[int, int]] = []
+    starts_at: list[int] = []
+    position, runs = 0, dice.choice([0, 1, 1, 2, 3, 4])
+    for run in range(runs + 1):
+        stop = len(source) if run == runs and drained else dice.randint(position, len(source))
+        starts_at.append(len(target))
+        for cell in source[position:stop]:
+            if cell.record is not None:
+                syncs.append((cell.offset, len(target)))
+                target.append(replace(cell, offset=len(target)))
+                if dice.random() < 0.03:
+                    target.append(Cell(len(target), None))
+        position = dice.randint(0, stop)
+    share = dice.choice([0.05, 0.3, 0.6, 1.0])
+    syncs = [sync for sync in syncs if dice.random() < share]
+    return target, syncs, _hidden_evenly(syncs, starts_at, (len(source), len(target)))
+
+
+def _hidden_evenly(syncs: list[tuple[int, int]], starts: list[int], end: tuple[int, int]) -> bool:
+    """Say whether a restart lies in a stretch that has the same length on both sides."""
+    stops = [*syncs, end]
+    return any(
+        after[0] - before[0] == after[1] - before[1] and any(before[1] < start <= after[1] for start in starts)
+        for before, after in zip(stops, stops[1:])
+    )
+
+
+def _compacted(dice: Random, log: list[Cell]) -> tuple[list[Cell], bool]:
+    """Clean a log up to some point: of each key only the last record below that point stays."""
+    if dice.random() < 0.5:
+        return log, False
+    clean = dice.randint(0, len(log))
+    newest = {c.key: c.offset for c in log[:clean] if c.record is not None}
+    return [c for c in log if c.offset >= clean or c.record is None or newest[c.key] == c.offset], True
+
+
+def _retained(dice: Random, world: World) -> World:
+    """Let retention take the heads of both logs."""
+    source_start = dice.randint(0, world.bounds.cut_off)
+    target_start = dice.randint(0, world.bounds.boundary)
+    world.bounds = replace(world.bounds, source_start=source_start, target_start=target_start)
+    world.source = [c for c in world.source if c.offset >= source_start]
+    world.target = [c for c in world.target if c.offset >= target_start]
+    return world
