@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.loss import loss_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
@@ -138,7 +139,7 @@ def evidence_of(
         "classes": translated.get("classes", {}),
         "rereads": {"bound": translated.get("bound"), "mirror_maker": translated.get("mirror_maker_bound")},
         "repeats": translated.get("repeats", {}),
-        "loss": [],
+        "loss": loss_of(translated.get("holes", []), translated.get("cut", [])),
         "positions": _file(translated.get("translation")),
         "stranded": None,
         "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),

@@ -495,7 +495,9 @@ class KafkaCluster:
         self._group_client = None
 
     def _complain(self, error: KafkaError) -> None:
-        self._last_error = described(error)
+        # "All brokers are down" only sums up: it must not hide what a broker said before it.
+        if not (self._last_error and error.code() == KafkaError._ALL_BROKERS_DOWN):
+            self._last_error = described(error)
 
     def _border(self, what: str) -> Any:
         return border(self.alias, what, self.complaint)

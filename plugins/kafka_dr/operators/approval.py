@@ -40,7 +40,7 @@ class ReviewTranslation(ProcedureGate):
         """The positions that are not exact, worst first, bound to the translation's digest."""
         figures = procedure.figures(Step.TRANSLATE_OFFSETS)
         born = procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
-        if figures["exact"] == figures["positions"] and not figures["holes"] and not born:
+        if figures["exact"] == figures["positions"] and not (figures["holes"] or figures["cut"] or born):
             return None
         rows = procedure.kept(figures["translation"])
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
@@ -48,7 +48,8 @@ class ReviewTranslation(ProcedureGate):
         body = "\n".join(
             [
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
-                f"{len(figures['holes'])} records below the cut-off were not found on the target.",
+                f"{_records(figures['holes'])} records below the cut-off were not found on the target.",
+                f"{_records(figures['cut'])} unread records have already been deleted from the target by its retention.",
                 f"{len(born)} groups were born after the forecast and move too: {cell(', '.join(born[:20])) or 'none'}.",
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
@@ -59,6 +60,10 @@ class ReviewTranslation(ProcedureGate):
             ]
         )
         return f"Commit these positions? Translation {figures['digest']}", body, figures["digest"]
+
+
+def _records(ranges: list[dict[str, Any]]) -> int:
+    return sum(found["records"] for found in ranges)
 
 
 def _row(row: dict[str, Any]) -> str:

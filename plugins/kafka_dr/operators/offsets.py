@@ -36,8 +36,9 @@ class TranslateOffsets(ProcedureStep):
         positions = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
         given, made = procedure.folder / "translate_offsets.input", procedure.folder / "translate_offsets"
         write_inputs(procedure, given, positions)
-        if not (made / "summary.json").exists():
-            self._submit(procedure, context, given, made)
+        # What an earlier try left speaks of what was frozen then; only an outcome in the journal would make it count.
+        shutil.rmtree(made, ignore_errors=True)
+        self._submit(procedure, context, given, made)
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
         check_complete(positions, rows)
@@ -51,8 +52,9 @@ class TranslateOffsets(ProcedureStep):
             "mirror_maker_bound": _largest(rows["mirror_maker_rereads"].dropna()),
             "mirror_maker_missing": int(rows["mirror_maker_position"].isna().sum()),
             "records_read": summary["records_read"],
-            "repeats": summary.get("repeats", {}),
-            "holes": summary.get("holes", []),
+            "repeats": summary["repeats"],
+            "holes": summary["holes"],
+            "cut": summary["cut"],
             "translation": procedure.keep("positions", rows),
         }
 

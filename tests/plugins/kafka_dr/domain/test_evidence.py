@@ -151,6 +151,18 @@ def test_figures_of_the_steps_arrive() -> None:
     assert told["previous_digest"] == "before" and told["seconds"]["whole"] == 100.0
 
 
+def test_records_missing_on_the_target_are_listed_as_loss() -> None:
+    """Holes and what the target's retention deleted, ordered, none left out; without any the list is empty."""
+    hole = {"topic": "b", "partition": 1, "from_offset": 7, "to_offset": 9, "records": 2, "reason": "not on the target"}
+    cut = {"topic": "a", "partition": 0, "from_offset": 0, "to_offset": 5, "records": 4, "reason": "below the target's log start"}
+    told = evidence([line("translate_offsets", Entry.OUTCOME, 7, holes=[hole], cut=[cut])])
+    assert told["loss"] == [
+        {"topic": "a", "partition": 0, "from_offset": 0, "certain_to": 5, "possible_to": 5, "records": 4, "reason": "below the target's log start"},
+        {"topic": "b", "partition": 1, "from_offset": 7, "certain_to": 9, "possible_to": 9, "records": 2, "reason": "not on the target"},
+    ]
+    assert evidence([line("translate_offsets", Entry.OUTCOME, 7, holes=[], cut=[])])["loss"] == []
+
+
 def test_the_digest_covers_everything_else() -> None:
     """Whoever recomputes the digest without its own field finds it; any change is seen."""
     told = evidence(done(*TO_THE_END))

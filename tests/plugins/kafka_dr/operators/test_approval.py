@@ -101,13 +101,14 @@ def test_an_answered_gate_does_not_ask_again(bench: Any, asked: list[dict[str, A
     assert gate().execute(bench.context()) == {"done": GATE} and asked == []
 
 
-def translated(bench: Any, exact: bool, born: list[str], evidence: str = "d|<b>") -> None:
+def translated(bench: Any, exact: bool, born: list[str], evidence: str = "d|<b>", holes: tuple[int, ...] = (), cut: tuple[int, ...] = ()) -> None:
     """A translation of one position in the journal."""
     procedure = bench.stopped()
     bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born, positions={})
     row = {"group": "g", "topic": "orders", "partition": 0, "position": 5, "target_position": 4, "class": "NEAREST", "bound": 3, "evidence": evidence, "exact": exact}
     receipt = procedure.keep("positions", pd.DataFrame([row]))
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=int(exact), positions=1, holes=[], translation=receipt)
+    missing = {name: [{"topic": "orders", "partition": 0, "records": n} for n in counts] for name, counts in (("holes", holes), ("cut", cut))}
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=int(exact), positions=1, translation=receipt, **missing)
 
 
 def review(bench: Any) -> tuple[str, str, str] | None:
@@ -133,6 +134,16 @@ def test_the_review_asks_about_groups_born_since(bench: Any) -> None:
     """Groups nobody approved yet are asked about though every position is exact."""
     translated(bench, exact=True, born=["late"])
     assert "late" in review(bench)[1]
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [({"holes": (3, 4)}, "7 records below the cut-off were not found"), ({"cut": (5, 1)}, "6 unread records have already been deleted")],
+)
+def test_the_review_asks_about_loss_though_every_position_is_exact(bench: Any, missing: dict[str, tuple[int, ...]], said: str) -> None:
+    """An exact position behind which records are missing is still a person's decision; records are counted, not ranges."""
+    translated(bench, exact=True, born=[], **missing)
+    assert said in review(bench)[1]
 
 
 def test_the_review_waits_no_longer_than_the_fence_may_last(bench: Any) -> None:

@@ -26,7 +26,8 @@ def evidence(outcome: str, text: str = "maintenance", **changes: Any) -> dict[st
     whole = {
         "procedure_id": text, "dag_id": text, "source": text, "target": text, "reason": text, "outcome": outcome, "failing_step": text, "reason_for_outcome": text,
         "plan": {"topics": [[text, text, 1, text]], "unproven": [text]}, "plan_digest": DIGEST, "approvals": [{"step": text, "gate": text, "by": text, "at": text, "digest": text + DIGEST}], "steps": [step],
-        "fenced_at": AT, "cut_off": rows, "boundary": rows, "classes": {text: 3}, "rereads": {"bound": 4, "mirror_maker": None}, "repeats": {}, "loss": [],
+        "fenced_at": AT, "cut_off": rows, "boundary": rows, "classes": {text: 3}, "rereads": {"bound": 4, "mirror_maker": None}, "repeats": {},
+        "loss": [{"topic": text, "partition": 0, "from_offset": 1, "certain_to": 4, "possible_to": 4, "records": 2, "reason": text}],
         "positions": text, "stranded": None, "seconds": {"own": 1.0, "drain": 2.0, "people": 3.0, "whole": 6.0}, "problems": [text], "closed_at": LATER, "previous_digest": DIGEST, "digest": DIGEST,
     }  # fmt: skip
     return {**whole, **changes}
@@ -90,10 +91,17 @@ def test_a_run_refused_before_any_plan_has_a_page(kind: Entry) -> None:
 
 def test_a_completed_run_says_that_nothing_was_lost() -> None:
     """With a bound of zero every position is called exact, and no failing step is named."""
-    done = evidence("completed", failing_step=None, rereads={"bound": 0, "mirror_maker": 900}, classes={"END": 2, "SYNC": 1})
+    done = evidence("completed", failing_step=None, rereads={"bound": 0, "mirror_maker": 900}, classes={"END": 2, "SYNC": 1}, loss=[])
     page = evidence_page(done)
     assert "3 positions were placed and read back, every placed one exact." in page and "No record was lost" in page
     assert "900 again" in page and "It stopped at" not in page
+
+
+def test_lost_records_are_counted_and_listed() -> None:
+    """The sentence counts records, not rows, and each range is in a table."""
+    rows = [{"topic": "orders", "partition": p, "from_offset": 5, "certain_to": 9, "possible_to": 9, "records": 3, "reason": "not on the target"} for p in (0, 1)]
+    page = evidence_page(evidence("completed", target="standby", loss=rows))
+    assert "6 records are not on standby" in page and "No record was lost" not in page and page.count("not on the target") == 2
 
 
 def test_refused_positions_are_not_called_placed() -> None:

@@ -1,0 +1,57 @@
+"""translate_offsets: what an earlier try left is never taken for this try's translation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.kafka_cluster import Position
+from kafka_dr.operators import offsets
+from kafka_dr.operators.fencing import positions_frame
+from kafka_dr.operators.offsets import TranslateOffsets
+from kafka_dr.vocabulary import Step
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Where a translation was asked for; each is answered with exact rows of what stands in the input."""
+    asked: list[Path] = []
+
+    def submit(self: Any, procedure: Any, context: Any, given: Path, made: Path) -> None:
+        """Stand in for spark-submit: refuse a folder that is there, as the job does with another input's."""
+        asked.append(made)
+        made.mkdir()
+        rows = pd.read_parquet(given / "positions.parquet").assign(target_topic="orders", target_position=4, bound=0, exact=True)
+        rows["class"] = "CONTENT"
+        rows.to_parquet(made / "translation.parquet")
+        summary = {"digest": f"of try {len(asked)}", "classes": {}, "records_read": {}, "repeats": {}, "holes": [], "cut": []}
+        (made / "summary.json").write_text(json.dumps(summary))
+
+    monkeypatch.setattr(TranslateOffsets, "_submit", submit)
+    monkeypatch.setattr(offsets, "write_inputs", lambda procedure, folder, positions: (folder.mkdir(exist_ok=True), positions.to_parquet(folder / "positions.parquet")))
+    monkeypatch.setattr(offsets, "checkpoints_of", lambda procedure: {})
+    return asked
+
+
+def freeze(bench: Any, procedure: Any, position: int) -> None:
+    """Drain the consumers, the group standing at a position."""
+    bench.clusters["primary"].committed["g"] = {TopicPartition("orders", 0): Position(position)}
+    held = procedure.keep("source_positions", positions_frame(procedure, ["g"]))
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=["g"], groups_since_forecast=[], positions=held)
+
+
+def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
+    """The consumers were drained again between two tries: the second answers what is frozen now."""
+    task = TranslateOffsets(task_id="translate_offsets")
+    procedure = bench.planned(groups=("g",))
+    freeze(bench, procedure, 5)
+    first = task.act(procedure, bench.context())
+    freeze(bench, procedure, 7)
+    second = task.act(procedure, bench.context())
+    assert len(submitted) == 2 and (first["digest"], second["digest"]) == ("of try 1", "of try 2")
+    assert procedure.kept(second["translation"])["position"].tolist() == [7]
