@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from lab.jars import LAB, PROJECT
-from lab.jvm import temporary_folder
+from lab.jvm import FLAGS, temporary_folder
 from lab.state import ALIASES, ROLES, Lab, write_private
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -36,6 +36,8 @@ def own_environment(lab: Lab) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(temporary_folder(lab)),
+        # Half of Spark's processor time for a short job goes into optimising code that runs once.
+        "SPARK_SUBMIT_OPTS": " ".join(FLAGS),
         "TMPDIR": str(temporary_folder(lab)),
         "NO_PROXY": _LOCAL,
         "no_proxy": _LOCAL,

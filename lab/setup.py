@@ -83,8 +83,16 @@ def ensure_packages() -> None:
     failed = subprocess.run([*install, "-r", str(LOCK)], cwd=PROJECT, check=False).returncode
     if failed:
         raise SystemExit("packages: pip could not install requirements.lock, see above; run `make setup` again")
+    _compile_packages()
     STAMP.write_text(digest)
     print(f"packages: installed in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def _compile_packages() -> None:
+    """Compile once, on all cores: every start of Airflow and Spark would do it again where Python may not write bytecode itself."""
+    command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
+    # Some packages carry templates that are no valid Python; those are not needed.
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def _python_works() -> bool:

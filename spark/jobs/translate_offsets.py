@@ -22,13 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafka_dr_spark import session, sinks, sources  # noqa: E402
 from kafka_dr_spark.digests import input_digest  # noqa: E402
-from kafka_dr_spark.schemas import ContractBroken, spark_ddl  # noqa: E402
-from kafka_dr_spark.tasks import PartitionTask, output_schema  # noqa: E402
+from kafka_dr_spark.schemas import ContractBroken  # noqa: E402
+from kafka_dr_spark.tasks import PartitionTask  # noqa: E402
 from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable  # noqa: E402
 
-OUTPUT_DDL = spark_ddl("translation") + ", `kind` string"
 ROWS_PER_TASK = 100_000
 RECORDS_PER_TASK = 250_000
+# Starting a worker takes as long as reading this many records, and two that start slow each other down.
+RECORDS_OF_A_START = 50_000
 
 
 def say(line: str) -> None:
@@ -90,11 +91,12 @@ def run(wanted: argparse.Namespace) -> None:
     try:
         with session.running("translate_offsets") as spark:
             clock.phase("session")
-            tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.sparkContext.defaultParallelism)
-            rows = sources.tagged_rows(spark, wanted.input.absolute(), sources.spread(weights, tasks), tasks)
-            translated = rows.mapInArrow(PartitionTask(bounds, limits, clients), OUTPUT_DDL)
-            reports = sinks.write_rows(translated, folder, output_schema())
+            tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
+            packed = sources.packed_for_tasks(sources.tagged_rows(wanted.input), sources.spread(weights, tasks), tasks)
+            finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients)).collect()
             clock.phase("translate")
+        reports = sinks.write_rows(finished, folder)
+        clock.phase("write")
         summary = {**sinks.summarise(reports, digest), "seconds": clock.seconds}
         sinks.publish(folder, output, summary)
     finally:
@@ -103,8 +105,8 @@ def run(wanted: argparse.Namespace) -> None:
 
 
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
-    """Return how many Spark tasks to make: one a core, more where there is much to do, never more than partitions."""
-    wanted = max(cores, rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
+    """Return how many Spark tasks to make: one a core as soon as that pays, more where there is much to do, never more than partitions."""
+    wanted = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
     return max(1, min(wanted, partitions))
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 ARROW_TYPES = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_()}
-SPARK_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "bool": "boolean"}
 JSON_TYPES = {"string": str, "bool": bool, "int": int, "object": dict, "list": list}
 
 
@@ -35,11 +34,6 @@ def column_names(name: str) -> list[str]:
 def arrow_schema(name: str) -> pa.Schema:
     """Return a tabular schema as Arrow's."""
     return pa.schema([pa.field(c["name"], ARROW_TYPES[c["type"]], c["nullable"]) for c in load(name)["columns"]])
-
-
-def spark_ddl(name: str) -> str:
-    """Return a tabular schema as a Spark DDL string."""
-    return ", ".join(f"`{c['name']}` {SPARK_TYPES[c['type']]}" for c in load(name)["columns"])
 
 
 def check_columns(name: str, seen: pa.Schema) -> None:

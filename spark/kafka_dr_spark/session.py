@@ -1,4 +1,4 @@
-"""The only place that builds a Spark session."""
+"""The only place that starts Spark."""
 
 from __future__ import annotations
 
@@ -10,46 +10,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
 
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # The partitions are balanced by plan; merging them would undo it.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Airflow tries again, with bounds read anew; the same read would only fail again.
     "spark.task.maxFailures": "1",
+    # Finished rows come back to the driver, and there is no number of them that would be too many to know.
+    "spark.driver.maxResultSize": "0",
 }
 
 
-def build(name: str) -> SparkSession:
-    """Return a session with the settings of all jobs; the master comes from spark-submit, or is ``local[2]``."""
+def start(name: str) -> SparkContext:
+    """Start Spark with the settings of all jobs; the master comes from spark-submit, or is ``local[2]``."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master("local[2]")
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
+    settings.setIfMissing("spark.master", "local[2]")
+    context = SparkContext.getOrCreate(settings)
     # Spark's own INFO lines would bury the job's few.
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    context.setLogLevel("ERROR")
+    return context
 
 
 @contextmanager
-def running(name: str) -> Iterator[SparkSession]:
-    """Give a session whose workers have this package, also where the job's folder is not; stop it afterwards."""
+def running(name: str) -> Iterator[SparkContext]:
+    """Give Spark with workers that have this package, also where the job's folder is not; stop it afterwards."""
     with tempfile.TemporaryDirectory(prefix="kafka_dr_spark-") as folder:
-        session = build(name)
-        session.sparkContext.addPyFile(str(_packed(Path(folder))))
+        context = start(name)
         try:
-            yield session
+            context.addPyFile(str(_packed(Path(folder))))
+            yield context
         finally:
-            session.stop()
+            context.stop()
 
 
 def _packed(folder: Path) -> Path:

@@ -6,17 +6,17 @@ import json
 import shutil
 import uuid
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from kafka_dr_spark.digests import translation_digest
-from kafka_dr_spark.schemas import ContractBroken, check_fields
-from kafka_dr_spark.tasks import REPORT, ROW
+from kafka_dr_spark.schemas import ContractBroken, arrow_schema, check_fields
+from kafka_dr_spark.tasks import REPORT, ROW, unpack
 
 MOST_LISTED = 100
 
@@ -46,33 +46,24 @@ def aside(output: Path) -> Path:
     return folder
 
 
-def write_rows(frame: DataFrame, folder: Path, schema: pa.Schema) -> list[dict[str, Any]]:
+def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
     """Write the rows as translation.parquet and return the reports, each with its topic and partition.
 
     Args:
-        frame: rows and reports, told apart by ``kind``.
+        finished: packed rows and reports, told apart by ``kind``.
         folder: where to write.
-        schema: of the frame; used for the empty file where there are no rows.
     """
-    # One write for rows and reports: a second action would read all records again.
-    parts = folder / "parts"
-    frame.write.partitionBy("kind").parquet(str(parts))
-    reports = _read_reports(parts / f"kind={REPORT}")
-    rows = parts / f"kind={ROW}"
-    if rows.exists():
-        rows.rename(folder / "translation.parquet")
-    else:
-        pq.write_table(schema.remove(schema.get_field_index("kind")).empty_table(), folder / "translation.parquet")
-    shutil.rmtree(parts)
-    return reports
-
-
-def _read_reports(folder: Path) -> list[dict[str, Any]]:
-    if not folder.exists():
-        return []
-    rows = ds.dataset(folder, format="parquet").to_table(columns=["topic", "partition", "evidence"]).to_pylist()
-    reports = [{"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in rows]
+    reports: list[dict[str, Any]] = []
+    with pq.ParquetWriter(folder / "translation.parquet", arrow_schema("translation")) as file:
+        for table in map(unpack, finished):
+            file.write_table(table.filter(pc.equal(table["kind"], ROW)).drop_columns("kind"))
+            reports += _reports(table.filter(pc.equal(table["kind"], REPORT)))
     return sorted(reports, key=lambda one: (one["topic"], one["partition"]))
+
+
+def _reports(rows: pa.Table) -> list[dict[str, Any]]:
+    told = rows.select(["topic", "partition", "evidence"]).to_pylist()
+    return [{"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in told]
 
 
 def publish(folder: Path, output: Path, summary: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Reads a job's input: the small files whole, the large ones as Spark frames, all checked against their schemas."""
+"""Reads a job's input, checks it against its schemas, and shares it out among tasks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits
-from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names, spark_ddl
-from kafka_dr_spark.tasks import POSITION, SYNC
+from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
+from kafka_dr_spark.tasks import POSITION, SYNC, TAGGED, pack
 
 Key = tuple[str, int]
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
@@ -112,22 +110,37 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
     return chosen
 
 
-def tagged_rows(session: SparkSession, folder: Path, tasks_of: dict[Key, int], tasks: int) -> DataFrame:
-    """Return positions and syncs as one frame, all rows of a partition in the Spark partition of its task."""
-    positions = session.read.schema(spark_ddl("positions")).parquet(str(folder / "positions.parquet"))
-    syncs = session.read.schema(spark_ddl("syncs")).parquet(str(folder / "syncs.parquet"))
-    place = ["topic", "partition"]
-    rows = positions.select(*place, F.lit(POSITION).alias("kind"), F.col("group").alias("name"), "policy",
-                            F.col("position").alias("a"), F.col("position_at").alias("b"), F.lit(0).cast("bigint").alias("c"))  # fmt: skip
-    pairs = syncs.select(*place, F.lit(SYNC).alias("kind"), F.lit("").alias("name"), F.lit("").alias("policy"),
-                         F.col("upstream").alias("a"), F.col("downstream").alias("b"), F.col("sequence").alias("c"))  # fmt: skip
-    assigned = session.createDataFrame(
-        pa.table({"topic": [topic for topic, _ in tasks_of], "partition": pa.array([p for _, p in tasks_of], pa.int32()),
-                  "task": pa.array(list(tasks_of.values()), pa.int32())})
-    )  # fmt: skip
-    united = rows.unionByName(pairs).join(F.broadcast(assigned), place)
-    # By id and not by hash: two heavy partitions must not meet in one task by chance.
-    return united.repartitionById(tasks, F.col("task")).drop("task")
+def tagged_rows(folder: Path) -> pa.Table:
+    """Return positions and syncs as one table in the shape of `tasks.TAGGED`."""
+    positions, syncs = open_dataset(folder, "positions"), open_dataset(folder, "syncs")
+    rows = _tagged(positions, POSITION, name="group", policy="policy", a="position", b="position_at")
+    if not syncs.schema.names:
+        return rows
+    return pa.concat_tables([rows, _tagged(syncs, SYNC, a="upstream", b="downstream", c="sequence")])
+
+
+def _tagged(dataset: ds.Dataset, kind: int, **taken: str) -> pa.Table:
+    """Return a dataset's rows in the shape of `tasks.TAGGED`; columns that are not taken are empty."""
+    table = dataset.to_table(columns=["topic", "partition", *taken.values()])
+    blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar(""), "c": pa.scalar(0, pa.int64())}
+    given = {"topic": "topic", "partition": "partition", **taken}
+    columns = [table[given[f.name]] if f.name in given else pa.repeat(blank[f.name], len(table)) for f in TAGGED]
+    return pa.table([column.cast(field.type) for column, field in zip(columns, TAGGED)], schema=TAGGED)
+
+
+def packed_for_tasks(rows: pa.Table, tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
+    """Return one packed table a task, with all rows of its partitions; rows of partitions without a task are left out."""
+    assigned = pa.table(
+        {
+            "topic": pa.array([topic for topic, _ in tasks_of], pa.string()),
+            "partition": pa.array([partition for _, partition in tasks_of], pa.int32()),
+            "task": pa.array(list(tasks_of.values()), pa.int32()),
+        }
+    )
+    joined = rows.join(assigned, ["topic", "partition"], join_type="inner").sort_by("task")
+    edges = np.searchsorted(joined["task"].to_numpy(), np.arange(tasks + 1))
+    ordered = joined.select(TAGGED.names)
+    return [pack(ordered.slice(start, end - start)) for start, end in zip(edges, edges[1:])]
 
 
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:

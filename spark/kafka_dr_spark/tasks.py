@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,13 @@ from kafka_dr_spark.translation import answer_without_reading, first_available, 
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
 POSITION, SYNC = 0, 1
+#: Rows that a task is given. A position is name = group, a = position, b = position_at; a sync a, b, c = upstream, downstream, sequence.
+TAGGED = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("kind", pa.int32()), ("name", pa.string()),
+        ("policy", pa.string()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()),
+    ]
+)  # fmt: skip
 ROW, REPORT = "row", "report"
 # Fingerprints take some 40 bytes a record, and twice that while they are matched.
 AT_ONCE = 8_000_000
@@ -32,6 +39,20 @@ Key = tuple[str, int]
 def output_schema() -> pa.Schema:
     """Return what a task hands back: translation rows, and one report a partition in ``evidence``."""
     return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
+
+
+def pack(rows: pa.Table) -> bytes:
+    """Return a table as one compressed Arrow stream, as it travels between driver and tasks."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(packed: bytes) -> pa.Table:
+    """Return the table that `pack` made a stream of."""
+    with pa.ipc.open_stream(packed) as stream:
+        return stream.read_all()
 
 
 def drive(started: list[Search], read: Read) -> list[Any]:
@@ -84,12 +105,16 @@ class PartitionTask:
     def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess) -> None:
         self._bounds, self._limits, self._access = bounds, limits, access
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Turn tagged rows of positions and syncs into translation rows and reports."""
-        tables = split_by_partition(pa.Table.from_batches(list(batches)))
+    def __call__(self, packed: bytes) -> bytes:
+        """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
+        return pack(self.translate(unpack(packed)))
+
+    def translate(self, rows: pa.Table) -> pa.Table:
+        """Turn `TAGGED` rows of positions and syncs into translation rows and reports."""
+        tables = split_by_partition(rows)
         with WindowReader(self._access, self._limits) as reader:
-            for some in self._portions(tables):
-                yield from self._translate(some, reader.read)
+            finished = [batch for some in self._portions(tables) for batch in self._translate(some, reader.read)]
+        return pa.Table.from_batches(finished, schema=output_schema()).combine_chunks()
 
     def _portions(self, tables: dict[Key, tuple[pa.Table, pa.Table]]) -> Iterator[dict[Key, tuple[pa.Table, pa.Table]]]:
         """Hand out the partitions in portions whose records fit into memory together."""

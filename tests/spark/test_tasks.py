@@ -15,12 +15,10 @@ from kafka_dr_spark.answers import Limits, Search, Window
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.sinks import summarise
-from kafka_dr_spark.tasks import POSITION, SYNC, PartitionTask, drive, split_by_partition
+from kafka_dr_spark.tasks import POSITION, SYNC, TAGGED, PartitionTask, drive, pack, split_by_partition, unpack
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
 BOUNDS = {("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)}
-TAGGED = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("kind", pa.int32()), ("name", pa.string()),
-                    ("policy", pa.string()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])  # fmt: skip
 
 
 def tagged(*rows: tuple) -> pa.Table:
@@ -42,14 +40,13 @@ def shifted(windows: list[Window]) -> list[Records]:
 def translated(rows: list[tuple], monkeypatch: pytest.MonkeyPatch, **limits: object) -> tuple[list[dict], dict]:
     """Run a task over rows and return its rows and the summary of its reports."""
     monkeypatch.setattr(WindowReader, "read", lambda self, windows: shifted(windows))
-    batches = PartitionTask(BOUNDS, Limits(**limits), KafkaAccess(None, {}))(tagged(*rows).to_batches(max_chunksize=3))
-    made = [row for batch in batches for row in batch.to_pylist()]
+    made = unpack(PartitionTask(BOUNDS, Limits(**limits), KafkaAccess(None, {}))(pack(tagged(*rows)))).to_pylist()
     reports = [{"topic": r["topic"], "partition": r["partition"], **json.loads(r["evidence"])} for r in made if r["kind"] == "report"]
     return [row for row in made if row["kind"] == "row"], summarise(reports, "input")
 
 
 def test_the_order_of_rows_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same rows in another order, over other batches, give the same rows and the same digest."""
+    """The same rows in another order, give the same rows and the same digest."""
     rows = [("t", p % 3, POSITION, f"g{p}", "fail", p * 7 % 101, 5, 0) for p in range(40)]
     rows += [("t", p, SYNC, "", "", u, u + 20, u) for p in range(3) for u in range(3, 100, 9)]
     first, summary = translated(rows, monkeypatch)
@@ -147,8 +144,7 @@ def test_a_hole_is_listed_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     rows = [("t", 0, POSITION, f"g{p}", "fail", p, 5, 0) for p in (10, 50, 51, 90)]
     monkeypatch.setattr(WindowReader, "read", with_hole)
-    batches = PartitionTask(BOUNDS, Limits(), KafkaAccess(None, {}))(tagged(*rows).to_batches())
-    made = [row for batch in batches for row in batch.to_pylist()]
+    made = PartitionTask(BOUNDS, Limits(), KafkaAccess(None, {})).translate(tagged(*rows)).to_pylist()
     assert [row["class"] for row in made if row["kind"] == "row"] == ["REFUSED", "REFUSED", "CONTENT", "CONTENT"]
     assert made[0]["evidence"] == "unread record at source offset 50 is not on the target"
     report = json.loads(made[-1]["evidence"])
