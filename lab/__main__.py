@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     starting.add_argument("--no-airflow", action="store_true", help="only Kafka, Connect and MirrorMaker 2")
     starting.add_argument("--policy", choices=POLICIES, help="naming of mirrored topics (default: identity)")
     starting.add_argument("--isolation", choices=ISOLATIONS, help="at which MM2 reads (default: read_uncommitted)")
+    starting.add_argument("--spark-workers", type=int, help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)")
     _command(commands, "down", "stop all of it; keeps evidence and files it did not make", _down)
     telling = _command(commands, "status", "addresses, users and passwords of this lab", _status)
     telling.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
@@ -61,7 +62,7 @@ def _command(commands: argparse._SubParsersAction, name: str, text: str, act: ob
 
 
 def _up(options: argparse.Namespace) -> int:
-    up(options.state, not options.no_airflow, options.policy, options.isolation)
+    up(options.state, not options.no_airflow, options.policy, options.isolation, options.spark_workers)
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lab.jars import LAB, PROJECT
 from lab.jvm import FLAGS, temporary_folder
+from lab.spark_cluster import master_url
 from lab.state import ALIASES, ROLES, Lab, write_private
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -70,7 +71,7 @@ def connections(lab: Lab) -> dict[str, dict]:
         "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
         "drain_app": {"conn_type": "http", "host": lab.drain_url},
         "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": f"sqlite:///{lab.journal}"}},
-        "spark_default": {"conn_type": "spark", "host": "local[2]"},
+        "spark_default": {"conn_type": "spark", "host": master_url(lab)},
     }  # fmt: skip
 
 

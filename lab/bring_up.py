@@ -19,6 +19,7 @@ from lab.mirror_maker import create_flow, start_worker
 from lab.ports import free_ports
 from lab.progress import Progress
 from lab.proof import prove_replication
+from lab.spark_cluster import start_spark
 from lab.state import ALIASES, PRINCIPALS, ROLES, Lab, Record
 from lab.topology_file import write_routing, write_topology
 
@@ -32,6 +33,7 @@ def up(
     airflow: bool = True,
     policy: str | None = None,
     isolation: str | None = None,
+    spark_workers: int | None = None,
     progress: Progress | None = None,
 ) -> dict:
     """Bring a lab up, or bring back what is dead in it, and answer its status.
@@ -41,6 +43,7 @@ def up(
         airflow: whether Airflow is wanted; one that runs is not stopped.
         policy: ``identity`` or ``default`` naming; None keeps what is there, else identity.
         isolation: at which MM2 reads the source; None keeps what is there, else ``read_uncommitted``.
+        spark_workers: workers of a standalone Spark cluster; 0 for none, with Spark inside the task; None keeps what is there, else none.
         progress: where lines about it go; the standard output by default.
 
     Raises:
@@ -48,7 +51,7 @@ def up(
     """
     lab, progress = Lab(state), progress or Progress()
     with exclusive(lab.root):
-        _open(lab, policy, isolation, airflow)
+        _open(lab, policy, isolation, airflow, spark_workers)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
         write_topology(lab)
         write_routing(lab)
@@ -61,7 +64,13 @@ def up(
 
 def _parts(lab: Lab, progress: Progress) -> list[Callable[[], None]]:
     """What comes up side by side."""
-    return [lambda: _bring_kafka(lab, progress)] + [lambda: _bring_airflow(lab, progress)] * lab.load().airflow
+    record = lab.load()
+    parts: list[Callable[[], None]] = [lambda: _bring_kafka(lab, progress)]
+    if record.airflow:
+        parts.append(lambda: _bring_airflow(lab, progress))
+    if record.spark_workers:
+        parts.append(lambda: start_spark(lab, progress))
+    return parts
 
 
 def _bring_airflow(lab: Lab, progress: Progress) -> None:
@@ -69,14 +78,15 @@ def _bring_airflow(lab: Lab, progress: Progress) -> None:
     wait_for_airflow(lab, progress)
 
 
-def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool) -> None:
+def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool, spark_workers: int | None = None) -> None:
     if not lab.exists():
         _refuse_foreign_files(lab)
-        lab.save(_new_record(policy or "identity", isolation or "read_uncommitted"))
+        lab.save(_new_record(policy or "identity", isolation or "read_uncommitted", spark_workers or 0))
     record = lab.load()
-    for wanted, present in ((policy, record.policy), (isolation, record.isolation)):
-        if wanted and wanted != present:
-            raise LabError(f"the lab under {lab.root} has {present}, not {wanted}; take it down first")
+    choices = ((policy, record.policy, "naming"), (isolation, record.isolation, "isolation"), (spark_workers, record.spark_workers, "Spark workers"))
+    for wanted, present, what in choices:
+        if wanted is not None and wanted != present:
+            raise LabError(f"the lab under {lab.root} has {present} {what}, not {wanted}; take it down first")
     if airflow and not record.airflow:
         record.airflow = True
         lab.save(record)
@@ -90,9 +100,9 @@ def _refuse_foreign_files(lab: Lab) -> None:
         raise LabError(f"{lab.root} holds {', '.join(taken)}, which no lab has made; choose another folder with --state")
 
 
-def _new_record(policy: str, isolation: str) -> Record:
+def _new_record(policy: str, isolation: str, spark_workers: int = 0) -> Record:
     names = [*ALIASES, *(f"{kind}_{alias}" for kind in ("controller", "connect") for alias in ALIASES)]
-    names += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain"]
+    names += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain", "spark_master", "spark_page"]
     users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES)]
     return Record(
         policy=policy,
@@ -101,6 +111,7 @@ def _new_record(policy: str, isolation: str) -> Record:
         passwords={user: secrets.token_hex(16) for user in users},
         airflow_secrets={name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in ("fernet", "jwt", "api")},
         cluster_ids={alias: _cluster_id() for alias in ALIASES},
+        spark_workers=spark_workers,
     )
 
 

@@ -205,6 +205,27 @@ class Rehearsal:
         return _until(working, CLIENT_SECONDS)
 
 
+def rehearse(state: Path, folder: Path, seed: int, rate: int, kill: bool = False) -> tuple[Verdict, Path]:
+    """A whole rehearsal on a lab that is up: workload, clients, load, failover, verdict.
+
+    Args:
+        kill: kill MirrorMaker 2 with -9 under load before the failover.
+
+    Returns:
+        The verdict, and the procedure's evidence folder.
+    """
+    rehearsal = Rehearsal(state, folder, seed, rate)
+    try:
+        rehearsal.seed_topics()
+        rehearsal.start_clients()
+        rehearsal.start_load()
+        if kill:
+            rehearsal.restart_mirror_maker()
+        return rehearsal.conclude("approver"), rehearsal.evidence()[0]
+    finally:
+        rehearsal.stop()
+
+
 def _until(holds: Callable[[], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while not holds():

@@ -32,6 +32,7 @@ class Record:
     cluster_ids: dict[str, str]
     project: str = str(PROJECT)
     airflow: bool = False
+    spark_workers: int = 0
 
 
 class Lab:

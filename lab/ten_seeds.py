@@ -21,34 +21,24 @@ from rich.table import Table
 from lab.bring_up import up
 from lab.demo.showing import make_console
 from lab.judge import Finding, Verdict
-from lab.rehearsal import Rehearsal
+from lab.rehearsal import rehearse
 from lab.take_down import down
 
 FIGURES = ("groups", "positions", "exact", "records", "missing", "repeats", "acknowledged_by_load", "records_read_again")
 
 
-def rehearse(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict]:
+def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict]:
     """Run one seed on a fresh lab; return the verdict and the evidence."""
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
-    rehearsal, evidence = None, {}
     try:
         up(state, policy=options.policy, isolation=options.isolation)
-        rehearsal = Rehearsal(state, options.keep / str(seed), seed, options.rate)
-        rehearsal.seed_topics()
-        rehearsal.start_clients()
-        rehearsal.start_load()
-        if options.kill:
-            rehearsal.restart_mirror_maker()
-        verdict = rehearsal.conclude("approver")
-        folder, evidence = rehearsal.evidence()
-        shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
-        return verdict, evidence
+        verdict, folder = rehearse(state, options.keep / str(seed), seed, options.rate, options.kill)
+        kept = shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
+        return verdict, json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
     except Exception as error:
         traceback.print_exc()
-        return Verdict([Finding("rehearsal", f"{type(error).__name__}: {error}")]), evidence
+        return Verdict([Finding("rehearsal", f"{type(error).__name__}: {error}")]), {}
     finally:
-        if rehearsal:
-            rehearsal.stop()
         down(state)
         shutil.rmtree(state, ignore_errors=True)
 
@@ -63,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     passed = 0
     for seed in _seeds(options):
         begun = time.monotonic()
-        verdict, evidence = rehearse(seed, options)
+        verdict, evidence = rehearse_anew(seed, options)
         passed += verdict.passed
         for line in verdict.lines(limit=3):
             console.print(f"seed {seed}: {line}", markup=False, soft_wrap=True)

@@ -63,9 +63,9 @@ def fresh_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
     """Return a function that brings up a lab of its own and returns its folder; all are taken down at the end."""
     states: list[Path] = []
 
-    def bring_up(policy: str, airflow: bool = True, isolation: str | None = None) -> Path:
+    def bring_up(policy: str, airflow: bool = True, **choices: Any) -> Path:
         states.append(tmp_path_factory.mktemp("lab"))
-        up(states[-1], airflow=airflow, policy=policy, isolation=isolation)
+        up(states[-1], airflow=airflow, policy=policy, **choices)
         return states[-1]
 
     yield bring_up
