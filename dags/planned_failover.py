@@ -24,8 +24,9 @@ from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.readiness import CheckReadiness, Forecast
-from kafka_dr.operators.replication import SeedReverseReplication, StartReverseReplication, StopMirrorMaker, WaitForZeroLag
+from kafka_dr.operators.replication import StopMirrorMaker, WaitForZeroLag
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.operators.reverse_replication import SeedReverseReplication, StartReverseReplication
 
 with DAG(
     "planned_failover",

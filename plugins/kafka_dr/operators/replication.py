@@ -1,4 +1,4 @@
-"""Drain MirrorMaker 2, stop it, and turn it round."""
+"""Drain MirrorMaker 2, and stop it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pandas as pd
 
 from kafka_dr.domain.drained import Proof, TailView, proof_of, why_not
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Refusal
 from kafka_dr.hooks.kafka_records import Tail
 from kafka_dr.operators.fencing import partitions_of_plan, topics_of
 from kafka_dr.operators.internal_topics import offset_syncs_of
@@ -21,7 +20,7 @@ from kafka_dr.operators.procedure import (
     partitions_frame,
 )
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 _COUNTED_AT_MOST = 200_000
 
@@ -160,64 +159,3 @@ class StopMirrorMaker(ProcedureStep):
             return after
 
         return procedure.wait(self.task_id, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds)
-
-
-class SeedReverseReplication(ProcedureStep):
-    """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now on, nothing else."""
-
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
-        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
-        flow = procedure.reverse_flow
-        if flow is None:
-            return {"seeded": 0, "why_not": "the topology has no reverse flow"}
-        worker, name = procedure.mirror_maker(flow), flow.connectors.source
-        if name not in worker.connectors():
-            return {"seeded": 0, "why_not": f"{name} does not exist"}
-        status = worker.status(name)
-        if not status.stopped and procedure.topology.naming.policy == "default":
-            return {"seeded": 0, "why_not": f"{name} runs and already replicates what clients write on {flow.source}"}
-        if not status.stopped:
-            raise Refusal(f"{name} is not STOPPED", f"{status.state} with {len(status.tasks)} tasks", "Stop it: it would copy records in a circle.")
-        seeds = {tp: (end - 1 if end > 0 else None) for tp, end in self._ends(procedure).items()}
-        procedure.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
-        procedure.hold_lease()
-        worker.change_offsets(name, flow.source, seeds)
-        return {"seeded": len(seeds), "connector": name, "seeds": procedure.keep("reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated"))}
-
-    def _ends(self, procedure: Procedure) -> dict[TopicPartition, int]:
-        """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics' ends."""
-        boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-        local = frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
-        names = set(procedure.plan()["local_names"].values())
-        return {tp: end for tp, end in {**boundary, **local}.items() if tp.topic in names}
-
-
-def refuse_loop(procedure: Procedure) -> None:
-    """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against loops."""
-    flow = procedure.reverse_flow
-    if flow is None or procedure.topology.naming.policy == "default":
-        return
-    worker = procedure.mirror_maker(flow)
-    if flow.connectors.source in worker.connectors() and not (status := worker.status(flow.connectors.source)).stopped:
-        raise Refusal(f"{flow.connectors.source} is not STOPPED", str(status), "Stop it first: both directions at once copy records in a circle.")
-
-
-class StartReverseReplication(ProcedureStep):
-    """If asked: give the new primary a standby."""
-
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks."""
-        flow = procedure.reverse_flow
-        if not procedure.request.start_reverse_replication or flow is None:
-            return {"started": False}
-        forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
-        if not forward.stopped:
-            raise Refusal(f"{procedure.flow.connectors.source} is not STOPPED", f"{forward.state} with {len(forward.tasks)} tasks", "Stop it first: both directions at once copy records in a circle.")
-        worker = procedure.mirror_maker(flow)
-        for name in (flow.connectors.source, flow.connectors.checkpoint):
-            procedure.hold_lease()
-            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
-        return {"started": True, "connectors": [flow.connectors.source, flow.connectors.checkpoint]}
-
-

@@ -11,7 +11,7 @@ from kafka_dr.operators.fencing import added_entries, boundary_moved
 from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.replication import refuse_loop
+from kafka_dr.operators.reverse_replication import refuse_loop
 from kafka_dr.vocabulary import Entry, Step
 
 

@@ -42,6 +42,7 @@ class Cluster:
         self.committed: dict[str, dict[TopicPartition, Position]] = {}
         self.settings: dict[str, dict[str, str]] = {}
         self.keys: dict[TopicPartition, bytes] = {}
+        self.records: dict[TopicPartition, dict[int, str]] = {}
 
     def brokers(self) -> list[Any]:
         """Brokers by id."""
@@ -295,8 +296,14 @@ class Bench:
         target.acls |= {GRANT, TARGET_FENCE}
 
     def reader(self, config: Mapping[str, str], alias: str, isolation: str = "read_uncommitted") -> Any:
-        """Reads back what was written through `writer`."""
-        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=self.clusters[alias].keys.get(tp))])
+        """Reads back what was written through `writer`, and the records that a test put in."""
+        cluster = self.clusters[alias]
+
+        def ranges(spans: Mapping[TopicPartition, tuple[int, int]], limit: int | None = None) -> dict[TopicPartition, list[Any]]:
+            within = {tp: [content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end] for tp, (start, end) in spans.items()}
+            return {tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]] for tp, found in within.items()}
+
+        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges)
 
     def writer(self, config: Mapping[str, str], alias: str) -> Any:
         """A writer for probes and the canary; a probe is refused where the fence's entry is there."""

@@ -1,0 +1,141 @@
+"""Turn MirrorMaker 2 round: seed the reverse flow, start it, and prove that it copies what is new and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.domain.readiness import isolation_of
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, Refusal
+from kafka_dr.hooks.kafka_records import RecordReader, Span
+from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.topology import Flow
+from kafka_dr.vocabulary import Entry, Step
+
+
+class SeedReverseReplication(ProcedureStep):
+    """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now on, nothing else."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
+        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        flow = procedure.reverse_flow
+        if flow is None:
+            return {"seeded": 0, "why_not": "the topology has no reverse flow"}
+        worker, name = procedure.mirror_maker(flow), flow.connectors.source
+        if name not in worker.connectors():
+            return {"seeded": 0, "why_not": f"{name} does not exist"}
+        status = worker.status(name)
+        if not status.stopped and procedure.topology.naming.policy == "default":
+            return {"seeded": 0, "why_not": f"{name} runs and already replicates what clients write on {flow.source}"}
+        if not status.stopped:
+            raise Refusal(f"{name} is not STOPPED", f"{status.state} with {len(status.tasks)} tasks", "Stop it: it would copy records in a circle.")
+        seeds = {tp: (end - 1 if end > 0 else None) for tp, end in ends_at_opening(procedure).items()}
+        procedure.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
+        procedure.hold_lease()
+        worker.change_offsets(name, flow.source, seeds)
+        return {"seeded": len(seeds), "connector": name, "seeds": procedure.keep("reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated"))}
+
+
+def ends_at_opening(procedure: Procedure) -> dict[TopicPartition, int]:
+    """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics' ends."""
+    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    local = frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
+    names = set(procedure.plan()["local_names"].values())
+    return {tp: end for tp, end in {**boundary, **local}.items() if tp.topic in names}
+
+
+def refuse_loop(procedure: Procedure) -> None:
+    """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against loops."""
+    flow = procedure.reverse_flow
+    if flow is None or procedure.topology.naming.policy == "default":
+        return
+    worker = procedure.mirror_maker(flow)
+    if flow.connectors.source in worker.connectors() and not (status := worker.status(flow.connectors.source)).stopped:
+        raise Refusal(f"{flow.connectors.source} is not STOPPED", str(status), "Stop it first: both directions at once copy records in a circle.")
+
+
+class StartReverseReplication(ProcedureStep):
+    """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks; then look at both logs."""
+        flow = procedure.reverse_flow
+        if not procedure.request.start_reverse_replication or flow is None:
+            return {"started": False}
+        forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
+        if not forward.stopped:
+            raise Refusal(f"{procedure.flow.connectors.source} is not STOPPED", f"{forward.state} with {len(forward.tasks)} tasks", "Stop it first: both directions at once copy records in a circle.")
+        seeded = procedure.figures(Step.SEED_REVERSE_REPLICATION)["seeded"]
+        copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
+        worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
+        for name in connectors:
+            procedure.hold_lease()
+            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
+        if copies is None:
+            return {"started": True, "connectors": connectors, "note": "it ran before and was not seeded: nothing to prove"}
+        try:
+            flowing = procedure.wait(self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds)
+        except Contradiction:
+            worker.stop(flow.connectors.source, deadline=procedure.request.deadlines.stop_seconds)
+            raise
+        return {"started": True, "connectors": connectors, "partitions_flowing": flowing}
+
+    def _ends_before(self, procedure: Procedure, flow: Flow) -> dict[TopicPartition, int]:
+        """Where the copies ended before the flow was resumed for the first time."""
+        noted = [e.payload["ends_before"] for e in procedure.journal.entries(procedure.id, self.task_id, Entry.NOTE) if "ends_before" in e.payload]
+        if not noted:
+            ends = existing_ends(procedure, [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)])
+            noted = [procedure.keep("reverse_ends_before", partitions_frame(ends, "offset"))]
+            procedure.write(self.task_id, Entry.NOTE, {"ends_before": noted[0]})
+        return frame_partitions(procedure.kept(noted[0]), "offset")
+
+
+def copy_of(procedure: Procedure, flow: Flow, tp: TopicPartition) -> TopicPartition:
+    """Where the reverse flow copies a partition of the new primary to."""
+    return TopicPartition(procedure.naming.remote(flow.source, tp.topic), tp.partition)
+
+
+def existing_ends(procedure: Procedure, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Ends of copies on the old primary; 0 where MirrorMaker 2 has not made the topic yet."""
+    topics = procedure.source.topics({tp.topic for tp in copies})
+    there = [tp for tp in copies if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
+    return dict.fromkeys(copies, 0) | (procedure.source.ends(there) if there else {})
+
+
+class ReverseCopies:
+    """The partitions clients write to on the new primary, beside their copies on the old one."""
+
+    def __init__(self, procedure: Procedure, flow: Flow, before: dict[TopicPartition, int]) -> None:
+        self._procedure, self._before = procedure, before
+        self._since = ends_at_opening(procedure)
+        self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
+        config = procedure.mirror_maker(flow).config(flow.connectors.source)
+        self._originals = procedure.reader(procedure.request.target, isolation_of(config))
+        self._copies = procedure.reader(procedure.request.source)
+
+    def flowing(self) -> int:
+        """How many partitions were written to since the opening; the first new record of each is the first that was copied.
+
+        Raises:
+            NotYet: a new record has no copy yet.
+            Contradiction: a copy is not what clients wrote first, or something was copied where they wrote nothing.
+        """
+        # The copies first: what they have by now, the new primary has too.
+        copied = existing_ends(self._procedure, list(self._copy.values()))
+        first_copies = first_records(self._copies, {tp: Span(start, copied[tp]) for tp, start in self._before.items()})
+        ends = self._procedure.target.ends(list(self._since))
+        firsts = first_records(self._originals, {tp: Span(start, ends[tp]) for tp, start in self._since.items()})
+        wrong = [f"{tp} -> {self._copy[tp]}" for tp in self._since if self._copy[tp] in first_copies and first_copies[self._copy[tp]] != firsts.get(tp)]
+        if wrong:
+            raise Contradiction("The reverse flow copies other records than those written since the opening", ", ".join(wrong[:10]), "It was stopped again; look at its offsets before resuming it.")
+        waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
+        if waiting:
+            raise NotYet(f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {', '.join(waiting[:5])}")
+        return len(firsts)
+
+
+def first_records(reader: RecordReader, spans: dict[TopicPartition, Span]) -> dict[TopicPartition, str]:
+    """Fingerprint of the first record of each span that has one."""
+    return {tp: records[0].fingerprint() for tp, records in reader.ranges(spans, limit=1).items() if records}

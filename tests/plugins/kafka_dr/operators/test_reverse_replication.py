@@ -1,0 +1,103 @@
+"""start_reverse_replication: only when asked for, never against a running forward flow, and proven on both logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, DeadlinePassed, Refusal
+from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.reverse_replication import StartReverseReplication
+from kafka_dr.vocabulary import Entry, Step
+
+ORDERS = TopicPartition("orders", 0)
+STEP = "start_reverse_replication"
+
+
+def opened(bench: Any, seeded: int = 1, asked: bool = True) -> Any:
+    """A procedure whose target is open at offset 10 on both sides."""
+    bench.params = {**bench.params, STEP: asked}
+    procedure = bench.stopped()
+    bench.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame({}, "offset")))
+    bench.done(procedure, Step.SEED_REVERSE_REPLICATION, seeded=seeded)
+    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"try": 1})
+    return bench.procedure()
+
+
+def write(bench: Any, alias: str, offset: int, content: str) -> None:
+    """Put a record into a log."""
+    cluster = bench.clusters[alias]
+    cluster.records.setdefault(ORDERS, {})[offset] = content
+    cluster.log_ends[ORDERS] = offset + 1
+
+
+def start(bench: Any, procedure: Any) -> dict[str, Any]:
+    """Run the step's act."""
+    return StartReverseReplication(task_id=STEP).act(procedure, bench.context())
+
+
+def test_nothing_happens_unless_asked(bench: Any) -> None:
+    """Without the param no connector is touched."""
+    assert start(bench, opened(bench, asked=False)) == {"started": False}
+    assert ("resume", "s.source") not in bench.workers["primary"].asked
+
+
+def test_both_directions_never_run_at_once(bench: Any) -> None:
+    """A forward flow that runs again is a refusal before anything is resumed."""
+    procedure = opened(bench)
+    bench.workers["standby"].states["p.source"] = "RUNNING"
+    with pytest.raises(Refusal, match="p.source is not STOPPED"):
+        start(bench, procedure)
+    assert bench.workers["primary"].asked == []
+
+
+def test_the_first_new_record_must_be_the_first_copy(bench: Any) -> None:
+    """Clients wrote one record and it was copied: one partition flows, both connectors were resumed."""
+    procedure = opened(bench)
+    write(bench, "standby", 10, "new")
+    task = StartReverseReplication(task_id=STEP)
+    task._ends_before(procedure, procedure.reverse_flow)
+    write(bench, "primary", 10, "new")
+    assert task.act(procedure, bench.context())["partitions_flowing"] == 1
+    assert bench.workers["primary"].asked == [("resume", "s.source"), ("resume", "s.checkpoint")]
+
+
+def test_a_copy_of_an_old_record_stops_the_flow(bench: Any) -> None:
+    """What was mirrored long ago comes back: named, and the flow is stopped again."""
+    procedure = opened(bench)
+    write(bench, "standby", 10, "new")
+    StartReverseReplication(task_id=STEP)._ends_before(procedure, procedure.reverse_flow)
+    write(bench, "primary", 10, "old")
+    with pytest.raises(Contradiction, match="other records than those written since the opening.*orders-0"):
+        start(bench, procedure)
+    assert bench.workers["primary"].asked[-1] == ("stop", "s.source")
+
+
+def test_a_copy_where_nothing_was_written_stops_the_flow(bench: Any) -> None:
+    """A record appears on the old primary that no client wrote."""
+    procedure = opened(bench)
+    StartReverseReplication(task_id=STEP)._ends_before(procedure, procedure.reverse_flow)
+    write(bench, "primary", 10, "old")
+    with pytest.raises(Contradiction):
+        start(bench, procedure)
+
+
+def test_a_copy_that_does_not_come_is_waited_for_and_named(make_bench: Any) -> None:
+    """The deadline passes: the partition without a copy is named."""
+    bench = make_bench(deadlines={"stable_seconds": 0.01, "verify_seconds": 0.2})
+    procedure = opened(bench)
+    write(bench, "standby", 10, "new")
+    with pytest.raises(DeadlinePassed, match="orders-0"):
+        start(bench, procedure)
+
+
+def test_without_writes_there_is_nothing_to_wait_for(bench: Any) -> None:
+    """No client wrote since the opening: the flow is started, and zero partitions are said to flow."""
+    assert start(bench, opened(bench))["partitions_flowing"] == 0
+
+
+def test_a_flow_that_ran_before_is_not_judged(bench: Any) -> None:
+    """It was not seeded, so its copies may be older than the opening; that is said."""
+    assert "not seeded" in start(bench, opened(bench, seeded=0))["note"]
