@@ -82,8 +82,8 @@ class Rehearsal:
     def start_clients(self) -> None:
         """Start the demo application and wait until its producers write and its consumers read."""
         argv = [sys.executable, "-m", "lab.clients", "--state", str(self.lab.root), "--folder", str(self._client_folder), "--until-eof"]
-        argv += [part for topic in self._client_topics for part in ("--topic", topic)]
-        argv += [part for group in self._client_groups for part in ("--group", group)]
+        argv += [f"--topic={topic}" for topic in self._client_topics]
+        argv += [f"--group={group}" for group in self._client_groups]
         with (self.folder / "clients.log").open("ab") as log:
             self._application = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
         if not self._clients_work(SOURCE):

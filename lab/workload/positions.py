@@ -14,6 +14,8 @@ from lab.workload.truth import ABORTED, TopicTruth
 
 LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
 FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")
+#: Names that break whoever puts them into a template, a page, a sheet, a path, a shell, an option, a line or a sentence read from right to left.
+HOSTILE = ("{{ 7*7 }}{% raw %}", "<script>alert(1)</script>", "=cmd|' /C calc'!A0", "../../etc/passwd", "$(reboot);`id`", "--help", "two\nlines", "\u202egnp.exe")
 ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL = "admin", "standalone", "member", "new-protocol"
 JOIN_SECONDS = 30.0
 
@@ -96,7 +98,7 @@ class GroupPlanner:
         return Plan(self._name(label), how, {(topic.name, partition): offset for partition, offset in positions.items()})
 
     def _name(self, label: str) -> str:
-        stem = self._rng.choice(FOREIGN) if self._rng.random() < 0.25 else self._rng.choice(WORDS)
+        stem = self._rng.choice(*self._rng.choices([WORDS, FOREIGN, HOSTILE], [70, 20, 10]))
         tail = f"{self._rng.randrange(16**6):06x}"
         # Slashes and spaces break whoever builds paths or URLs from a group's name.
         return f"{stem} {label}/{tail}" if self._rng.random() < 0.5 else f"{stem}-{label.replace(' ', '.')}-{tail}"
