@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from lab.jars import PROJECT, ensure_jars, jars_folder, ready_jars
 

@@ -21,7 +21,8 @@ from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable, NotReady, ReadBackFailed
 from kafka_dr.hooks.kafka_acls import ClusterAcls
-from kafka_dr.hooks.kafka_cluster import GROUP_IS_ACTIVE, OK, READ_COMMITTED, KafkaCluster, Position
+from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
+from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, KafkaCluster
 from kafka_dr.hooks.kafka_records import Accepted, RecordReader, RecordWriter, Refused, Span
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 

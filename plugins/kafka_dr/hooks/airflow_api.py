@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.application_drain import Answer, JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint, one_line
 
 _PAGE = 100
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
-from kafka_dr.hooks.application_drain import JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import JsonEndpoint, one_line
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.kafka_cluster import border, outcome_of
+from kafka_dr.hooks.kafka_client import border, outcome_of
 
 __all__ = ["AclEntry", "ClusterAcls"]
 

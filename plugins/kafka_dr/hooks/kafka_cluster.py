@@ -1,4 +1,4 @@
-"""One Kafka cluster through one confluent-kafka AdminClient, and the border where its client errors become ours.
+"""One Kafka cluster through one confluent-kafka AdminClient.
 
 Figures come as frozen values; nothing is decided here. Every call ends within its timeout (seconds).
 """
@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
@@ -34,52 +31,38 @@ from confluent_kafka.admin import (
 )
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
+from kafka_dr.errors import BadInput, ReadBackFailed
+from kafka_dr.hooks.group_requests import (
+    Commit,
+    CommitRequest,
+    Position,
+    Window,
+    commit_requests,
+    deletion_word,
+    failed,
+    pipelined,
+)
+from kafka_dr.hooks.kafka_client import (
+    batches,
+    border,
+    client_config,
+    described,
+    error_in,
+    is_error,
+    outcome_of,
+    pauses,
+    raised,
+    transient,
+)
 
 _T = TypeVar("_T")
-_S = TypeVar("_S")
 
-OK = "ok"
-GROUP_IS_ACTIVE = "group is active"
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
 
-#: What a connection may set. Not here, so refused: whatever loads code, runs commands, fetches URLs, calls back or turns checks off
-#: (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*, enable.ssl.certificate.verification, *_cb).
-ALLOWED_KEYS = frozenset(
-    """
-    bootstrap.servers client.id client.rack client.dns.lookup security.protocol
-    sasl.mechanism sasl.mechanisms sasl.username sasl.password
-    sasl.kerberos.service.name sasl.kerberos.principal sasl.kerberos.keytab
-    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.key.password
-    ssl.keystore.location ssl.keystore.password ssl.cipher.suites ssl.curves.list ssl.sigalgs.list ssl.crl.location
-    ssl.endpoint.identification.algorithm
-    socket.timeout.ms socket.connection.setup.timeout.ms socket.keepalive.enable socket.nagle.disable
-    connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
-    broker.address.family broker.address.ttl metadata.max.age.ms topic.metadata.refresh.interval.ms
-    message.max.bytes receive.message.max.bytes
-    """.split()
-)
-_SECRET_KEYS = frozenset({"sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password"})
-
-_TRANSIENT = frozenset(
-    getattr(KafkaError, name)
-    for name in (
-        "NOT_COORDINATOR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION "
-        "NOT_CONTROLLER NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE BROKER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE "
-        "UNSTABLE_OFFSET_COMMIT FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
-        "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
-    ).split()
-)
-_ACTIVE = frozenset(
-    getattr(KafkaError, name)
-    for name in "UNKNOWN_MEMBER_ID NON_EMPTY_GROUP ILLEGAL_GENERATION REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH".split()
-)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _REQUEST_SECONDS = 30.0
 _COORDINATOR_SECONDS = 10.0
 _BATCH = 500
-_COMMIT_LIMIT = 5_000
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",
@@ -87,49 +70,6 @@ _STATES = {
     "DEAD": "Dead",
     "EMPTY": "Empty",
 }
-
-
-def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
-    """The part of a connection that a client of ours may use.
-
-    Raises:
-        BadInput: keys that are not allowed, values that are not plain, no bootstrap servers. Values are never echoed.
-    """
-    problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS]
-    problems += [f"{key}: not a text or number" for key in sorted(ALLOWED_KEYS & set(config)) if not isinstance(config[key], (str, int, float))]
-    if not config.get("bootstrap.servers"):
-        problems.append("bootstrap.servers: missing")
-    if problems:
-        raise BadInput(f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection")
-    # librdkafka logs to stderr, unasked and unmasked: what went wrong is in our errors instead.
-    return {**config, "log_level": 0}
-
-
-def described(error: KafkaError) -> str:
-    """A client error for people: its name first."""
-    return f"{error.name()} ({error.str()})"
-
-
-@contextmanager
-def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterator[None]:
-    """Turn the client's errors into KafkaUnavailable (or BadInput where the client refuses an argument).
-
-    Args:
-        last_error: what the client last complained about on its own; named too, as it is often the true reason.
-    """
-    try:
-        yield
-    except KafkaException as error:
-        seen = described(error.args[0])
-    except FutureTimeout:
-        seen = "no answer in time"
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} on {alias} was asked with something the Kafka client cannot use", str(error)) from None
-    else:
-        return
-    complaint = last_error()
-    seen += f"; the client says: {complaint}" if complaint else ""
-    raise KafkaUnavailable(f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection")
 
 
 @dataclass(frozen=True)
@@ -208,14 +148,6 @@ class GroupInfo:
         return self.state in ("Empty", "Dead") and not self.members
 
 
-class Position(NamedTuple):
-    """A committed position: the next offset to read."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int | None = None
-
-
 class KafkaCluster:
     """Topics, offsets, groups and positions of one cluster."""
 
@@ -279,7 +211,7 @@ class KafkaCluster:
         """Topics by name, all of them when none is named; those that do not exist are left out."""
         with self._border("listing topics"):
             wanted = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
-            asked = [self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout) for batch in _batches(wanted, _BATCH)]
+            asked = [self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout) for batch in batches(wanted, _BATCH)]
         found = self._existing("describing topics", asked, timeout)
         return {name: _topic(description) for name, description in found.items()}
 
@@ -287,7 +219,7 @@ class KafkaCluster:
         """Configuration of topics by name; those that do not exist are left out."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
         with self._border("reading topic configurations"):
-            asked = [self._admin.describe_configs(batch, request_timeout=timeout) for batch in _batches(resources, _BATCH)]
+            asked = [self._admin.describe_configs(batch, request_timeout=timeout) for batch in batches(resources, _BATCH)]
         found = self._existing("reading topic configurations", asked, timeout)
         return {resource.name: Settings(entries) for resource, entries in found.items()}
 
@@ -412,9 +344,9 @@ class KafkaCluster:
                 )
                 return asked[group]
 
-            yield from _in_flight(wanted, ask, window)
+            yield from pipelined(wanted, ask, window)
 
-        window = _Window(128, self._forget_coordinators)
+        window = Window(128, self._forget_coordinators)
         answers = self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
         return {group: _positions(answer) for group, answer in answers}
 
@@ -446,16 +378,16 @@ class KafkaCluster:
         """
         results: dict[str, dict[TopicPartition, str]] = {}
 
-        def settle(commit: _Commit) -> None:
+        def settle(commit: Commit) -> None:
             results.setdefault(commit.group, {}).update(commit.outcomes)
             if on_result:
                 on_result(commit.group, dict(commit.outcomes))
 
-        pending, window = _commit_requests(commits, settle), _Window(in_flight, self._forget_coordinators)
+        pending, window = commit_requests(commits, settle), Window(in_flight, self._forget_coordinators)
         ends_at = time.monotonic() + timeout
-        for pause in _pauses():
+        for pause in pauses():
             again = []
-            for request, future in _in_flight(pending, lambda r: self._send_commit(r, ends_at), window):
+            for request, future in pipelined(pending, lambda r: self._send_commit(r, ends_at), window):
                 left = request.settled(outcome_of(future, _REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at)
                 window.saw(good=left is None)
                 if left:
@@ -475,8 +407,8 @@ class KafkaCluster:
         that did not exist before, delete it; a partition without a position before keeps the one it was given.
         """
         with self._border("deleting groups"):
-            futures = _in_flight(dict.fromkeys(names), lambda group: self._send_deletion(group, timeout), _Window(128, self._forget_coordinators))
-            return {group: _deleted(outcome_of(future, timeout + 5)) for group, future in futures}
+            futures = pipelined(dict.fromkeys(names), lambda group: self._send_deletion(group, timeout), Window(128, self._forget_coordinators))
+            return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
 
     # -- how it is asked -----------------------------------------------------------------------------------------
 
@@ -508,7 +440,7 @@ class KafkaCluster:
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
-            for batch in _batches(list(wanted), _BATCH):
+            for batch in batches(list(wanted), _BATCH):
                 yield from self._coordinators().describe_consumer_groups(batch, request_timeout=timeout).items()
 
         return {name: _group(answer) for name, answer in self._settled("describing groups", names, send, timeout)}
@@ -517,7 +449,7 @@ class KafkaCluster:
         """Results by key, without the topics that do not exist."""
         found = {key: outcome_of(future, timeout + 5) for futures in asked for key, future in futures.items()}
         with self._border(what):
-            return {key: _raised(value) for key, value in found.items() if not _is(value, KafkaError.UNKNOWN_TOPIC_OR_PART)}
+            return {key: raised(value) for key, value in found.items() if not is_error(value, KafkaError.UNKNOWN_TOPIC_OR_PART)}
 
     def _settled(
         self,
@@ -525,16 +457,16 @@ class KafkaCluster:
         items: Iterable[_T],
         send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future]]],
         timeout: float,
-        window: _Window | None = None,
+        window: Window | None = None,
     ) -> Iterator[tuple[_T, Any]]:
         """Ask for all items, and again for those with a transient error, until the time is over; any other error is raised."""
         ends_at, pending = time.monotonic() + timeout, items
-        for pause in _pauses():
+        for pause in pauses():
             again = []
             with self._border(what):
                 for item, future in send(pending):
                     value = outcome_of(future, max(0.0, ends_at - time.monotonic()) + 5)
-                    repeat = _transient(value) and time.monotonic() + pause < ends_at
+                    repeat = transient(value) and time.monotonic() + pause < ends_at
                     if window:
                         window.saw(good=not repeat)
                     if repeat:
@@ -548,21 +480,21 @@ class KafkaCluster:
             pending = again
 
     def _named(self, what: str, item: Any, value: Any) -> Any:
-        if isinstance(error := _error_in(value), KafkaError):
+        if isinstance(error := error_in(value), KafkaError):
             self._forget_coordinators()
             with self._border(f"{what} ({item})"):
                 raise KafkaException(error)
         return value
 
-    def _send_commit(self, request: _CommitRequest, ends_at: float) -> Future:
+    def _send_commit(self, request: CommitRequest, ends_at: float) -> Future:
         if time.monotonic() > ends_at:
-            return _failed(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
+            return failed(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
         wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
         seconds = max(0.1, min(ends_at - time.monotonic(), _COORDINATOR_SECONDS))
         try:
             return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=seconds)[request.commit.group]
         except KafkaException as error:
-            return _failed(error.args[0])
+            return failed(error.args[0])
 
     def _send_deletion(self, group: str, timeout: float) -> Future:
         return self._coordinators().delete_consumer_groups([group], request_timeout=timeout)[group]
@@ -570,10 +502,10 @@ class KafkaCluster:
     def _done(self, what: str, future: Future, timeout: float, already: int) -> bool:
         """Wait for a change; False when the cluster says that it was already so."""
         outcome = outcome_of(future, timeout + 5)
-        if _is(outcome, already):
+        if is_error(outcome, already):
             return False
         with self._border(what):
-            _raised(outcome)
+            raised(outcome)
         return True
 
     def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
@@ -588,169 +520,6 @@ class KafkaCluster:
                 seen = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
                 raise ReadBackFailed(f"topic {topic!r} of {self.alias} should have {total} partitions", seen)
             time.sleep(0.1)
-
-
-class _Commit:
-    """One group's positions on their way; done when each has an outcome."""
-
-    def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
-        self.group = group
-        self.wanted = {tp: p if isinstance(p, Position) else Position(p) for tp, p in wanted.items()}
-        self.outcomes: dict[TopicPartition, str] = {}
-        for tp, position in self.wanted.items():
-            if not group:
-                self.outcomes[tp] = "INVALID_GROUP_ID"
-            elif position.offset < 0 or tp.partition < 0 or not tp.topic:
-                self.outcomes[tp] = "INVALID_POSITION"
-
-    @property
-    def done(self) -> bool:
-        """Whether every partition has its outcome."""
-        return len(self.outcomes) == len(self.wanted)
-
-    def requests(self) -> Iterator[_CommitRequest]:
-        """What is to be sent, in parts."""
-        left = [tp for tp in self.wanted if tp not in self.outcomes]
-        return (_CommitRequest(self, batch) for batch in _batches(left, _COMMIT_LIMIT))
-
-
-@dataclass
-class _CommitRequest:
-    """A part of one group's positions that fits into one request."""
-
-    commit: _Commit
-    partitions: list[TopicPartition]
-
-    def wire(self) -> list[WirePartition]:
-        """The client's own form of it."""
-        return [_wire(tp, self.commit.wanted[tp]) for tp in self.partitions]
-
-    def settled(self, outcome: Any, last: bool) -> _CommitRequest | None:
-        """Note what is final; returns what is to be sent again."""
-        if isinstance(outcome, KafkaError):
-            errors = dict.fromkeys(self.partitions, outcome)
-        else:
-            errors = {TopicPartition(p.topic, p.partition): p.error for p in outcome.topic_partitions}
-        again = [tp for tp in self.partitions if not last and _transient(errors.get(tp))]
-        for tp in set(self.partitions).difference(again):
-            self.commit.outcomes[tp] = _commit_word(errors.get(tp))
-        return _CommitRequest(self.commit, again) if again else None
-
-
-def _commit_requests(
-    commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[_Commit], None]
-) -> Iterator[_CommitRequest]:
-    """Requests of all groups, made while they are sent; a group with nothing to send is settled at once."""
-    for group, wanted in commits:
-        commit = _Commit(group, wanted)
-        if commit.done:
-            settle(commit)
-        yield from commit.requests()
-
-
-def _commit_word(error: KafkaError | None) -> str:
-    if error is None:
-        return OK
-    return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
-
-
-def _wire(tp: TopicPartition, position: Position) -> WirePartition:
-    given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
-    return WirePartition(tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None})
-
-
-def _pauses() -> Iterator[float]:
-    """Growing pauses between repeats, without end: the deadline ends them."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)
-
-
-class _Window:
-    """How many requests may be under way: `limit` while answers come; after a failure one, until the next success."""
-
-    def __init__(self, limit: int, drained: Callable[[], None]) -> None:
-        self.limit = self.now = limit
-        self.draining = False
-        self._drained = drained
-
-    def saw(self, good: bool) -> None:
-        """Note how a request ended; after a failure all others under way are waited for first."""
-        if not good:
-            self.now, self.draining = 1, True
-        elif not self.draining:
-            self.now = self.limit
-
-    def is_empty(self) -> None:
-        """Nothing is under way: after a failure this is the moment to begin afresh."""
-        if self.draining:
-            self.draining = False
-            self._drained()
-
-
-def _in_flight(items: Iterable[_T], send: Callable[[_T], Future], window: _Window) -> Iterator[tuple[_T, Future]]:
-    """Send items one by one, never more than the window ahead of the result that is looked at."""
-    waiting: deque[tuple[_T, Future]] = deque()
-    for item in items:
-        while waiting and (window.draining or len(waiting) >= window.now):
-            yield waiting.popleft()
-        if not waiting:
-            window.is_empty()
-        waiting.append((item, send(item)))
-    while waiting:
-        yield waiting.popleft()
-    window.is_empty()
-
-
-def outcome_of(future: Future, timeout: float) -> Any:
-    """A future's result, or the KafkaError that it ended with; never raises."""
-    try:
-        return future.result(timeout)
-    except KafkaException as error:
-        return error.args[0]
-    except FutureTimeout:
-        return KafkaError(KafkaError._TIMED_OUT, "no answer in time")
-
-
-def _failed(error: KafkaError) -> Future:
-    future: Future = Future()
-    future.set_exception(KafkaException(error))
-    return future
-
-
-def _raised(value: _S) -> _S:
-    if isinstance(value, KafkaError):
-        raise KafkaException(value)
-    return value
-
-
-def _error_in(value: Any) -> KafkaError | None:
-    """The error of an answer: of the whole, or of the first partition that has one."""
-    if isinstance(value, KafkaError):
-        return value
-    partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []
-    return next((p.error for p in partitions if p.error), None)
-
-
-def _transient(value: Any) -> bool:
-    error = _error_in(value)
-    return error is not None and error.code() in _TRANSIENT
-
-
-def _is(value: Any, code: int) -> bool:
-    return isinstance(value, KafkaError) and value.code() == code
-
-
-def _deleted(outcome: Any) -> str:
-    gone = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
-    return OK if gone else _commit_word(outcome)
-
-
-def _batches(items: list[_T], size: int) -> Iterator[list[_T]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def _topic(description: Any) -> TopicInfo:

@@ -24,15 +24,8 @@ from confluent_kafka import TopicPartition as WirePartition
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
-from kafka_dr.hooks.kafka_cluster import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    KafkaCluster,
-    border,
-    client_config,
-    described,
-    outcome_of,
-)
+from kafka_dr.hooks.kafka_client import border, client_config, described, outcome_of
+from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, READ_UNCOMMITTED, KafkaCluster
 
 _CONSUME = 10_000
 _LOOK_BACK_GROWTH = 8

@@ -22,7 +22,7 @@ from kafka_dr.errors import (
     NotReady,
     ReadBackFailed,
 )
-from kafka_dr.hooks.application_drain import Answer, JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint, one_line
 
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 _READ_SECONDS = 10.0

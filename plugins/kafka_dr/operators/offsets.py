@@ -16,7 +16,8 @@ from kafka_dr.domain.fence import FenceScope, still_allowed
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
-from kafka_dr.hooks.kafka_cluster import OK, Settings
+from kafka_dr.hooks.group_requests import OK
+from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, target_rules

@@ -12,7 +12,9 @@ from confluent_kafka import TopicPartition as WirePartition
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
-from kafka_dr.hooks.kafka_cluster import ALLOWED_KEYS, GROUP_IS_ACTIVE, OK, GroupInfo, KafkaCluster, Position, client_config
+from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
+from kafka_dr.hooks.kafka_client import ALLOWED_KEYS, client_config
+from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
 ORDERS = [TopicPartition("orders", number) for number in range(4)]
@@ -84,7 +86,7 @@ class _answered:
 @pytest.fixture
 def committing(monkeypatch) -> Callable[[dict], tuple[KafkaCluster, Coordinator]]:
     """Make a cluster whose commits are answered by a script, without waiting between repeats."""
-    monkeypatch.setattr("kafka_dr.hooks.kafka_cluster._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("kafka_dr.hooks.kafka_client._FIRST_PAUSE", 0.001)
 
     def make(replies: dict) -> tuple[KafkaCluster, Coordinator]:
         cluster, coordinator = KafkaCluster("east", NOWHERE), Coordinator(replies)

@@ -15,7 +15,7 @@ from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.plan import Plan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
-from kafka_dr.hooks.kafka_cluster import Position
+from kafka_dr.hooks.group_requests import Position
 from kafka_dr.hooks.kafka_records import Accepted, Refused
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators import procedure as procedure_module

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.kafka_cluster import Position
+from kafka_dr.hooks.group_requests import Position
 from kafka_dr.hooks.kafka_records import Accepted, Refused
 from kafka_dr.operators.clients import OpenTarget, VerifyClients
 from kafka_dr.vocabulary import Entry, Step

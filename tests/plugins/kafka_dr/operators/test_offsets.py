@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.kafka_cluster import Position
+from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import offsets
 from kafka_dr.operators.fencing import positions_frame
 from kafka_dr.operators.offsets import TranslateOffsets

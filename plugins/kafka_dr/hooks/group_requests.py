@@ -1,0 +1,152 @@
+"""Requests to group coordinators on their way: many at once, each settled on its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as WirePartition
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.kafka_client import batches, transient
+
+_T = TypeVar("_T")
+
+OK = "ok"
+GROUP_IS_ACTIVE = "group is active"
+_ACTIVE = frozenset(
+    getattr(KafkaError, name)
+    for name in "UNKNOWN_MEMBER_ID NON_EMPTY_GROUP ILLEGAL_GENERATION REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH".split()
+)
+_COMMIT_LIMIT = 5_000
+
+
+class Position(NamedTuple):
+    """A committed position: the next offset to read."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class Commit:
+    """One group's positions on their way; done when each has an outcome."""
+
+    def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
+        self.group = group
+        self.wanted = {tp: p if isinstance(p, Position) else Position(p) for tp, p in wanted.items()}
+        self.outcomes: dict[TopicPartition, str] = {}
+        for tp, position in self.wanted.items():
+            if not group:
+                self.outcomes[tp] = "INVALID_GROUP_ID"
+            elif position.offset < 0 or tp.partition < 0 or not tp.topic:
+                self.outcomes[tp] = "INVALID_POSITION"
+
+    @property
+    def done(self) -> bool:
+        """Whether every partition has its outcome."""
+        return len(self.outcomes) == len(self.wanted)
+
+    def requests(self) -> Iterator[CommitRequest]:
+        """What is to be sent, in parts."""
+        left = [tp for tp in self.wanted if tp not in self.outcomes]
+        return (CommitRequest(self, batch) for batch in batches(left, _COMMIT_LIMIT))
+
+
+@dataclass
+class CommitRequest:
+    """A part of one group's positions that fits into one request."""
+
+    commit: Commit
+    partitions: list[TopicPartition]
+
+    def wire(self) -> list[WirePartition]:
+        """The client's own form of it."""
+        return [_wire(tp, self.commit.wanted[tp]) for tp in self.partitions]
+
+    def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
+        """Note what is final; returns what is to be sent again."""
+        if isinstance(outcome, KafkaError):
+            errors = dict.fromkeys(self.partitions, outcome)
+        else:
+            errors = {TopicPartition(p.topic, p.partition): p.error for p in outcome.topic_partitions}
+        again = [tp for tp in self.partitions if not last and transient(errors.get(tp))]
+        for tp in set(self.partitions).difference(again):
+            self.commit.outcomes[tp] = commit_word(errors.get(tp))
+        return CommitRequest(self.commit, again) if again else None
+
+
+def commit_requests(
+    commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[Commit], None]
+) -> Iterator[CommitRequest]:
+    """Requests of all groups, made while they are sent; a group with nothing to send is settled at once."""
+    for group, wanted in commits:
+        commit = Commit(group, wanted)
+        if commit.done:
+            settle(commit)
+        yield from commit.requests()
+
+
+def commit_word(error: KafkaError | None) -> str:
+    """How a commit of one partition ended, in a word."""
+    if error is None:
+        return OK
+    return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
+
+
+def _wire(tp: TopicPartition, position: Position) -> WirePartition:
+    given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
+    return WirePartition(tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None})
+
+
+def deletion_word(outcome: Any) -> str:
+    """How the deletion of a group ended, in a word; a group that did not exist is `OK`."""
+    gone = not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.GROUP_ID_NOT_FOUND
+    return OK if gone else commit_word(outcome)
+
+
+class Window:
+    """How many requests may be under way: `limit` while answers come; after a failure one, until the next success."""
+
+    def __init__(self, limit: int, drained: Callable[[], None]) -> None:
+        self.limit = self.now = limit
+        self.draining = False
+        self._drained = drained
+
+    def saw(self, good: bool) -> None:
+        """Note how a request ended; after a failure all others under way are waited for first."""
+        if not good:
+            self.now, self.draining = 1, True
+        elif not self.draining:
+            self.now = self.limit
+
+    def is_empty(self) -> None:
+        """Nothing is under way: after a failure this is the moment to begin afresh."""
+        if self.draining:
+            self.draining = False
+            self._drained()
+
+
+def pipelined(items: Iterable[_T], send: Callable[[_T], Future], window: Window) -> Iterator[tuple[_T, Future]]:
+    """Send items one by one, never more than the window ahead of the result that is looked at."""
+    waiting: deque[tuple[_T, Future]] = deque()
+    for item in items:
+        while waiting and (window.draining or len(waiting) >= window.now):
+            yield waiting.popleft()
+        if not waiting:
+            window.is_empty()
+        waiting.append((item, send(item)))
+    while waiting:
+        yield waiting.popleft()
+    window.is_empty()
+
+
+def failed(error: KafkaError) -> Future:
+    """A future that has already ended with an error."""
+    future: Future = Future()
+    future.set_exception(KafkaException(error))
+    return future
