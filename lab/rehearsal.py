@@ -118,15 +118,16 @@ class Rehearsal:
         self.stop()
         return findings
 
-    def run(self, approver: str | None, reason: str, seconds: int = 900) -> int:
+    def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
         """Run the planned failover through `python -m lab run`; return its exit code.
 
         Args:
             approver: user who answers the gates; None waits for a person.
             reason: why, as an operator would say it.
             seconds: how long to wait for the end.
+            params: of the run, beside source, target and reason.
         """
-        conf = json.dumps({"source": SOURCE, "target": TARGET, "reason": reason})
+        conf = json.dumps({"source": SOURCE, "target": TARGET, "reason": reason, **params})
         argv = [sys.executable, "-m", "lab", "run", "planned_failover", "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
         return subprocess.run(argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False).returncode
 
