@@ -1,0 +1,66 @@
+"""drain_consumers: groups leave, are fenced, and what they committed is frozen; a second run tells the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.group_requests import Position
+from kafka_dr.operators.fencing import DrainConsumers
+from kafka_dr.vocabulary import Entry, Step
+
+STEP = Step.DRAIN_CONSUMERS
+ORDERS = TopicPartition("orders", 0)
+READS = AclEntry("group", "*", "literal", "User:app", "*", "read", "allow")
+
+
+@pytest.fixture
+def fenced(bench: Any) -> Any:
+    """A fenced run that was approved for one group; another was born since, and one reads a foreign topic."""
+    procedure = bench.planned(groups=("billing",))
+    bench.done(procedure, Step.FENCE_PRODUCERS)
+    source = bench.clusters["primary"]
+    source.acls = {READS}
+    source.members = {"billing": 0, "born": 0, "foreign": 0}
+    source.committed = {
+        "billing": {ORDERS: Position(4)}, "born": {ORDERS: Position(2)}, "foreign": {TopicPartition("elsewhere", 0): Position(1)},
+    }  # fmt: skip
+    return bench
+
+
+def drain(bench: Any) -> dict[str, Any]:
+    """Execute the step and return its figures."""
+    DrainConsumers(task_id=STEP.value).execute(bench.context())
+    return bench.entries(STEP)[-1].payload
+
+
+def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
+    """Both groups' positions are kept, the foreign one's not, and the application may not read with any of them."""
+    figures = drain(fenced)
+    held = fenced.procedure().kept(figures["positions"])
+    assert list(zip(held["group"], held["position"], strict=True)) == [("billing", 4), ("born", 2)]
+    denied = {entry.name for entry in fenced.clusters["primary"].acls if entry.permission == "deny" and entry.resource_type == "group"}
+    assert denied and figures["acl_entries_added"] == len(fenced.clusters["primary"].acls) - 1
+
+
+def test_a_second_run_still_names_the_groups_born_since(fenced: Any) -> None:
+    """What the approver has not seen stays unseen: the review must ask, however often the step runs."""
+    assert drain(fenced)["groups_since_forecast"] == ["born"]
+    fenced.clusters["primary"].committed["born"] = {ORDERS: Position(3)}
+    again = drain(fenced)
+    assert again["groups_since_forecast"] == ["born"] and [e.kind for e in fenced.entries(STEP)].count(Entry.OUTCOME) == 2
+    assert fenced.procedure().kept(again["positions"])["position"].tolist() == [4, 3]
+
+
+def test_a_group_with_members_is_waited_for(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fenced or frozen while a consumer still has the time it was promised."""
+    monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.0)
+    fenced.clusters["primary"].members["billing"] = 1
+    with pytest.raises(TaskDeferred):
+        drain(fenced)
+    assert fenced.clusters["primary"].acls == {READS}
+    assert Entry.OUTCOME not in fenced.kinds(STEP)
