@@ -161,7 +161,8 @@ class CommitGroups(ProcedureStep):
         errors = commit(procedure, todo)
         ledger = ledger_frame(wanted, before, held_positions(procedure, groups), errors)
         receipt = procedure.keep("ledger", ledger)
-        wrong = ledger[ledger["read_back"] != ledger["wanted"]]
+        # A position that is not there at all compares as unknown, and unknown is wrong.
+        wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
         if len(wrong):
             raise ReadBackFailed(f"{len(wrong)} of {len(wanted)} positions are not what was committed", str(wrong.head(5).to_dict("records")), "Clear commit_groups: it commits only what differs.")
         local = procedure.target.ends(list(local_partitions(procedure)))

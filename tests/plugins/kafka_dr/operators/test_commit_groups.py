@@ -1,0 +1,95 @@
+"""commit_groups: only what differs, only to groups at rest, every position read back, the first snapshot kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ApprovalMissing, ReadBackFailed, Refusal
+from kafka_dr.hooks.group_requests import Position
+from kafka_dr.operators.offsets import CommitGroups
+from kafka_dr.vocabulary import Entry, Step
+
+ORDERS = TopicPartition("orders", 0)
+STEP = "commit_groups"
+
+
+def translated(bench: Any, *rows: tuple[str, int | None, str], remote: str = "orders") -> Any:
+    """A run whose translation has these groups, target positions and classes."""
+    procedure = bench.stopped(remote=remote)
+    columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
+    frame = pd.DataFrame({**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]})
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame))
+    return procedure
+
+
+def commit(bench: Any, procedure: Any) -> dict[str, Any]:
+    """Run the step's act."""
+    return CommitGroups(task_id=STEP).act(procedure, bench.context())
+
+
+def held(bench: Any) -> dict[str, int]:
+    """Positions on the target's orders-0, by group."""
+    return {group: at[ORDERS].offset for group, at in bench.clusters["standby"].committed.items() if ORDERS in at}
+
+
+def test_every_placed_position_is_committed_and_read_back(bench: Any) -> None:
+    """A refused position and one without a place are left out; the ledger has a row for each of the others."""
+    procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"), ("c", None, "REFUSED"), ("d", 2, "REFUSED"))
+    figures = commit(bench, procedure)
+    assert held(bench) == {"a": 4, "b": 9} and (figures["positions"], figures["committed"], figures["groups"]) == (2, 2, 2)
+    ledger = procedure.kept(figures["ledger"])
+    assert ledger[["group", "wanted", "read_back"]].to_dict("list") == {"group": ["a", "b"], "wanted": [4, 9], "read_back": [4, 9]}
+
+
+def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(bench: Any) -> None:
+    """What the groups held before the procedure is told for ever, whatever was committed since."""
+    bench.clusters["standby"].committed["a"] = {ORDERS: Position(1)}
+    procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"))
+    first = commit(bench, procedure)
+    bench.clusters["standby"].committed["b"] = {ORDERS: Position(3)}
+    second = commit(bench, procedure)
+    assert (first["committed"], second["committed"]) == (2, 1) and held(bench) == {"a": 4, "b": 9}
+    assert first["snapshot"] == second["snapshot"]
+    assert procedure.kept(second["snapshot"])[["group", "position"]].to_dict("list") == {"group": ["a"], "position": [1]}
+
+
+def test_a_living_group_is_never_touched(bench: Any) -> None:
+    """One group with a member stops the whole commit before the first one."""
+    procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"))
+    bench.clusters["standby"].members = {"b": 1}
+    with pytest.raises(Refusal, match="Groups have members on the target.*b"):
+        commit(bench, procedure)
+    assert held(bench) == {}
+
+
+def test_what_was_not_kept_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that says OK and keeps nothing: the read-back finds it, and the ledger is there."""
+    procedure = translated(bench, ("a", 4, "CONTENT"))
+    monkeypatch.setattr(bench.clusters["standby"], "commit_many", lambda positions: {g: dict.fromkeys(at, "ok") for g, at in positions})
+    with pytest.raises(ReadBackFailed, match="1 of 1 positions are not what was committed"):
+        commit(bench, procedure)
+    assert (procedure.folder / "ledger.parquet").exists()
+
+
+def test_a_review_that_asked_must_have_been_approved(bench: Any) -> None:
+    """Marked as done by hand, a review that asked approves nothing."""
+    procedure = translated(bench, ("a", 4, "NEAREST"))
+    bench.done(procedure, Step.REVIEW_TRANSLATION, asked=True)
+    with pytest.raises(ApprovalMissing):
+        commit(bench, procedure)
+    assert held(bench) == {} and bench.kinds(STEP).count(Entry.INTENT) == 1
+
+
+def test_local_topics_are_made_and_their_groups_start_at_their_beginning(make_bench: Any) -> None:
+    """Default naming: clients go on in `orders` beside `primary.orders`, and lose none of its first records."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    procedure = translated(bench, ("a", 4, "CONTENT"), remote="primary.orders")
+    del bench.clusters["standby"].partitions["orders"]
+    commit(bench, procedure)
+    committed = {tp: position.offset for tp, position in bench.clusters["standby"].committed["a"].items()}
+    assert committed == {TopicPartition("primary.orders", 0): 4, ORDERS: 0}
+    assert "orders" in bench.clusters["standby"].partitions
