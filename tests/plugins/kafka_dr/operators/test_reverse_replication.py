@@ -1,4 +1,4 @@
-"""start_reverse_replication: only when asked for, never against a running forward flow, and proven on both logs."""
+"""seed_reverse_replication and start_reverse_replication: never against a running flow, and proven on both logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, Refusal
 from kafka_dr.operators.procedure import partitions_frame
-from kafka_dr.operators.reverse_replication import StartReverseReplication
+from kafka_dr.operators.reverse_replication import SeedReverseReplication, StartReverseReplication
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)
@@ -101,3 +101,41 @@ def test_without_writes_there_is_nothing_to_wait_for(bench: Any) -> None:
 def test_a_flow_that_ran_before_is_not_judged(bench: Any) -> None:
     """It was not seeded, so its copies may be older than the opening; that is said."""
     assert "not seeded" in start(bench, opened(bench, seeded=0))["note"]
+
+
+def seed(bench: Any, procedure: Any) -> dict[str, Any]:
+    """Run the seeding step's act."""
+    return SeedReverseReplication(task_id="seed_reverse_replication").act(procedure, bench.context())
+
+
+@pytest.mark.parametrize(("boundary", "last"), [(10, 9), (1, 0), (0, None)])
+def test_the_reverse_flow_will_copy_from_the_boundary_on(bench: Any, boundary: int, last: int | None) -> None:
+    """Connect keeps the last replicated offset: boundary - 1, and null where there is none; 0 would skip a record."""
+    bench.clusters["standby"].log_ends[ORDERS] = boundary
+    procedure = bench.stopped()
+    assert seed(bench, procedure)["seeded"] == 1
+    assert bench.workers["primary"].offsets_set == {"s.source": {ORDERS: last}}
+
+
+def test_a_running_reverse_flow_is_refused_where_names_do_not_protect(bench: Any) -> None:
+    """Identity naming: both directions at once would copy records in a circle."""
+    procedure = bench.stopped()
+    bench.workers["primary"].states["s.source"] = "RUNNING"
+    with pytest.raises(Refusal, match="s.source is not STOPPED"):
+        seed(bench, procedure)
+    assert bench.workers["primary"].offsets_set == {}
+
+
+def test_a_running_reverse_flow_under_default_naming_is_left_alone(make_bench: Any) -> None:
+    """It replicates local topics already; offsets of a running connector cannot be changed."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    procedure = bench.stopped(remote="primary.orders")
+    bench.workers["primary"].states["s.source"] = "RUNNING"
+    assert seed(bench, procedure) == {"seeded": 0, "why_not": "s.source runs and already replicates what clients write on standby"}
+
+
+def test_a_connector_that_does_not_exist_is_said_to_be_missing(bench: Any) -> None:
+    """Nothing to seed is no failure, and is not silent either."""
+    procedure = bench.stopped()
+    del bench.workers["primary"].states["s.source"]
+    assert seed(bench, procedure) == {"seeded": 0, "why_not": "s.source does not exist"}
