@@ -93,10 +93,15 @@ def evidence_of_bad_params(context: Any, error: BadInput) -> dict[str, Any]:
     return evidence
 
 
+def evidence_text(evidence: dict[str, Any]) -> str:
+    """evidence.json, byte for byte."""
+    return json.dumps(evidence, indent=2, ensure_ascii=False) + "\n"
+
+
 def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
     """evidence.json and the page a person reads, each written aside and renamed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (("evidence.json", json.dumps(evidence, indent=2, ensure_ascii=False) + "\n"), ("evidence.html", evidence_page(evidence))):
+    for name, text in (("evidence.json", evidence_text(evidence)), ("evidence.html", evidence_page(evidence))):
         aside = folder / f".{name}.writing"
         aside.write_text(text, encoding="utf-8")
         aside.replace(folder / name)

@@ -1,0 +1,132 @@
+"""Says whether a procedure's evidence is what was written, byte for byte.
+
+    python -m kafka_dr.commands.verify_evidence FOLDER [--journal]
+
+The digest in evidence.json covers everything in it, the SHA-256 sums of the other files included. Whoever can change all of
+them can also write a new digest: `--journal` compares it with the one in the journal, whose entries are chained by hashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import UndefinedError
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.errors import SwitchbackError
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.operators.connections import Connections
+from kafka_dr.operators.evidence import evidence_text
+from kafka_dr.operators.evidence_page import evidence_page
+from kafka_dr.params import shown
+from kafka_dr.settings import load_topology
+from kafka_dr.vocabulary import Entry, Step
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; 0 when everything holds, 1 when something was changed, 2 when it cannot be told."""
+    options = _parser().parse_args(arguments)
+    try:
+        raw = (options.folder / "evidence.json").read_bytes()
+        evidence = _parsed(raw)
+        if evidence is None:
+            print("evidence.json was changed: it is no JSON object")
+            return 1
+        problems = [*changed_evidence(raw, evidence), *changed_page(options.folder, evidence), *changed_files(options.folder, evidence)]
+        if options.journal:
+            problems += changed_journal(_journal(), evidence)
+    except (OSError, SwitchbackError) as error:
+        print(f"cannot be verified: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    for problem in problems:
+        print(problem)
+    if problems:
+        return 1
+    against = "" if options.journal else "; not compared with the journal (--journal)"
+    print(f"{evidence['procedure_id']}: {evidence['outcome']}; {len(list(receipts(evidence)))} files and the page hold, digest {evidence['digest']}{against}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.verify_evidence", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="the procedure's folder, with evidence.json in it")
+    parser.add_argument("--journal", action="store_true", help="compare with the journal too; needs KAFKA_DR_TOPOLOGY and Airflow's connections")
+    return parser
+
+
+def _journal() -> Journal:
+    return Journal(Connections().journal_url(load_topology().journal.connection))
+
+
+def _parsed(raw: bytes) -> dict[str, Any] | None:
+    """The evidence if it has the shape that receipts and digest are looked up in."""
+    try:
+        evidence = json.loads(raw)
+        list(receipts(evidence))
+        return evidence if {"digest", "procedure_id", "outcome"} <= evidence.keys() else None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
+    """The digest is that of everything else, and nothing stands between the lines."""
+    found = digest_of({name: value for name, value in evidence.items() if name != "digest"})
+    if found != evidence["digest"]:
+        yield f"evidence.json was changed: it says digest {shown(evidence['digest'])}, its content has {found}"
+    elif raw != evidence_text(evidence).encode("utf-8", "surrogatepass"):
+        yield "evidence.json was written anew: its content holds, its bytes are others"
+
+
+def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
+    """The page is what the evidence makes of it."""
+    try:
+        expected = evidence_page(evidence).encode("utf-8", "surrogatepass")
+    except (LookupError, TypeError, ValueError, UndefinedError) as error:
+        yield f"evidence.html cannot be compared: evidence.json makes no page ({type(error).__name__})"
+        return
+    if (folder / "evidence.html").read_bytes() != expected:
+        yield "evidence.html was changed, or made by another version of this program"
+
+
+def receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every file that a step names with its SHA-256."""
+    for step in evidence["steps"]:
+        for told in (step["figures"], *step["notes"]):
+            yield from (value for value in told.values() if isinstance(value, dict) and {"file", "sha256"} <= value.keys())
+
+
+def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
+    """Every file has the SHA-256 that its step wrote down."""
+    for receipt in receipts(evidence):
+        path = folder / Path(str(receipt["file"])).name
+        if not path.is_file():
+            yield f"{path.name} is missing"
+        elif (found := _sha256(path)) != receipt["sha256"]:
+            yield f"{path.name} was changed: SHA-256 {receipt['sha256']} was written down, it has {found}"
+
+
+def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:
+    """The journal's chain holds, and the procedure was closed with this very digest."""
+    broken = journal.verify()
+    if broken is not None:
+        yield f"the journal's entry {broken} is missing or was changed"
+    closed = journal.last(evidence["procedure_id"], Step.CLOSE_PROCEDURE, Entry.CLOSED)
+    if closed is None:
+        yield "the journal does not know that this procedure was closed"
+    elif closed.payload["digest"] != evidence["digest"]:
+        yield f"the journal holds another digest: {closed.payload['digest']}"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

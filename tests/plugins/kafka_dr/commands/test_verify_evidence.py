@@ -1,0 +1,93 @@
+"""verify_evidence finds one changed byte, in every file and in the journal."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.commands import verify_evidence
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.operators.evidence import CloseProcedure, write_evidence
+
+FLIPS = 60
+
+
+@pytest.fixture
+def closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A procedure that failed after its fence and was closed; its folder has files of several steps."""
+    procedure = bench.stopped()
+    bench.done(procedure, "drain_consumers", groups=["gr\u00fcppe"], positions=procedure.keep("source_positions", pd.DataFrame({"a": [1]})))
+    with pytest.raises(AirflowFailException):
+        CloseProcedure(task_id="close_procedure").execute(bench.context())
+    monkeypatch.setattr(verify_evidence, "_journal", lambda: Journal(bench.url))
+    return bench
+
+
+def folder_of(bench: Any) -> Path:
+    """Where the evidence lies."""
+    return bench.procedure().folder
+
+
+def verified(bench: Any, *options: str) -> int:
+    """Run the command."""
+    return verify_evidence.main([str(folder_of(bench)), *options])
+
+
+def test_untouched_evidence_holds(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files, page, digest and journal agree; without the journal that is said."""
+    assert verified(closed, "--journal") == 0
+    assert "4 files and the page hold" in capsys.readouterr().out
+    assert verified(closed) == 0
+    assert "not compared with the journal" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["evidence.json", "evidence.html", "cut_off.parquet", "boundary.parquet", "source_positions.parquet"])
+def test_one_changed_byte_is_found(closed: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any byte of any file, changed in any way; the file is named."""
+    path = folder_of(closed) / name
+    good, random_ = path.read_bytes(), random.Random(name)
+    for _ in range(FLIPS):
+        at = random_.randrange(len(good))
+        path.write_bytes(good[:at] + bytes([good[at] ^ random_.randrange(1, 256)]) + good[at + 1 :])
+        assert verified(closed) == 1, f"byte {at} of {name}"
+        assert name in capsys.readouterr().out
+    path.write_bytes(good)
+    assert verified(closed) == 0
+
+
+def test_a_missing_file_is_named(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that a step wrote is gone."""
+    (folder_of(closed) / "cut_off.parquet").unlink()
+    assert verified(closed) == 1 and "cut_off.parquet is missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("column", ["payload", "kind", "at", "epoch"])
+def test_one_changed_entry_of_the_journal_is_found(closed: Any, column: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An entry changed in the database breaks the chain at its place."""
+    with sqlite3.connect(closed.folder / "journal.db") as database:
+        table = next(name for (name,) in database.execute("select name from sqlite_master where type = 'table'") if "lease" not in name)
+        database.execute(f"update {table} set {column} = {column} || '1' where sequence = 3")
+    assert verified(closed, "--journal") == 1 and "entry 3 is missing or was changed" in capsys.readouterr().out
+
+
+def test_evidence_rewritten_with_a_digest_of_its_own_differs_from_the_journal(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who can write all files can make them agree; the journal still knows."""
+    evidence = json.loads((folder_of(closed) / "evidence.json").read_text())
+    forged = {**evidence, "reason": "another"}
+    forged["digest"] = digest_of({k: v for k, v in forged.items() if k != "digest"})
+    write_evidence(folder_of(closed), forged)
+    assert verified(closed) == 0
+    assert verified(closed, "--journal") == 1 and "another digest" in capsys.readouterr().out
+
+
+def test_no_evidence_is_not_good_evidence(tmp_path: Path) -> None:
+    """A folder without evidence.json cannot be verified."""
+    assert verify_evidence.main([str(tmp_path)]) == 2
