@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.vocabulary import TranslationClass
 
 
 @dataclass(frozen=True)
 class GroupForecast:
-    """What is expected for one group: partitions, lag, and what MirrorMaker 2's own checkpoints would make it read again."""
+    """What is expected for one group.
+
+    Attributes:
+        mirror_maker_rereads: records that MirrorMaker 2's own checkpoints would make it read again.
+        expected: translation class -> partitions, if the group stays where it is; all but REFUSED are exact with a readable source.
+    """
 
     group: str
     partitions: int
@@ -19,6 +25,21 @@ class GroupForecast:
     policy: str
     active: bool
     mirror_maker_rereads: int | None
+    expected: Mapping[str, int] = field(default_factory=dict)
+
+
+def expected_class(position: int, end: int, synced: bool) -> TranslationClass:
+    """How a position will be translated while the source is readable.
+
+    Args:
+        end: the source partition's log end.
+        synced: an offset sync names this very position.
+    """
+    if not 0 <= position <= end:
+        return TranslationClass.REFUSED
+    if position == end:
+        return TranslationClass.END
+    return TranslationClass.SYNC if synced else TranslationClass.CONTENT
 
 
 @dataclass(frozen=True)
@@ -63,7 +84,7 @@ class Plan:
 def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
     """The forecast as an approver reads it."""
     groups = sorted(plan["groups"], key=lambda g: -g["lag"])
-    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_rereads(g)} | {'yes' if g['active'] else 'no'} |" for g in groups[:50]]
+    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} | {'yes' if g['active'] else 'no'} |" for g in groups[:50]]
     more = [f"\n... and {len(groups) - 50} more groups, all with less lag.\n"] if len(groups) > 50 else []
     unproven = [f"- {cell(note)}" for note in plan["unproven"]]
     return "\n".join(
@@ -73,10 +94,10 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
             + (f", about {plan['drain_seconds']:.0f} s to drain." if plan["drain_seconds"] is not None else "; no rate to tell the time to drain."),
             "",
-            "Every position is expected to be exact: no record skipped, none read again but MirrorMaker 2's own repeats.",
+            _expectation(plan["groups"]),
             "",
-            "| group | partitions | lag | read again by MirrorMaker 2's checkpoints | active now |",
-            "| --- | --- | --- | --- | --- |",
+            "| group | partitions | lag | expected to be found by | read again by MirrorMaker 2's checkpoints | active now |",
+            "| --- | --- | --- | --- | --- | --- |",
             *rows,
             *more,
             "",
@@ -88,6 +109,17 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"Plan digest `{digest}`",
         ]
     )
+
+
+def _expectation(groups: Sequence[Mapping[str, Any]]) -> str:
+    refused = sum(g["expected"].get(TranslationClass.REFUSED, 0) for g in groups)
+    if refused:
+        return f"{refused} positions lie outside their logs and will have to be decided on by a person; every other one is expected to be exact."
+    return "Every position is expected to be exact: no record skipped, none read again but MirrorMaker 2's own repeats."
+
+
+def _expected(group: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(group["expected"].items())) or "no position"
 
 
 def _rereads(group: Mapping[str, Any]) -> str:

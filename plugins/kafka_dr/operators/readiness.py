@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,11 +14,11 @@ from kafka_dr.domain.fence import (
 )
 from kafka_dr.domain.mirror_records import Checkpoint
 from kafka_dr.domain.observation import Observation
-from kafka_dr.domain.plan import GroupForecast, Plan
+from kafka_dr.domain.plan import GroupForecast, Plan, expected_class
 from kafka_dr.domain.readiness import blockers, isolation_of, notes
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady
-from kafka_dr.operators.internal_topics import checkpoints_of
+from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
@@ -62,8 +63,8 @@ class Forecast(ProcedureStep):
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0)
         positions = procedure.source.positions(sorted(seen.groups), require_stable=False)
-        checkpoints = checkpoints_of(procedure)
-        groups = tuple(_group_forecast(procedure, seen, g, positions.get(g, {}), checkpoints) for g in sorted(seen.groups))
+        checkpoints, synced = checkpoints_of(procedure), synced_positions(procedure)
+        groups = tuple(_group_forecast(procedure, seen, g, positions.get(g, {}), checkpoints, synced) for g in sorted(seen.groups))
         plan = _plan(procedure, seen, groups)
         return {
             "plan": plan.as_dict(),
@@ -122,7 +123,20 @@ def records_per_second(seen: Observation) -> float:
     return round(grown / (seen.last.at - seen.first.at), 1) if seen.last.at > seen.first.at else 0.0
 
 
-def _group_forecast(procedure: Procedure, seen: Observation, group: str, held: Mapping[TopicPartition, Any], checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint]) -> GroupForecast:
+def synced_positions(procedure: Procedure) -> frozenset[tuple[TopicPartition, int]]:
+    """Source positions that an offset sync names."""
+    syncs = offset_syncs_of(procedure)
+    return frozenset((TopicPartition(t, int(p)), int(u)) for t, p, u in zip(syncs["topic"], syncs["partition"], syncs["upstream"], strict=True))
+
+
+def _group_forecast(
+    procedure: Procedure,
+    seen: Observation,
+    group: str,
+    held: Mapping[TopicPartition, Any],
+    checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint],
+    synced: frozenset[tuple[TopicPartition, int]],
+) -> GroupForecast:
     positions = {tp: p.offset for tp, p in held.items() if tp.topic in seen.scope}
     ends = seen.last.source_ends
     rereads = [seen_again for tp, offset in positions.items() if (seen_again := _rereads(procedure, seen, group, tp, offset, checkpoints)) is not None]
@@ -134,6 +148,7 @@ def _group_forecast(procedure: Procedure, seen: Observation, group: str, held: M
         policy=procedure.topology.policy_of(group),
         active=view is not None and not view.empty,
         mirror_maker_rereads=sum(rereads) if rereads else None,
+        expected=dict(Counter(expected_class(at, ends.get(tp, at), (tp, at) in synced).value for tp, at in positions.items())),
     )
 
 

@@ -258,7 +258,7 @@ class Bench:
         """A run that is open, ready, forecast and approved by bob."""
         procedure = self.opened(run_id)
         self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted", topic_ids={}, notes=[], records_per_second=0.0)
-        listed = tuple({"group": g, "partitions": 1, "lag": 0, "policy": "earliest", "active": False, "mirror_maker_rereads": None} for g in groups)
+        listed = tuple({"group": g, "partitions": 1, "lag": 0, "policy": "earliest", "active": False, "mirror_maker_rereads": None, "expected": {}} for g in groups)
         plan = Plan(
             procedure.id, "planned_failover", "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
             listed, (str(FENCE),), (str(TARGET_FENCE),), {"max_fence_seconds": 600.0}, False, 0, None,

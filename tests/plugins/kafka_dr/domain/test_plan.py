@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.plan import GroupForecast, Plan, plan_markdown
+from kafka_dr.domain.plan import GroupForecast, Plan, expected_class, plan_markdown
 
 PLAN = Plan(
     procedure_id="planned_failover-1", dag_id="planned_failover", source="primary", target="standby", reason="maintenance", naming="identity",
     connectors={"source": "p->s.source", "checkpoint": "p->s.checkpoint"}, topics=(("orders", "orders", 3, "id-1"),), local_names={"orders": "orders"},
-    groups=(GroupForecast("billing", 3, 7, "earliest", True, 12), GroupForecast("audit", 1, 0, "fail", False, None)),
+    groups=(GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "CONTENT": 1}), GroupForecast("audit", 1, 0, "fail", False, None)),
     fence=("deny User:app",), opening=(), deadlines={"max_fence_seconds": 600.0}, start_reverse=False, lag=7, drain_seconds=None, unproven=("quotas",),
 )  # fmt: skip
 
@@ -39,8 +41,23 @@ def test_every_field_changes_the_digest() -> None:
 def test_the_forecast_says_what_will_happen() -> None:
     """Direction, reason, counts, MirrorMaker 2's re-reads, the fence's limit, what is unproven, and the digest."""
     text = shown(PLAN)
-    for part in ("**primary** to **standby**", "maintenance", "1 topics, 2 groups, 7 records", "| billing | 3 | 7 | 12 | yes |", "| audit | 1 | 0 | no checkpoint | no |", "at most 600 s", "- quotas", PLAN.digest):
+    for part in ("**primary** to **standby**", "maintenance", "1 topics, 2 groups, 7 records", "| billing | 3 | 7 | CONTENT 1, END 2 | 12 | yes |", "| audit | 1 | 0 | no position | no checkpoint | no |", "at most 600 s", "- quotas", PLAN.digest):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("position", "end", "synced", "wanted"),
+    [(10, 10, False, "END"), (10, 10, True, "END"), (0, 0, False, "END"), (4, 10, True, "SYNC"), (4, 10, False, "CONTENT"), (11, 10, False, "REFUSED"), (-1, 10, False, "REFUSED")],
+)
+def test_the_expected_class_follows_from_position_end_and_syncs(position: int, end: int, synced: bool, wanted: str) -> None:
+    """The log end counts before a sync; outside the log a person decides."""
+    assert expected_class(position, end, synced) == wanted
+
+
+def test_positions_outside_their_logs_are_announced() -> None:
+    """The approver learns that somebody will have to decide, and exactness is not promised for those."""
+    text = shown(replace(PLAN, groups=(GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "REFUSED": 1}),)))
+    assert "1 positions lie outside their logs" in text and "Every position is expected to be exact" not in text
 
 
 def test_what_a_group_or_reason_is_called_cannot_change_the_page() -> None:
@@ -49,7 +66,7 @@ def test_what_a_group_or_reason_is_called_cannot_change_the_page() -> None:
     text = shown(replace(PLAN, reason=odd, groups=(GroupForecast(odd, 1, 0, "fail", False, None),), unproven=(odd,)))
     assert "<script>" not in text and "{{" not in text and "[a](" not in text and "\n# " not in text
     row = next(line for line in text.splitlines() if line.startswith("| x"))
-    assert row.replace("\\|", "").count("|") == 6
+    assert row.replace("\\|", "").count("|") == 7
 
 
 def test_many_groups_are_cut_and_counted() -> None:
