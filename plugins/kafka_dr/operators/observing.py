@@ -26,7 +26,7 @@ from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.settings import Flow
 
-_SAMPLES = 8
+_SAMPLES = 15
 _MOVED_TYPES = ("classic", "consumer")
 
 
@@ -63,7 +63,10 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
 
 
 def two_samples(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView, apart: float) -> tuple[Sample, Sample]:
-    """Two samples of the log ends; the second waits a few seconds for partitions that grew on the source only."""
+    """Two samples of the log ends; the second waits for partitions that grew on the source only.
+
+    While MirrorMaker 2 catches up after a restart, a partition may rest for some seconds though nothing is wrong with it.
+    """
     first = last = sample(procedure, partitions, target)
     for _ in range(_SAMPLES if apart else 0):
         time.sleep(apart)
