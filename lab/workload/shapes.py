@@ -16,7 +16,8 @@ WORDS = (
 EQUAL_TIMESTAMP = int(time.time()) * 1000
 COMPACTION = {
     "cleanup.policy": "compact", "segment.ms": "400", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01",
-    "min.compaction.lag.ms": "0", "delete.retention.ms": "1000",
+    # A tombstone that the cleaner drops before MirrorMaker 2 has read it is a deletion that nobody can find again.
+    "min.compaction.lag.ms": "0", "delete.retention.ms": "120000",
 }  # fmt: skip
 
 

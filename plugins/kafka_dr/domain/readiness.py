@@ -25,6 +25,7 @@ _POLICIES = {
 }
 _OLDEST_CONNECT = (3, 6)
 _LISTED = 20
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True)
@@ -291,13 +292,24 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
         yield f"Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix: {_few(others)}."
 
 
+def _tombstone_note(o: Observation) -> Iterator[str]:
+    configs = {topic: o.source.topics[topic].configs for topic in o.scope}
+    compacted = [t for t, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")]
+    brief = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
+    if brief:
+        yield (
+            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was further behind"
+            f" than that never reached the target, and cannot be found: {_few(brief)}."
+        )
+
+
 def _stop_note(o: Observation) -> Iterator[str]:
     config = o.flow.source_connector.config if o.flow.source_connector else {}
     if "source.admin.default.api.timeout.ms" not in config:
         yield "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
 
 
-NOTES = (_isolation_note, _fence_notes, _coverage_notes, _stop_note)
+NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note)
 
 
 def isolation_of(config: dict[str, str] | object) -> str:

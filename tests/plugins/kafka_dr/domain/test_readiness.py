@@ -260,3 +260,19 @@ def test_long_lists_are_cut_and_counted() -> None:
 def test_the_isolation_is_mirror_makers_own(settings: dict[str, str], level: str) -> None:
     """MirrorMaker 2's default is read_uncommitted."""
     assert isolation_of(settings) == level
+
+
+@pytest.mark.parametrize(
+    ("configs", "noted"),
+    [
+        ({"cleanup.policy": "compact", "delete.retention.ms": "1000"}, True),
+        ({"cleanup.policy": "compact,delete", "delete.retention.ms": "3599999"}, True),
+        ({"cleanup.policy": "compact", "delete.retention.ms": "3600000"}, False),
+        ({"cleanup.policy": "compact"}, False),
+        ({"cleanup.policy": "delete", "delete.retention.ms": "1000"}, False),
+    ],
+)
+def test_deletions_that_may_have_been_missed_are_named(configs: dict[str, str], noted: bool) -> None:
+    """A tombstone that the source drops before it was replicated leaves no trace: the plan says where that may have been."""
+    source = cluster("primary", topics={"orders": TopicView("t-1", 2, 1, configs)})
+    assert any("tombstones" in note and "orders" in note for note in notes(seen(source=source))) == noted
