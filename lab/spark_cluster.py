@@ -44,5 +44,5 @@ def start_spark(lab: Lab, progress: Progress) -> None:
 def _start(lab: Lab, name: str, main: str, *arguments: str) -> None:
     if lab.processes.pid(name) is None:
         environment = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": " ".join(FLAGS)}
-        environment["SPARK_LOCAL_DIRS"] = str(temporary_folder(lab))
+        environment |= {"SPARK_LOCAL_DIRS": str(temporary_folder(lab)), "PYSPARK_PYTHON": sys.executable}
         lab.processes.start(name, [str(Path(sys.executable).parent / "spark-class"), main, *arguments], os.environ | environment, lab.home)

@@ -27,7 +27,9 @@ def start(name: str) -> SparkContext:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
-    settings.setIfMissing("spark.master", "local[2]")
+    # spark-submit's settings are not known here until Spark has started: what is set now would win over its master.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        settings.setMaster("local[2]")
     context = SparkContext.getOrCreate(settings)
     # Spark's own INFO lines would bury the job's few.
     context.setLogLevel("ERROR")
