@@ -38,14 +38,15 @@ def start(name: str) -> SparkContext:
 
 @contextmanager
 def running(name: str) -> Iterator[SparkContext]:
-    """Give Spark with workers that have this package, also where the job's folder is not; stop it afterwards."""
+    """Give Spark with workers that have this package, also where the job's folder is not.
+
+    It stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
+    accumulator server, while clients stand still.
+    """
     with tempfile.TemporaryDirectory(prefix="kafka_dr_spark-") as folder:
         context = start(name)
-        try:
-            context.addPyFile(str(_packed(Path(folder))))
-            yield context
-        finally:
-            context.stop()
+        context.addPyFile(str(_packed(Path(folder))))
+        yield context
 
 
 def _packed(folder: Path) -> Path:
