@@ -62,14 +62,6 @@ def create_flow(lab: Lab, worker: str) -> None:
             wait_until(lambda body=body: _created(lab, worker, body), f"{name} to be created", READY_SECONDS)
 
 
-def flow_runs(lab: Lab, worker: str) -> bool:
-    """Whether the flow's source connector and at least one task of it are RUNNING."""
-    name = connector_name(*FLOWS[worker], "source")
-    answer = call(lab, worker, "GET", f"/connectors/{name}/status").json()
-    states = [answer["connector"]["state"], *(task["state"] for task in answer["tasks"])]
-    return len(states) > 1 and set(states) == {"RUNNING"}
-
-
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
     """Whether somebody has stopped or paused the flow's source connector."""
     name = connector_name(*FLOWS[worker], "source")

@@ -11,7 +11,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -115,13 +114,6 @@ class Load:
                 raise RuntimeError(f"group {group} could not be placed")
             for (topic, partition), offset in positions.items():
                 truth.place(group, topic, partition, offset)
-
-    def wait_refused(self, seconds: float) -> bool:
-        """Wait until a process was refused; say whether one was."""
-        deadline = time.monotonic() + seconds
-        while not self.counts()["refused"] and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return self.counts()["refused"] > 0
 
     def stop(self) -> None:
         """End the processes and wait until their files are complete."""

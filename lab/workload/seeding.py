@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from lab.workload.positions import Committer, GroupPlanner, Span
 from lab.workload.shapes import SHAPES, Shape, topic_name
-from lab.workload.truth import COMMITTED, REMOVED, GroundTruth, TopicTruth
+from lab.workload.truth import REMOVED, GroundTruth, TopicTruth
 from lab.workload.writing import TopicWriter, portions_of
 
 REQUEST_SECONDS = 30.0
@@ -138,11 +138,6 @@ class Workload:
                         return offsets
         finally:
             consumer.close()
-
-
-def committed_count(truth: GroundTruth) -> int:
-    """Return how many records of a truth must never get lost."""
-    return sum(record.state == COMMITTED for topic in truth.topics.values() for records in topic.records.values() for record in records)
 
 
 def await_mirrored(status: Mapping[str, Any], cluster: str, topics: Mapping[str, int], seconds: float = MIRROR_SECONDS) -> None:

@@ -7,7 +7,6 @@ SwitchbackError
 │   ├── LeaseLost            another procedure holds the pair of clusters, or a newer epoch exists
 │   ├── ApprovalMissing      no valid approval of this very plan
 │   ├── FenceNotProven       writes or commits still get through
-│   ├── NotDrained           the target does not hold everything below the cut-off
 │   └── Contradiction        evidence disagrees with itself
 ├── DeadlinePassed           a wait ended at its deadline
 ├── ReadBackFailed           something was written, and reading it back showed something else
@@ -60,10 +59,6 @@ class ApprovalMissing(Refusal):
 
 class FenceNotProven(Refusal):
     """Writes or commits still get through."""
-
-
-class NotDrained(Refusal):
-    """The target does not hold everything below the cut-off."""
 
 
 class Contradiction(Refusal):

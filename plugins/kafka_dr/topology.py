@@ -158,7 +158,7 @@ class Deadlines(Model):
         approval_valid_seconds: how old an approval may be when it is acted on.
         approval_wait_seconds: how long a gate waits for its answer.
         verify_seconds: for clients to appear on the target.
-        connect_request_seconds: for one request to a Connect worker.
+        connect_request_seconds: for one read from a Connect worker, before it is sent again.
     """
 
     fence_seconds: Seconds = 60.0

@@ -81,8 +81,8 @@ def run(wanted: argparse.Namespace) -> None:
         return
     clients = access(wanted, limits.source_readable)
     bounds = sources.load_bounds(wanted.input, limits.source_readable)
-    sources.open_dataset(wanted.input, "syncs")
-    extents = sources.measure_positions(wanted.input)
+    rows = sources.tagged_rows(wanted.input)
+    extents = sources.measure_positions(rows)
     reading = {key: sources.records_at_most(extent, bounds.get(key), limits) for key, extent in extents.items()}
     say(f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most: {2 * sum(reading.values())}")
     clock.phase("plan")
@@ -92,7 +92,7 @@ def run(wanted: argparse.Namespace) -> None:
         with session.running("translate_offsets") as spark:
             clock.phase("session")
             tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
-            packed = sources.packed_for_tasks(sources.tagged_rows(wanted.input), sources.spread(weights, tasks), tasks)
+            packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)
             finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients)).collect()
             clock.phase("translate")
         reports = sinks.write_rows(finished, folder)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kafka_dr_spark.anchors import Bounds
@@ -75,21 +76,11 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
     return found
 
 
-def measure_positions(folder: Path) -> dict[Key, Extent]:
-    """Read through the positions once, in batches, and return how much there is to do for each partition."""
-    parts = []
-    for batch in open_dataset(folder, "positions").to_batches(columns=column_names("positions")):
-        check_values("positions", batch)
-        grouped = pa.Table.from_batches([batch]).group_by(["topic", "partition"])
-        parts.append(grouped.aggregate([("position", "count"), ("position", "min"), ("position", "max")]))
-    if not parts:
-        return {}
-    whole = pa.concat_tables(parts).group_by(["topic", "partition"])
-    rows = whole.aggregate([("position_count", "sum"), ("position_min", "min"), ("position_max", "max")]).to_pylist()
-    return {
-        (row["topic"], row["partition"]): Extent(row["position_count_sum"], row["position_min_min"], row["position_max_max"])
-        for row in rows
-    }
+def measure_positions(rows: pa.Table) -> dict[Key, Extent]:
+    """Return how much there is to do for each partition of `tagged_rows`."""
+    positions = rows.filter(pc.equal(rows["kind"], POSITION))
+    grouped = positions.group_by(["topic", "partition"]).aggregate([("a", "count"), ("a", "min"), ("a", "max")]).to_pylist()
+    return {(one["topic"], one["partition"]): Extent(one["a_count"], one["a_min"], one["a_max"]) for one in grouped}
 
 
 def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> int:
@@ -111,17 +102,18 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 def tagged_rows(folder: Path) -> pa.Table:
-    """Return positions and syncs as one table in the shape of `tasks.TAGGED`."""
+    """Return positions and syncs, checked, as one table in the shape of `tasks.TAGGED`."""
     positions, syncs = open_dataset(folder, "positions"), open_dataset(folder, "syncs")
-    rows = _tagged(positions, POSITION, name="group", policy="policy", a="position", b="position_at")
+    held = positions.to_table(columns=column_names("positions"))
+    check_values("positions", held)
+    rows = _tagged(held, POSITION, name="group", policy="policy", a="position", b="position_at")
     if not syncs.schema.names:
         return rows
-    return pa.concat_tables([rows, _tagged(syncs, SYNC, a="upstream", b="downstream", c="sequence")])
+    return pa.concat_tables([rows, _tagged(syncs.to_table(), SYNC, a="upstream", b="downstream", c="sequence")])
 
 
-def _tagged(dataset: ds.Dataset, kind: int, **taken: str) -> pa.Table:
-    """Return a dataset's rows in the shape of `tasks.TAGGED`; columns that are not taken are empty."""
-    table = dataset.to_table(columns=["topic", "partition", *taken.values()])
+def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
+    """Return rows in the shape of `tasks.TAGGED`; columns that are not taken are empty."""
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar(""), "c": pa.scalar(0, pa.int64())}
     given = {"topic": "topic", "partition": "partition", **taken}
     columns = [table[given[f.name]] if f.name in given else pa.repeat(blank[f.name], len(table)) for f in TAGGED]

@@ -70,7 +70,7 @@ def test_every_schema_can_be_loaded() -> None:
 def test_input_is_measured_without_spark(tmp_path: Path) -> None:
     """Rows, lowest and highest position of each partition are known before a session starts."""
     folder = write_input(tmp_path / "in", [("a", "t", 0, 5), ("b", "t", 0, 9), ("a", "t", 1, 3)], [], [bounds_row("t", 0, 10, 10)])
-    extents = sources.measure_positions(folder)
+    extents = sources.measure_positions(sources.tagged_rows(folder))
     assert extents == {("t", 0): sources.Extent(2, 5, 9), ("t", 1): sources.Extent(1, 3, 3)}
     bounds = sources.load_bounds(folder, True)
     assert sources.records_at_most(extents["t", 0], bounds["t", 0], Limits()) == 5

@@ -96,8 +96,14 @@ class MirrorMaker:
     repeated blindly: the state is read again first.
     """
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, request_seconds: float = _READ_SECONDS) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            request_seconds: how long one read may take before it is sent again.
+        """
         self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth)
+        self._request_seconds = request_seconds
 
     def __repr__(self) -> str:
         return f"MirrorMaker({self._endpoint.base_url!r})"
@@ -253,7 +259,7 @@ class MirrorMaker:
             retry=retry_if_result(_transient),
             retry_error_callback=lambda state: state.outcome.result(),
         )
-        answer = attempts(lambda: self._endpoint.attempt("GET", path, timeout=min(_READ_SECONDS, max(0.5, ends_at - time.monotonic()))))
+        answer = attempts(lambda: self._endpoint.attempt("GET", path, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))))
         found = self._endpoint.accept(answer, f"GET {path}")
         if not isinstance(found, shape):
             raise self._endpoint.failure(f"Connect answered GET {path} with something else", one_line(found))

@@ -129,7 +129,7 @@ class Procedure:
     def mirror_maker(self, flow: Flow) -> MirrorMaker:
         """The Connect worker that hosts a flow."""
         url, user, password = self.connections.login(flow.connect)
-        return MirrorMaker(url, auth=(user, password) if user else None)
+        return MirrorMaker(url, (user, password) if user else None, self.request.deadlines.connect_request_seconds)
 
     @cached_property
     def naming(self) -> Naming:

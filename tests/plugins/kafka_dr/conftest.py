@@ -335,7 +335,7 @@ def make_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         monkeypatch.setattr(procedure_step, "Connections", lambda: bench.connections)
         monkeypatch.setattr(procedure_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
         monkeypatch.setattr(procedure_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
-        monkeypatch.setattr(procedure_module, "MirrorMaker", lambda url, auth=None: bench.workers[url.removeprefix("http://connect_")])
+        monkeypatch.setattr(procedure_module, "MirrorMaker", lambda url, auth=None, request_seconds=10.0: bench.workers[url.removeprefix("http://connect_")])
         monkeypatch.setattr(procedure_module, "AirflowApi", lambda *_: bench.api)
         monkeypatch.setattr(procedure_module, "RecordReader", bench.reader)
         monkeypatch.setattr(procedure_module, "RecordWriter", bench.writer)

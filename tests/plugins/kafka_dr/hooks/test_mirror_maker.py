@@ -9,6 +9,7 @@ import pytest
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
+from kafka_dr.hooks.http_endpoint import Answer
 from kafka_dr.hooks.mirror_maker import ConnectorOffsets, MirrorMaker
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -362,3 +363,19 @@ def test_credentials_stay_out_of_texts(server) -> None:
         MirrorMaker("http://me:hunter2@host:8083")
     assert "hunter2" not in str(refused.value)
     assert "hunter2" not in repr(MirrorMaker(server.url, ("me", "hunter2")))
+
+
+def test_one_read_lasts_as_long_as_the_topology_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read is given up after `connect_request_seconds`, never later than its caller's own timeout."""
+    asked: list[float] = []
+
+    def attempt(method: str, path: str, timeout: float) -> Answer:
+        """Answer at once, and remember how long there would have been."""
+        asked.append(timeout)
+        return Answer(200, [])
+
+    worker = MirrorMaker("http://127.0.0.1:9", request_seconds=3.0)
+    monkeypatch.setattr(worker._endpoint, "attempt", attempt)
+    worker.connectors(timeout=30.0)
+    worker.connectors(timeout=1.0)
+    assert asked[0] == 3.0 and asked[1] <= 1.0
