@@ -6,6 +6,7 @@ import json
 
 import yaml
 
+from lab.jars import jars_folder
 from lab.mirror_maker import FLOWS, KINDS, connector_name
 from lab.state import ALIASES, Lab, write_private
 
@@ -36,6 +37,7 @@ def topology(lab: Lab) -> dict:
         "airflow_api": {"connection": "airflow_api"},
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
+        "kafka_tools": str(jars_folder() / "kafka"),
         "cool_down_seconds": 0,
     }
 

@@ -16,8 +16,11 @@ from kafka_dr.errors import BadInput
 from kafka_dr.topology import Deadlines, Flow, Model, Topology
 
 LONGEST_REASON = 500
+LONGEST_GROUP = 250
+MOST_EXCLUDED = 1000
 LONGEST_SHOWN = 60
-_PLAIN = frozenset({"source", "target", "reason", "topics", "groups", "start_reverse_replication"})
+_SWITCHES = ("start_reverse_replication", "abort_open_transactions")
+_PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES, "exclude_groups"})
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -29,6 +32,8 @@ class Request(Model):
         groups: likewise.
         deadlines: the topology's, with what the params say instead.
         start_reverse_replication: whether the new primary gets a standby at the end of the run.
+        abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
+        exclude_groups: groups that are not waited for, each with the reason; their positions are left to their policies.
         choices: the procedure's own params that were given.
     """
 
@@ -39,6 +44,8 @@ class Request(Model):
     groups: str = ALL
     deadlines: Deadlines = Deadlines()
     start_reverse_replication: bool = False
+    abort_open_transactions: bool = False
+    exclude_groups: dict[str, str] = {}
     choices: dict[str, Any] = {}
 
 
@@ -55,14 +62,15 @@ def check_params(topology: Topology, params: Mapping[str, Any], own: Mapping[str
     """
     own = own or {}
     given = {key: value for key, value in params.items() if value is not None}
-    problems = [problem for check in (_unknown, _ends, _reason, _parts, _switch) for problem in check(topology, given, own)]
+    problems = [problem for check in (_unknown, _ends, _reason, _parts, _switches, _tools, _excluded) for problem in check(topology, given, own)]
     deadlines, too_odd = _deadlines(topology.deadlines, given)
     choices, not_allowed = _choices(own, given)
     problems += too_odd + not_allowed
     if problems:
         raise bad_input("the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched")
-    chosen = {key: given[key] for key in ("source", "target", "start_reverse_replication") if key in given}
-    return Request(reason=given["reason"].strip(), deadlines=deadlines, choices=choices, **chosen)
+    chosen = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
+    excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
+    return Request(reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **chosen)
 
 
 def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
@@ -101,13 +109,21 @@ def _ends(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) ->
 
 
 def _reason(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
-    reason = given.get("reason")
+    if problem := _reason_problem(given.get("reason"), "say in words why this run is made"):
+        yield f"reason: {problem}"
+
+
+def _reason_problem(reason: Any, wanted: str) -> str | None:
     if not isinstance(reason, str) or not reason.strip():
-        yield f"reason: {shown(reason) if 'reason' in given else 'missing'}; say in words why this run is made"
-    elif len(reason) > LONGEST_REASON:
-        yield f"reason: {len(reason)} characters; at most {LONGEST_REASON}"
-    elif odd := next((c for c in reason if unicodedata.category(c) in _INVISIBLE), None):
-        yield f"reason: holds the control or invisible character {odd!a}; write it on one line, in visible characters"
+        return f"{shown(reason) if reason is not None else 'missing'}; {wanted}"
+    if len(reason) > LONGEST_REASON:
+        return f"{len(reason)} characters; at most {LONGEST_REASON}"
+    odd = _invisible(reason)
+    return f"holds the control or invisible character {odd!a}; write it on one line, in visible characters" if odd else None
+
+
+def _invisible(text: str) -> str | None:
+    return next((c for c in text if unicodedata.category(c) in _INVISIBLE), None)
 
 
 def _parts(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
@@ -133,10 +149,37 @@ def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
     return topology.find_flow(*ends) if all(isinstance(end, str) for end in ends) else None
 
 
-def _switch(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
-    key = "start_reverse_replication"
-    if not isinstance(given.get(key, False), bool):
-        yield f"{key}: {shown(given[key])}; true or false"
+def _switches(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+    for key in _SWITCHES:
+        if not isinstance(given.get(key, False), bool):
+            yield f"{key}: {shown(given[key])}; true or false"
+
+
+def _tools(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
+    if given.get("abort_open_transactions") is True and topology.kafka_tools is None:
+        yield ("abort_open_transactions: needs Kafka's own tool, and the topology does not say where it is; set `kafka_tools` there to the"
+               " folder of Kafka's jars, or leave the param out: open transactions are then waited for")
+
+
+def _excluded(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+    excluded = given.get("exclude_groups", {})
+    if not isinstance(excluded, Mapping):
+        yield f'exclude_groups: {shown(excluded)}; a map of group to reason, such as {{"reports": "its owner is on holiday"}}'
+        return
+    if len(excluded) > MOST_EXCLUDED:
+        yield f"exclude_groups: {len(excluded)} groups; at most {MOST_EXCLUDED}"
+    for group, reason in list(excluded.items())[:MOST_EXCLUDED]:
+        problem = _group_problem(group) or _reason_problem(reason, "say in words why this group is not waited for")
+        if problem:
+            yield f"exclude_groups[{shown(group)}]: {problem}"
+
+
+def _group_problem(group: Any) -> str | None:
+    if not isinstance(group, str) or not group.strip() or len(group) > LONGEST_GROUP:
+        return f"no name of a group; 1 to {LONGEST_GROUP} characters"
+    if "*" in group:
+        return "one group by its whole name, no wildcard"
+    return f"holds the control or invisible character {odd!a}" if (odd := _invisible(group)) else None
 
 
 def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:

@@ -55,6 +55,7 @@ ConnectorName = Annotated[str, _text(r"[A-Za-z0-9_][A-Za-z0-9_. >-]*", 200, "a c
 Principal = Annotated[str, _text(
     r"[A-Za-z]+:[^*\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*", 500, "one principal such as User:mm2; a wildcard would exempt everybody",
 )]
+Folder = Annotated[str, _text(r"/[^\x00-\x1f\x7f]+", 1000, "the absolute path of a folder, without control characters")]
 FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "a path without control characters, not empty")]
 
 
@@ -150,6 +151,7 @@ class Deadlines(Model):
 
     Attributes:
         fence_seconds: until a fence is proven on every broker and ends stand still.
+        transaction_seconds: for transactions open at the fence; the broker ends them after their own timeout (60 s unless the client says otherwise).
         max_fence_seconds: from the fence to the opening of the target; then the procedure returns by itself.
         drain_seconds: for consumers to finish up to the cut-off.
         zero_lag_seconds: for the target to hold everything below the cut-off.
@@ -158,10 +160,12 @@ class Deadlines(Model):
         approval_valid_seconds: how old an approval may be when it is acted on.
         approval_wait_seconds: how long a gate waits for its answer.
         verify_seconds: for clients to appear on the target.
+        return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited for.
         connect_request_seconds: for one read from a Connect worker, before it is sent again.
     """
 
     fence_seconds: Seconds = 60.0
+    transaction_seconds: Seconds = 90.0
     max_fence_seconds: Seconds = 600.0
     drain_seconds: Seconds = 60.0
     zero_lag_seconds: Seconds = 300.0
@@ -170,6 +174,7 @@ class Deadlines(Model):
     approval_valid_seconds: Seconds = 3600.0
     approval_wait_seconds: Seconds = 14400.0
     verify_seconds: Seconds = 120.0
+    return_seconds: Seconds = 1800.0
     connect_request_seconds: Seconds = 10.0
 
 
@@ -194,7 +199,11 @@ class HttpRouting(Model):
 
 
 class Topology(Model):
-    """The whole file; `kafka_dr.settings.load_topology` reads one."""
+    """The whole file; `kafka_dr.settings.load_topology` reads one.
+
+    Attributes:
+        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted with them.
+    """
 
     clusters: dict[Alias, Cluster] = Field(min_length=2)
     naming: NamingSpec
@@ -205,6 +214,7 @@ class Topology(Model):
     spark: Named
     evidence: FilePath
     drain: Named | None = None
+    kafka_tools: Folder | None = None
     groups: tuple[GroupPolicy, ...] = ()
     deadlines: Deadlines = Deadlines()
     cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0

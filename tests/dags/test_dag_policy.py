@@ -62,11 +62,16 @@ def test_each_of_the_three_is_needed(missing: str) -> None:
         checked({k: v for k, v in GIVEN.items() if k != missing})
 
 
-@pytest.mark.parametrize("bad", [{"reason": ""}, {"source": 7}, {"max_fence_seconds": 0}, {"max_fence_seconds": "soon"}, {"topics": 5}, {"start_reverse_replication": "yes"}])
+@pytest.mark.parametrize("bad", [{"reason": ""}, {"source": 7}, {"max_fence_seconds": 0}, {"max_fence_seconds": "soon"}, {"topics": 5}, {"start_reverse_replication": "yes"}, {"abort_open_transactions": 1}, {"exclude_groups": ["g"]}, {"exclude_groups": {"g": ""}}, {"exclude_groups": {"g": None}}])
 def test_params_are_typed(bad: dict[str, Any]) -> None:
     """What has the wrong type or is out of range is refused by the form."""
     with pytest.raises(ParamValidationError):
         checked(GIVEN | bad)
+
+
+def test_excluded_groups_are_a_map_with_reasons() -> None:
+    """The form takes names of any shape, each with a reason."""
+    assert checked(GIVEN | {"exclude_groups": {"a.b c": "gone"}})["exclude_groups"] == {"a.b c": "gone"}
 
 
 def test_every_deadline_of_the_form_is_one_of_the_topology() -> None:

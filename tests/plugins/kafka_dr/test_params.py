@@ -137,16 +137,57 @@ def test_unknown_params_are_refused(key: str) -> None:
     assert "no such param" in problem and "max_fence_seconds" in problem and "hunter2" not in problem
 
 
+def test_open_transactions_are_aborted_only_with_kafkas_own_tool() -> None:
+    """The decision is refused where the topology names no tool, taken where it does, and false by default."""
+    problem, = refused(abort_open_transactions=True)
+    assert "`kafka_tools`" in problem and "leave the param out" in problem
+    equipped = TOPOLOGY.model_copy(update={"kafka_tools": "/opt/kafka/libs"})
+    assert check_params(equipped, GOOD | {"abort_open_transactions": True}).abort_open_transactions is True
+    assert check(abort_open_transactions=False).abort_open_transactions is check().abort_open_transactions is False
+    assert refused(abort_open_transactions="yes")[0].startswith("abort_open_transactions: 'yes'; true or false")
+
+
+def test_excluded_groups_come_sorted_with_their_reasons() -> None:
+    """Each group has its reason; none is excluded by default, and a null is none."""
+    assert check(exclude_groups={"reports": " owner on holiday ", "a b": "x"}).exclude_groups == {"a b": "x", "reports": "owner on holiday"}
+    assert check().exclude_groups == check(exclude_groups=None).exclude_groups == check(exclude_groups={}).exclude_groups == {}
+
+
+@pytest.mark.parametrize("value", ["reports", ["reports"], 3, True, "reports: why"])
+def test_excluded_groups_that_are_no_map_are_refused(value: Any) -> None:
+    """A list or a text has no reasons in it; the message shows what a map looks like."""
+    problem, = refused(exclude_groups=value)
+    assert problem.startswith("exclude_groups: ") and "a map of group to reason" in problem
+
+
+@pytest.mark.parametrize(("group", "reason", "words"), [
+    ("*", "x", "no wildcard"), ("orders-*", "x", "no wildcard"), ("", "x", "no name of a group"), (" ", "x", "no name"), ("g" * 251, "x", "no name"),
+    ("a\nb", "x", "invisible"), ("a\u202eb", "x", "invisible"), ("g", "", "why this group"), ("g", "  ", "why this group"), ("g", None, "missing"),
+    ("g", 3, "why this group"), ("g", "x" * 501, "at most 500"), ("g", "a\nb", "invisible"), ("g", ["x"], "why this group"),
+])
+def test_excluded_groups_are_named_one_by_one_with_a_reason(group: str, reason: Any, words: str) -> None:
+    """No wildcard, no empty or invisible name, and a reason for each, in printable lines."""
+    problem, = refused(exclude_groups={group: reason, "fine": "because"})
+    assert problem.startswith("exclude_groups[") and words in problem and problem.isprintable() and len(problem) < 250
+
+
+def test_groups_are_not_excluded_by_the_thousand() -> None:
+    """A number of excluded groups that nobody can have decided on is refused, and not listed line by line."""
+    assert "1001 groups; at most 1000" in refused(exclude_groups={f"g{n}": "x" for n in range(1001)})[0]
+    assert len(refused(exclude_groups={f"g{n}": "" for n in range(5000)})) == 1001
+
+
 def test_own_params_of_a_procedure() -> None:
     """A procedure's own params are checked by their types and come back in `choices`; others stay unknown."""
-    own = {"mode": Literal["append", "recreate"], "excluded_groups": list[str]}
+    own = {"mode": Literal["append", "recreate"], "chosen_groups": list[str]}
     assert check_params(TOPOLOGY, GOOD | {"mode": "append"}, own).choices == {"mode": "append"}
-    problems = refused(own, mode="rewrite", excluded_groups=[1], other=1)
-    assert ["no such param" in problems[0], "'append' or 'recreate'" in problems[1], "excluded_groups" in problems[2]] == [True, True, True]
+    problems = refused(own, mode="rewrite", chosen_groups=[1], other=1)
+    assert ["no such param" in problems[0], "'append' or 'recreate'" in problems[1], "chosen_groups" in problems[2]] == [True, True, True]
 
 
-@given(st.dictionaries(st.sampled_from(["source", "target", "reason", "topics", "groups", "stop_seconds", "x"]),
-                       st.one_of(st.none(), st.text(max_size=20), st.integers(), st.floats(), st.booleans(), st.lists(st.text(max_size=3), max_size=2))))
+@given(st.dictionaries(st.sampled_from(["source", "target", "reason", "topics", "groups", "stop_seconds", "exclude_groups", "abort_open_transactions", "x"]),
+                       st.one_of(st.none(), st.text(max_size=20), st.integers(), st.floats(), st.booleans(), st.lists(st.text(max_size=3), max_size=2),
+                                 st.dictionaries(st.text(max_size=3), st.one_of(st.none(), st.text(max_size=3)), max_size=2))))
 def test_any_params_are_taken_or_refused(params: dict[str, Any]) -> None:
     """No params make another error than BadInput, and its lines are printable."""
     try:

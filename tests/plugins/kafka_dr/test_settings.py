@@ -227,6 +227,8 @@ def test_odd_aliases_are_refused(alias: str) -> None:
     (lambda d: d.update(groups=[{"pattern": " ", "policy": "fail"}]), "groups[0].pattern"),
     (lambda d: d.update(routing={"kind": "http", "path": "/x"}), "routing.connection: missing"),
     (lambda d: d.update(routing={"kind": "http", "path": "/x", "connection": "c"}), "routing.path: unknown key"),
+    (lambda d: d.update(kafka_tools="libs"), "kafka_tools: 'libs': the absolute path"),
+    (lambda d: d.update(kafka_tools="/opt/ka\nfka"), "kafka_tools"),
 ])
 def test_each_fault_is_named(change: Callable[[dict[str, Any]], Any], words: str) -> None:
     """A single fault in an otherwise good file is named where it is."""
