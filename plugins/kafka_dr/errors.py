@@ -8,6 +8,7 @@ SwitchbackError
 │   ├── ApprovalMissing      no valid approval of this very plan
 │   ├── FenceNotProven       writes or commits still get through
 │   └── Contradiction        evidence disagrees with itself
+├── Superseded               a newer process of the same procedure goes on; this one must act no more
 ├── DeadlinePassed           a wait ended at its deadline
 ├── ReadBackFailed           something was written, and reading it back showed something else
 └── SystemUnavailable        an outside system did not answer, or answered with an error
@@ -63,6 +64,10 @@ class FenceNotProven(Refusal):
 
 class Contradiction(Refusal):
     """Evidence disagrees with itself; a person decides."""
+
+
+class Superseded(SwitchbackError):
+    """A newer process of the same procedure goes on; this one must act no more."""
 
 
 class DeadlinePassed(SwitchbackError):

@@ -24,6 +24,7 @@ class Step(StrEnum):
     REDIRECT_CLIENTS = "redirect_clients"
     VERIFY_CLIENTS = "verify_clients"
     START_REVERSE_REPLICATION = "start_reverse_replication"
+    ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     CLOSE_PROCEDURE = "close_procedure"
 
@@ -38,6 +39,7 @@ class Entry(StrEnum):
     FAILURE = "failure"
     APPROVAL = "approval"
     NOTE = "note"
+    ABORT = "abort"
     CLOSED = "closed"
 
 

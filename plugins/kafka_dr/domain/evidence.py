@@ -41,6 +41,8 @@ def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
     if _last(lines, Step.START_REVERSE_REPLICATION, Entry.OUTCOME):
         return Outcome.COMPLETED
     returned = _last(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
+    if returned is not None and _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
+        return Outcome.ABORTED
     if returned is not None:
         return Outcome.RETURNED if returned.payload.get("touched") else Outcome.REFUSED
     if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
@@ -58,7 +60,9 @@ def _step(lines: Sequence[JournalLine], step: str) -> dict[str, Any] | None:
     if not mine:
         return None
     verdicts = [line for line in mine if line.kind in (Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
-    done = verdicts[-1] if verdicts and verdicts[-1].kind == Entry.OUTCOME else None
+    telling = [line for line in mine if line.kind in (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
+    # Begun again after its outcome, and without another one: what it had proven may have expired.
+    done = telling[-1] if telling and telling[-1].kind == Entry.OUTCOME else None
     failures = [line for line in verdicts if line.kind != Entry.OUTCOME]
     return {
         "id": step,
@@ -71,10 +75,12 @@ def _step(lines: Sequence[JournalLine], step: str) -> dict[str, Any] | None:
     }
 
 
-def reason_for(outcome: Outcome, steps: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
+def reason_for(outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: Mapping[str, Any] | None = None) -> tuple[str | None, str]:
     """The step that failed and why; (None, ...) for a completed procedure."""
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
+    if outcome is Outcome.ABORTED and aborted is not None:
+        return Step.ABORT_PROCEDURE.value, f"{aborted['by']} aborted the procedure: {aborted['reason']}"
     for step in steps:
         if step["state"] == "failed":
             failure = step["failures"][-1] if step["failures"] else None
@@ -119,10 +125,10 @@ def evidence_of(
         problems: what the evidence lacks, and why.
     """
     outcome, steps = outcome_of(lines), steps_of(lines, order)
-    failing, why = reason_for(outcome, steps)
     figures = {s["id"]: s["figures"] for s in steps}
     forecast, translated = _last(lines, Step.FORECAST, Entry.OUTCOME), figures.get(Step.TRANSLATE_OFFSETS, {})
-    opened = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
+    opened, aborted = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED), _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT)
+    failing, why = reason_for(outcome, steps, aborted.payload if aborted else None)
     evidence = {
         "procedure_id": procedure_id,
         **request,
@@ -131,6 +137,7 @@ def evidence_of(
         "reason_for_outcome": why,
         "plan": forecast.payload["plan"] if forecast else None,
         "plan_digest": forecast.payload["plan_digest"] if forecast else None,
+        "aborted_by": dict(aborted.payload) if aborted else None,
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,
         "fenced_at": figures.get(Step.FENCE_PRODUCERS, {}).get("fenced_at"),

@@ -45,6 +45,7 @@ from kafka_dr.errors import (
     Contradiction,
     LeaseLost,
     NotReady,
+    Superseded,
     SystemUnavailable,
 )
 
@@ -153,7 +154,8 @@ class Journal:
             payload: anything JSON can hold.
 
         Raises:
-            LeaseLost: a pair that this procedure held has a newer epoch.
+            Superseded: a newer process of the same procedure goes on.
+            LeaseLost: another procedure took a pair that this one held.
             BadInput: the payload is not JSON.
             SystemUnavailable: the journal is not writable; then nothing may be done.
         """
@@ -225,7 +227,7 @@ class Journal:
         return self._write(lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew))
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Return if the procedure holds the pair under this very epoch, else raise LeaseLost."""
+        """Return if the procedure holds the pair under this very epoch, else raise LeaseLost, or Superseded for a newer epoch of its own."""
         rows = self._read(_newest_lease(pair))
         _refuse_if_lost(_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
@@ -341,10 +343,17 @@ def _refuse_cool_down(current: Lease | None, now: datetime, seconds: float) -> N
 
 
 def _refuse_if_lost(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> None:
+    if current and (current.holder, current.released_at) == (procedure_id, None) and current.epoch > epoch:
+        raise _superseded(procedure_id, epoch, current.epoch)
     held = current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None)
     if not held:
         seen = f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}" if current else "nobody ever held it"
         raise LeaseLost(f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does")
+
+
+def _superseded(procedure_id: str, epoch: int, newer: int) -> Superseded:
+    """Whoever takes a new epoch for a step leaves its older processes without one."""
+    return Superseded(f"A newer process goes on with {procedure_id}", f"epoch {newer}, this one has {epoch}", "Nothing: that process does the work")
 
 
 def _release(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:
@@ -367,6 +376,8 @@ def _refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> 
     """An entry of a procedure whose pair has a newer epoch comes from a copy that must not act any more."""
     mine = select(_LEASES.c.pair).where(_LEASES.c.holder == procedure_id)
     newer = connection.execute(select(_LEASES).where(_LEASES.c.pair.in_(mine), _LEASES.c.epoch > epoch).order_by(_LEASES.c.epoch.desc())).first()
+    if newer and newer.holder == procedure_id:
+        raise _superseded(procedure_id, epoch, newer.epoch)
     if newer:
         seen = f"epoch {newer.epoch} was taken by {newer.holder} at {newer.taken_at}"
         raise LeaseLost(f"{procedure_id} acts under the old epoch {epoch}", seen, "stop; nothing was written")

@@ -6,37 +6,32 @@ from dataclasses import asdict
 from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.fence import (
-    FenceScope,
-    client_principals,
-    opening_entries,
-    refused_to_clients,
-    still_allowed,
-)
+from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries, refused_to_clients
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import FenceNotProven, HookUnavailable, ReadBackFailed, Refusal
+from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.client_routing import Route
-from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators.fencing import (
-    active_groups,
-    boundary_moved,
-    groups_of,
-    partitions_of_plan,
-    positions_frame,
-    probe_answers,
-    refused_by_rights,
-    topics_of,
-)  # fmt: skip
+from kafka_dr.operators.fencing import active_groups, groups_of, topics_of
 from kafka_dr.operators.observing import source_rules, target_rules
 from kafka_dr.operators.offsets import require_reviewed
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.still_true import (
+    groups_still_at_rest,
+    mirror_maker_still_stopped,
+    source_ends_are_cut_off,
+    source_reopened,
+    source_still_fenced,
+    target_ends_are_boundary,
+)
 from kafka_dr.vocabulary import CANARY_TOPIC, Entry, Step
 
 
 class OpenTarget(ProcedureStep):
     """Look again at everything waiting may have changed, then let clients write. Its intent is the point of no return."""
+
+    # Interrupted after its intent, the target would be half open; none of its waits is long.
+    bounded = False
 
     def intend(self, procedure: Procedure, context: Any) -> None:
         """Nothing is meant yet: the intent is written only after the last look."""
@@ -64,19 +59,14 @@ class OpenTarget(ProcedureStep):
         """Once begun, clients may already be on the target, and the approval was checked; the source must still be closed."""
         if source_reopened(procedure):
             raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
-        _source_fenced(procedure)
-        _source_ends_are_cut_off(procedure)
-        _mirror_maker_stopped(procedure)
-        _groups_at_rest(procedure, [procedure.source] if begun else [procedure.source, procedure.target])
+        source_still_fenced(procedure)
+        source_ends_are_cut_off(procedure)
+        mirror_maker_still_stopped(procedure)
+        groups_still_at_rest(procedure, [procedure.source] if begun else [procedure.source, procedure.target])
         if not begun:
             require_reviewed(procedure)
             procedure.check_fence_clock()
-            _target_ends_are_boundary(procedure)
-
-
-def source_reopened(procedure: Procedure) -> bool:
-    """Whether return_to_source began to give the source back."""
-    return any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, Step.RETURN_TO_SOURCE, Entry.INTENT))
+            target_ends_are_boundary(procedure)
 
 
 def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
@@ -92,53 +82,6 @@ def _client_scopes(procedure: Procedure) -> list[tuple[FenceScope, frozenset[str
     writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(groups_of(procedure))
     local = FenceScope.writes(plan["local_names"].values())
     return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
-
-
-def _source_fenced(procedure: Procedure) -> None:
-    rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
-    if not rules.authorizer:
-        return
-    for scope in (FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(groups_of(procedure))):
-        open_ = still_allowed(rules, scope, exempt)
-        if open_:
-            raise FenceNotProven("The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source.")
-    let_in = {broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)}
-    if let_in:
-        raise FenceNotProven("The source may accept writes again", f"the probe's write was not refused for want of rights: {let_in}", "The procedure returns to the source.")
-
-
-def _source_ends_are_cut_off(procedure: Procedure) -> None:
-    cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
-    ends = procedure.source.ends(partitions_of_plan(procedure))
-    moved = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] != cut_off[tp]]
-    if moved:
-        raise Refusal("Somebody wrote on the source after the cut-off", ", ".join(moved[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
-
-
-def _groups_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> None:
-    groups = groups_of(procedure)
-    for cluster in clusters:
-        active = active_groups(cluster, groups)
-        if active:
-            raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
-    frozen = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
-    seen = positions_frame(procedure, groups)
-    if not frozen.drop(columns="position_at").equals(seen.drop(columns="position_at")):
-        raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} frozen, {len(seen)} now", "The procedure returns to the source.")
-
-
-def _mirror_maker_stopped(procedure: Procedure) -> None:
-    worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-    for name in (connectors.source, connectors.checkpoint):
-        status = worker.status(name)
-        if not status.stopped:
-            raise Refusal(f"{name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
-
-
-def _target_ends_are_boundary(procedure: Procedure) -> None:
-    moved = boundary_moved(procedure)
-    if moved:
-        raise Refusal("Somebody wrote on the target before it was opened", ", ".join(moved[:10]), "Find the writer; the procedure returns to the source.")
 
 
 def removed_entries(procedure: Procedure) -> list[AclEntry]:

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.domain.evidence import JournalLine, evidence_of
 from kafka_dr.errors import BadInput, Contradiction
+from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, procedure_of
@@ -24,6 +25,9 @@ class CloseProcedure(ProcedureStep):
     """Write the evidence and its page; release the lease in a terminal state; never turn a failed run green."""
 
     expires = True
+    bounded = False
+    #: The only outcome that makes the task green.
+    green = Outcome.COMPLETED
 
     def execute(self, context: Any) -> dict[str, Any]:
         """A run whose params cannot be used has evidence too: of its refusal."""
@@ -34,36 +38,50 @@ class CloseProcedure(ProcedureStep):
             raise AirflowFailException(f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}") from None
         return super().execute(context)
 
-    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Runs whatever happened before it, also without a lease."""
         closed = procedure.journal.last(procedure.id, self.task_id, Entry.CLOSED)
         ended = closed is not None and Outcome(closed.payload["outcome"]) in _TERMINAL
         outcome = closed.payload if ended else self._close(procedure)
-        if outcome["outcome"] != Outcome.COMPLETED:
+        self._let_go(procedure, outcome["outcome"])
+        if outcome["outcome"] != self.green:
             raise AirflowFailException(f"{outcome['outcome']}: {outcome['failing_step'] or '-'}: {outcome['reason_for_outcome']}")
         return {"done": self.task_id, "outcome": outcome["outcome"]}
 
     def _close(self, procedure: Procedure) -> dict[str, Any]:
         if procedure.took_lease:
             procedure.hold_lease()
-        before = [e for e in procedure.journal.entries(step=self.task_id, kind=Entry.CLOSED) if e.procedure_id != procedure.id]
-        evidence = assemble(procedure, before[-1].payload["digest"] if before else None)
-        write_evidence(procedure.folder, evidence)
         epoch = procedure.epoch if procedure.took_lease else 0
+        closing_at = self._closing_at(procedure, epoch)
+        before = [e for e in procedure.journal.entries(step=self.task_id, kind=Entry.CLOSED) if e.procedure_id != procedure.id and e.sequence < closing_at.sequence]
+        evidence = assemble(procedure, closing_at, before[-1].payload["digest"] if before else None)
+        write_evidence(procedure.folder, evidence)
         closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
         procedure.journal.append(procedure.id, self.task_id, Entry.CLOSED, epoch, closing)
-        if epoch and Outcome(evidence["outcome"]) in _TERMINAL:
-            procedure.journal.release_lease(procedure.pair, procedure.id, epoch, evidence["outcome"])
         return closing
 
+    def _closing_at(self, procedure: Procedure, epoch: int) -> JournalEntry:
+        """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for byte."""
+        entries = procedure.journal.entries(procedure.id)
+        newest = max((e.sequence for e in entries if e.step != self.task_id), default=0)
+        begun = [e for e in entries if e.step == self.task_id and e.kind == Entry.INTENT and e.sequence > newest]
+        return begun[0] if begun else procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"after": newest})
 
-def assemble(procedure: Procedure, previous_digest: str | None) -> dict[str, Any]:
-    """The evidence of a procedure as it stands now."""
-    lines = [JournalLine(e.step, e.kind, e.at.isoformat(), e.payload) for e in procedure.journal.entries(procedure.id) if e.step != Step.CLOSE_PROCEDURE]
+    def _let_go(self, procedure: Procedure, outcome: str) -> None:
+        """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair."""
+        lease = procedure.journal.lease(procedure.pair)
+        if Outcome(outcome) in _TERMINAL and lease is not None and lease.holder == procedure.id and lease.released_at is None:
+            procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)
+
+
+def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
+    """The evidence of a procedure as its journal stood at the entry that closes it."""
+    entries = [e for e in procedure.journal.entries(procedure.id) if e.step != Step.CLOSE_PROCEDURE and e.sequence < closing_at.sequence]
+    lines = [JournalLine(e.step, e.kind, e.at.isoformat(), e.payload) for e in entries]
     request = {"dag_id": procedure.identity.dag_id, "source": procedure.request.source, "target": procedure.request.target, "reason": procedure.request.reason}
     problems: list[str] = []
     bounds = {name: _offsets(procedure, step, name, problems) for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))}
-    return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, procedure.now(), previous_digest, problems)
+    return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, closing_at.at.isoformat(), previous_digest, problems)
 
 
 def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[str, Any]]:

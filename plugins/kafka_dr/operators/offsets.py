@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,22 @@ from kafka_dr.operators.fencing import active_groups
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
-from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replication import timestamps_comparable
+from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _EXACT = "exact"
 
 
-class TranslateOffsets(ProcedureStep):
+class TranslateOffsets(ResumedStep):
     """Write positions, syncs and bounds; let Spark translate; check what came back and set it beside MirrorMaker 2's checkpoints."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """One row per committed position, or a failure; never fewer."""
         positions = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
-        given, made = procedure.folder / "translate_offsets.input", procedure.folder / "translate_offsets"
+        # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
+        given, made = (procedure.folder / f"translate_offsets-{procedure.epoch}{part}" for part in (".input", ""))
         write_inputs(procedure, given, positions)
-        # What an earlier try left speaks of what was frozen then; only an outcome in the journal would make it count.
-        shutil.rmtree(made, ignore_errors=True)
         self._submit(procedure, context, given, made)
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
@@ -77,8 +75,7 @@ class TranslateOffsets(ProcedureStep):
 
 
 def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:
-    """What the Spark job reads: positions, syncs, bounds and job.json; written anew, since all of it is at rest."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """What the Spark job reads: positions, syncs, bounds and job.json."""
     folder.mkdir(parents=True)
     positions.to_parquet(folder / "positions.parquet", index=False)
     offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
@@ -142,7 +139,7 @@ def _largest(values: pd.Series) -> int | None:
     return None if values.isna().any() or not len(values) else int(values.max())
 
 
-class CommitGroups(ProcedureStep):
+class CommitGroups(ResumedStep):
     """Commit the translated positions to groups that are idle on the target, and read every one back."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:

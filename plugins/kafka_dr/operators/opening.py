@@ -13,11 +13,11 @@ from kafka_dr.vocabulary import Entry
 class OpenProcedure(ProcedureStep):
     """Take the lease on the pair of clusters; refuse while another procedure holds it or a cool-down runs."""
 
-    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease first: before it there is no epoch to write anything under."""
         done = procedure.outcome(self.task_id)
         if done is None:
-            epoch = procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds)
+            epoch = procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds, renew=True)
             procedure.journal.append(procedure.id, self.task_id, Entry.OPENED, epoch, _opened(procedure, context))
             procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"try": 1})
             procedure.journal.append(procedure.id, self.task_id, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": procedure.pair})
@@ -41,4 +41,5 @@ def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
         "target": request.target,
         "reason": request.reason,
         "triggered_at": queued.isoformat() if queued else procedure.now(),
+        "request": request.model_dump(mode="json"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter
 from kafka_dr.hooks.mirror_maker import MirrorMaker
-from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.connections import Connections
 from kafka_dr.settings import Flow, Request, Topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
@@ -167,15 +168,19 @@ class Procedure:
 
     @cached_property
     def epoch(self) -> int:
-        """The epoch under which this procedure took its lease; a refusal if it never did."""
-        opened = self.journal.last(self.id, Step.OPEN_PROCEDURE, Entry.OPENED)
-        if opened is not None:
-            return opened.epoch
-        # Its process may have ended between taking the lease and writing that down.
+        """The epoch this process acts under: the newest of this procedure when it was first asked; a refusal if there is none."""
         lease = self.journal.lease(self.pair)
-        if lease is None or lease.holder != self.id:
+        if lease is not None and lease.holder == self.id:
+            return lease.epoch
+        opened = self.opened
+        if opened is None:
             raise Refusal(f"{self.id} holds no lease", "it never took one", "Start the procedure anew.")
-        return lease.epoch
+        return opened.epoch
+
+    @property
+    def opened(self) -> JournalEntry | None:
+        """What open_procedure wrote down about this run."""
+        return self.journal.last(self.id, Step.OPEN_PROCEDURE, Entry.OPENED)
 
     @property
     def took_lease(self) -> bool:
@@ -188,6 +193,11 @@ class Procedure:
     def hold_lease(self) -> None:
         """Refuse unless this procedure still holds the pair under its own epoch; asked just before every act."""
         self.journal.check_lease(self.pair, self.id, self.epoch)
+
+    def take_turn(self) -> None:
+        """Take a new epoch for this process: an older one of the same procedure, orphaned or frozen, can act no more."""
+        self.hold_lease()
+        self.epoch = self.journal.take_lease(self.pair, self.id, renew=True)
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry under this procedure's epoch."""
@@ -219,9 +229,24 @@ class Procedure:
 
     def refuse_other_run(self) -> None:
         """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that one's lease."""
-        opened = self.journal.last(self.id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        opened = self.opened
         if opened is not None and opened.payload["run_id"] != self.identity.run_id:
             raise BadInput(f"The run id {self.identity.run_id} is too much like another", opened.payload["run_id"], "Trigger the DAG again under another run id.")
+
+    def refuse_if_going_back(self) -> None:
+        """Refuse to go forward once the procedure was aborted or is being given back, unless the target may already be open."""
+        if self.began(Step.OPEN_TARGET) is not None:
+            return
+        aborted = self.aborted()
+        if aborted is not None:
+            raise Refusal(f"{aborted['by']} aborted the procedure", aborted["reason"], "It returns to the source; start a new one when the reason is gone.")
+        if self.began(Step.RETURN_TO_SOURCE) is not None:
+            raise Refusal("The source is being given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
+
+    def aborted(self) -> dict[str, Any] | None:
+        """Who aborted the procedure and why; None if nobody did."""
+        entry = self.journal.last(self.id, Step.ABORT_PROCEDURE, Entry.ABORT)
+        return None if entry is None else entry.payload
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
@@ -249,11 +274,14 @@ class Procedure:
             DeadlinePassed: with what was seen last.
             WaitLonger: when the step should free its slot and be woken later.
         """
+        forward = step != Step.RETURN_TO_SOURCE
         deadline = self.clock(step) + seconds
-        if step != Step.FENCE_PRODUCERS and self.began(Step.OPEN_TARGET) is None:
+        if forward and step != Step.FENCE_PRODUCERS and self.began(Step.OPEN_TARGET) is None:
             deadline = min(deadline, self.fence_deadline() or deadline)
         patience = time.monotonic() + PATIENCE_SECONDS
         while True:
+            if forward:
+                self.refuse_if_going_back()
             try:
                 return look()
             except NotYet as found:
@@ -271,12 +299,16 @@ class Procedure:
         return Path(self.topology.evidence) / self.id
 
     def keep(self, name: str, frame: pd.DataFrame) -> dict[str, Any]:
-        """Write a frame beside the evidence; what it returns goes into the journal."""
+        """Write a frame beside the evidence; what it returns goes into the journal.
+
+        Its content is in the file's name: what a second process of a step writes never replaces what the journal knows.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, aside = self.folder / f"{name}.parquet", self.folder / f".{name}.writing"
+        aside = self.folder / f".{name}.{os.getpid()}.writing"
         frame.to_parquet(aside, index=False)
-        aside.replace(path)
-        return {"file": path.name, "rows": len(frame), "sha256": _sha256(path)}
+        digest = _sha256(aside)
+        path = aside.replace(self.folder / f"{name}-{digest[:12]}.parquet")
+        return {"file": path.name, "rows": len(frame), "sha256": digest}
 
     def kept(self, receipt: Mapping[str, Any]) -> pd.DataFrame:
         """Read a frame back; a refusal if it is not the one the journal knows."""

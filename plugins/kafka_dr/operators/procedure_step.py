@@ -1,18 +1,23 @@
 """The base of every step: lease, predecessors, done already?, intent, act, read-back, outcome.
 
 Invariants
-1. No act without a lease held under this procedure's epoch, and an intent in the journal.
+1. No act without a lease held under this process's own epoch, and an intent in the journal. Each process of a step takes a new
+   epoch, so that an older one (orphaned, frozen, started twice) can neither act nor write any more.
 2. Predecessors are looked up in the journal: a task marked successful by hand has no outcome there.
 3. A refusal ends the step at once; what an outside system did not answer is tried again by Airflow.
-4. A step that is done is not done again, unless what it proved may have expired.
+4. Between the fence and the opening nothing lasts longer than the fence may: what hangs is interrupted.
+5. A step that is done is not done again, unless what it proved may have expired or a predecessor was done again since.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
@@ -20,11 +25,11 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.errors import ApprovalMissing, Refusal, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import ApprovalMissing, DeadlinePassed, Refusal, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
 from kafka_dr.settings import check_params, load_topology
-from kafka_dr.vocabulary import Entry
+from kafka_dr.vocabulary import Entry, Step
 
 #: Params of the procedures beside the common ones.
 OWN_PARAMS = {"acknowledge_recreated_topics": bool}
@@ -53,7 +58,7 @@ class JournaledStep:
     def recorded(self, context: Any) -> Iterator[Procedure]:
         """The procedure; whatever goes wrong inside is written to the journal and becomes Airflow's kind of failure."""
         try:
-            procedure = procedure_of(context)
+            procedure = self.procedure(context)
             # Before anything may be written: the journal under this id could be another run's.
             procedure.refuse_other_run()
         except SwitchbackError as error:
@@ -71,8 +76,14 @@ class JournaledStep:
         finally:
             procedure.close()
 
+    def procedure(self, context: Any) -> Procedure:
+        """The procedure that the step acts for: the run that it is a task of."""
+        return procedure_of(context)
+
     def _try_to_record(self, procedure: Procedure, error: SwitchbackError) -> None:
         """The step's own failure is what the operator must see, even if the journal cannot take it any more."""
+        if isinstance(error, Superseded):
+            return
         try:
             self.record_failure(procedure, error)
         except SwitchbackError as second:
@@ -84,9 +95,18 @@ class JournaledStep:
         details = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
         procedure.write(self.task_id, kind, details)
 
-    def begin(self, procedure: Procedure, context: Any) -> None:
-        """Lease held, clock not run out, predecessors truly done, intent written."""
-        procedure.hold_lease()
+    def already_done(self, procedure: Procedure) -> bool:
+        """Whether the step has an outcome, and none of its predecessors was done again since."""
+        done = procedure.journal.last(procedure.id, self.task_id, Entry.OUTCOME)
+        if done is None:
+            return False
+        before = [procedure.journal.last(procedure.id, step, Entry.OUTCOME) for step in self.upstream_task_ids]
+        return all(entry is None or entry.sequence < done.sequence for entry in before)
+
+    def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
+        """A new epoch (woken: the lease held), not going back, clock not run out, predecessors truly done, intent written."""
+        take_turn(procedure, woken)
+        procedure.refuse_if_going_back()
         procedure.check_fence_clock()
         for step in sorted(self.upstream_task_ids):
             procedure.figures(step)
@@ -100,9 +120,39 @@ class JournaledStep:
             procedure.write(self.task_id, Entry.INTENT, {"try": attempt})
 
 
+def take_turn(procedure: Procedure, woken: bool) -> None:
+    """A process that begins takes a new epoch; one that was woken after a wait goes on under the newest."""
+    if woken:
+        procedure.hold_lease()
+    else:
+        procedure.take_turn()
+
+
 def _as_airflow(error: SwitchbackError) -> AirflowException:
-    """Airflow's kind of failure: only what did not answer is tried again."""
-    return AirflowException(str(error)) if isinstance(error, SystemUnavailable) else AirflowFailException(str(error))
+    """Airflow's kind of failure: only what did not answer is tried again, and what another process may have done meanwhile."""
+    again = isinstance(error, SystemUnavailable | Superseded)
+    return AirflowException(str(error)) if again else AirflowFailException(str(error))
+
+
+@contextmanager
+def bounded_by_fence(procedure: Procedure) -> Iterator[None]:
+    """Interrupt what hangs inside when the fence has lasted as long as it may; signals reach a process's main thread only."""
+    deadline = procedure.fence_deadline()
+    if deadline is None or procedure.began(Step.OPEN_TARGET) is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise DeadlinePassed("Clients have been fenced for as long as allowed", "the step was interrupted", "The procedure returns to the source.")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    # Again every second: a library may swallow the first one.
+    signal.setitimer(signal.ITIMER_REAL, max(0.01, deadline - time.time()), 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class ProcedureStep(JournaledStep, BaseOperator):
@@ -110,33 +160,45 @@ class ProcedureStep(JournaledStep, BaseOperator):
 
     Attributes:
         expires: what the step proved may have changed since, so that it is looked at again when the task runs again.
+        bounded: the step is interrupted when the fence has lasted as long as it may.
     """
 
     expires = False
+    bounded = True
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Do the step once; return its figures."""
+        return self._execute(context, woken=False)
+
+    def resume(self, context: Any, event: Any = None) -> dict[str, Any]:
+        """Woken after a wait: look again."""
+        return self._execute(context, woken=True)
+
+    def _execute(self, context: Any, woken: bool) -> dict[str, Any]:
         with self.recorded(context) as procedure:
             try:
-                return self.run_once(procedure, context)
+                return self.run_once(procedure, context, woken)
             except WaitLonger as wait:
                 self.log.info("%s", wait)
         self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume")
 
-    def resume(self, context: Any, event: Any = None) -> dict[str, Any]:
-        """Woken after a wait: look again."""
-        return self.execute(context)
-
-    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Begin, act, write the outcome; or return what an earlier run of the step wrote."""
-        done = procedure.outcome(self.task_id)
-        if done is not None and not self.expires:
+        if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
             return {"done": self.task_id}
-        self.begin(procedure, context)
-        figures = self.act(procedure, context)
+        self.begin(procedure, context, woken)
+        self._tell_countdown(procedure)
+        with bounded_by_fence(procedure) if self.bounded else nullcontext():
+            figures = self.act(procedure, context)
         procedure.write(self.task_id, Entry.OUTCOME, figures)
         return {"done": self.task_id}
+
+    def _tell_countdown(self, procedure: Procedure) -> None:
+        deadline = procedure.fence_deadline()
+        if deadline is not None and procedure.began(Step.OPEN_TARGET) is None:
+            ends = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds")
+            self.log.info("Clients are fenced; at %s, in %.0f s, the procedure returns to the source by itself", ends, deadline - time.time())
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Do the step's work and read it back; return the figures that prove it."""
@@ -162,7 +224,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
     def execute(self, context: Any) -> Any:
         """Ask, or open by itself when there is nothing to ask."""
         with self.recorded(context) as procedure:
-            if procedure.outcome(self.task_id) is not None:
+            if self.already_done(procedure):
                 return {"done": self.task_id}
             self.begin(procedure, context)
             asked = self.question(procedure)

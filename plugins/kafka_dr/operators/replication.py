@@ -20,6 +20,7 @@ from kafka_dr.operators.procedure import (
     partitions_frame,
 )
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.still_true import ResumedStep, source_ends_are_cut_off
 from kafka_dr.vocabulary import Step
 
 _COUNTED_AT_MOST = 200_000
@@ -123,10 +124,11 @@ class WaitForZeroLag(ProcedureStep):
         """Look until no partition lacks a proof."""
         drain = Drain(procedure)
         proofs = procedure.wait(self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds)
+        source_ends_are_cut_off(procedure)
         return {"partitions": len(proofs), "proofs": {p.value: sum(1 for q in proofs.values() if q is p) for p in Proof}}
 
 
-class StopMirrorMaker(ProcedureStep):
+class StopMirrorMaker(ResumedStep):
     """Stop the checkpoint connector, then the source connector; the target's still ends are the boundary."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:

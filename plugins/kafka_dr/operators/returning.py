@@ -5,41 +5,68 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafka_dr.errors import ReadBackFailed, Refusal
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ReadBackFailed, Refusal, SystemUnavailable
+from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.clients import removed_entries, tell_to_resume
-from kafka_dr.operators.fencing import added_entries, boundary_moved
-from kafka_dr.operators.observing import source_rules
-from kafka_dr.operators.procedure import Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.fencing import added_entries, boundary_moved, partitions_of_plan, probe_answers
+from kafka_dr.operators.observing import remote_partitions, source_rules
+from kafka_dr.operators.procedure import NotYet, Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep, take_turn
 from kafka_dr.operators.reverse_replication import refuse_loop
 from kafka_dr.vocabulary import Entry, Step
+
+#: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
+_SHOW_SECONDS = 10.0
+_LOOK_AGAIN_SECONDS = 0.2
 
 
 class ReturnToSource(ProcedureStep):
     """Resume MirrorMaker 2, lift the fences exactly as found, tell the applications; verified."""
 
-    def run_once(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    bounded = False
+
+    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Without a lease nothing was touched, and there is nothing to undo."""
         if not procedure.took_lease:
             return {"done": self.task_id, "touched": False}
-        return super().run_once(procedure, context)
+        return super().run_once(procedure, context, woken)
 
-    def begin(self, procedure: Procedure, context: Any) -> None:
+    def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
         """Lease and intent only: predecessors failed, that is why this step runs, and the fence's clock does not count."""
-        procedure.hold_lease()
+        take_turn(procedure, woken)
         self.intend(procedure, context)
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Undo in the order that keeps the source usable: replication, fence, applications."""
+        """Undo in the order that keeps the source usable; a cluster or worker that is away is waited for."""
         if procedure.began(Step.FENCE_PRODUCERS) is None:
             return {"touched": False}
+
+        def given_back() -> dict[str, Any]:
+            try:
+                return self._give_back(procedure)
+            except SystemUnavailable as error:
+                raise NotYet(str(error)) from None
+
+        return procedure.wait(self.task_id, "Everything as it was found", given_back, procedure.request.deadlines.return_seconds)
+
+    def _give_back(self, procedure: Procedure) -> dict[str, Any]:
         if procedure.began(Step.OPEN_TARGET) is not None:
             self._close_target_again(procedure)
-        procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
+        if not any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)):
+            procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
         resumed = self._resume_replication(procedure)
         lifted = self._lift_fence(procedure)
         told = tell_to_resume(procedure)
-        return {"touched": True, "connectors_resumed": resumed, "acl_entries_lifted": lifted, "drain_hook": told, "returned_at": procedure.now()}
+        return {
+            "touched": True,
+            "connectors_resumed": resumed,
+            "acl_entries_lifted": lifted,
+            "drain_hook": told,
+            "returned_at": procedure.now(),
+            "probe_refused_by": probe_refused_by(procedure),
+            **seen_flowing(procedure, told),
+        }
 
     def _close_target_again(self, procedure: Procedure) -> None:
         """Return is allowed only if nothing was written on the target since: fence it again, then compare its ends."""
@@ -78,3 +105,36 @@ class ReturnToSource(ProcedureStep):
         if left:
             raise ReadBackFailed("The source's fence is still there", ", ".join(left[:5]), "Clear return_to_source: it goes on from here.")
         return len(added)
+
+
+def probe_refused_by(procedure: Procedure) -> dict[str, str]:
+    """Brokers of the source that still refuse the probe's write some seconds after the fence was lifted, and their words."""
+    ends_at = time.monotonic() + min(_SHOW_SECONDS, procedure.request.deadlines.fence_seconds)
+    while True:
+        answers = probe_answers(procedure) or {}
+        refusing = {str(broker): str(answer) for broker, answer in answers.items() if not isinstance(answer, Accepted)}
+        if not refusing or time.monotonic() > ends_at:
+            return refusing
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, int]:
+    """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored.
+
+    Args:
+        told: what the drain hook answered; only if it says that producers run, their first records are waited for.
+    """
+    partitions = partitions_of_plan(procedure)
+    remote = remote_partitions(procedure, partitions)
+    before = _sums(procedure, remote)
+    ends_at = time.monotonic() + (_SHOW_SECONDS if told.get("producers_running") else procedure.request.deadlines.stable_seconds)
+    while True:
+        time.sleep(min(_LOOK_AGAIN_SECONDS, procedure.request.deadlines.stable_seconds))
+        written, mirrored = (now - then for now, then in zip(_sums(procedure, remote), before, strict=True))
+        if (written and mirrored) or time.monotonic() > ends_at:
+            return {"records_written_since": written, "records_mirrored_since": mirrored}
+
+
+def _sums(procedure: Procedure, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
+    """Sum of the log ends on the source and on the target."""
+    return sum(procedure.source.ends(list(remote)).values()), sum(procedure.target.ends(list(remote.values())).values())

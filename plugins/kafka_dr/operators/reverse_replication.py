@@ -10,11 +10,12 @@ from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.kafka_records import RecordReader, Span
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
 
-class SeedReverseReplication(ProcedureStep):
+class SeedReverseReplication(ResumedStep):
     """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now on, nothing else."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:

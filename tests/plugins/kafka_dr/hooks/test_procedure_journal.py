@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, SystemUnavailable
+from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, Superseded, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import Journal
 
 PAIR = "east|west"
@@ -193,16 +193,18 @@ def test_the_holder_re_enters_with_its_epoch_or_renews_it(journal: Journal) -> N
     assert journal.take_lease(PAIR, "p1", NOON, renew=True) == 2
     assert journal.take_lease(PAIR, "p1", NOON) == 2
     journal.check_lease(PAIR, "p1", 2)
-    with pytest.raises(LeaseLost, match="epoch 2"):
+    with pytest.raises(Superseded, match="epoch 2"):
         journal.check_lease(PAIR, "p1", 1)
 
 
 def test_check_refuses_everyone_else(journal: Journal) -> None:
     """Another holder, an epoch that never was, and a pair nobody held are all refused."""
     journal.take_lease(PAIR, "p1", NOON)
-    for holder, epoch in (("p2", 1), ("p1", 2), ("p1", 0)):
+    for holder, epoch in (("p2", 1), ("p1", 2)):
         with pytest.raises(LeaseLost):
             journal.check_lease(PAIR, holder, epoch)
+    with pytest.raises(Superseded):
+        journal.check_lease(PAIR, "p1", 0)
     with pytest.raises(LeaseLost, match="nobody"):
         journal.check_lease("x|y", "p1", 1)
 
@@ -246,7 +248,7 @@ def test_an_older_epoch_writes_nothing(journal: Journal) -> None:
     journal.take_lease(PAIR, "p1", NOON)
     journal.append("p1", "s", "intent", 1, {})
     journal.take_lease(PAIR, "p1", NOON, renew=True)
-    with pytest.raises(LeaseLost, match="old epoch 1"):
+    with pytest.raises(Superseded, match="this one has 1"):
         journal.append("p1", "s", "outcome", 1, {})
     journal.append("p1", "s", "outcome", 2, {})
     journal.release_lease(PAIR, "p1", 2, "failed")

@@ -52,6 +52,7 @@ def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
     freeze(bench, procedure, 5)
     first = task.act(procedure, bench.context())
     freeze(bench, procedure, 7)
+    procedure.take_turn()
     second = task.act(procedure, bench.context())
     assert len(submitted) == 2 and (first["digest"], second["digest"]) == ("of try 1", "of try 2")
     assert procedure.kept(second["translation"])["position"].tolist() == [7]

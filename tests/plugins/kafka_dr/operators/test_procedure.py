@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, LeaseLost, Refusal
+from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, Refusal, Superseded
 from kafka_dr.operators import procedure as module
 from kafka_dr.operators.procedure import Identity, NotYet, WaitLonger, frame_partitions, partitions_frame
 from kafka_dr.vocabulary import Entry, Step
@@ -129,7 +129,7 @@ def test_a_frame_comes_back_as_it_was_kept(bench: Any) -> None:
     ends = {TopicPartition("b", 1): 2**40, TopicPartition("a", 10): 0, TopicPartition("a", 9): 7}
     receipt = procedure.keep("cut_off", partitions_frame(ends, "offset"))
     assert receipt["rows"] == 3 and frame_partitions(procedure.kept(receipt), "offset") == ends
-    assert [p.name for p in procedure.folder.iterdir()] == ["cut_off.parquet"]
+    assert [p.name for p in procedure.folder.iterdir()] == [receipt["file"]]
 
 
 def test_an_empty_frame_can_be_kept(bench: Any) -> None:
@@ -151,14 +151,13 @@ def test_a_changed_file_is_refused(bench: Any) -> None:
         procedure.kept(receipt)
 
 
-def test_keeping_again_replaces_the_file(bench: Any) -> None:
-    """The newer receipt counts, the older one is refused."""
+def test_keeping_again_leaves_what_was_kept(bench: Any) -> None:
+    """What another process of the step keeps replaces nothing: both receipts find their own file; equal content is one file."""
     procedure = bench.procedure()
     old = procedure.keep("positions", pd.DataFrame({"position": [1]}))
     new = procedure.keep("positions", pd.DataFrame({"position": [2]}))
-    assert procedure.kept(new)["position"].tolist() == [2]
-    with pytest.raises(Contradiction):
-        procedure.kept(old)
+    assert procedure.kept(new)["position"].tolist() == [2] and procedure.kept(old)["position"].tolist() == [1]
+    assert procedure.keep("positions", pd.DataFrame({"position": [2]})) == new
 
 
 def test_a_plan_that_is_not_the_digests_is_refused(bench: Any) -> None:
@@ -243,7 +242,7 @@ def test_the_lease_is_asked_under_our_own_epoch(bench: Any) -> None:
     procedure = bench.opened()
     procedure.hold_lease()
     bench.journal.take_lease("primary+standby", procedure.id, renew=True)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(Superseded):
         procedure.hold_lease()
 
 

@@ -1,0 +1,102 @@
+"""Looking again: what was proven before may have changed while people decided, a process was killed, or a machine stood still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.domain.fence import FenceScope, still_allowed
+from kafka_dr.errors import FenceNotProven, Refusal
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.operators.fencing import (
+    active_groups,
+    boundary_moved,
+    groups_of,
+    partitions_of_plan,
+    positions_frame,
+    probe_answers,
+    refused_by_rights,
+    topics_of,
+)
+from kafka_dr.operators.observing import source_rules
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import Entry, Step
+
+
+class ResumedStep(ProcedureStep):
+    """A step between zero lag and the opening: begun again after a crash, it first looks whether what came before it still holds."""
+
+    def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
+        """As every step; then look again, unless this is its first beginning."""
+        begun = procedure.began(self.task_id) is not None
+        super().begin(procedure, context, woken)
+        if begun and not woken:
+            refuse_if_changed(procedure)
+
+
+def refuse_if_changed(procedure: Procedure) -> None:
+    """The source is fenced and as it was cut off; once MirrorMaker 2 was stopped it still is, and the target is as it was left."""
+    source_still_fenced(procedure)
+    source_ends_are_cut_off(procedure)
+    if procedure.outcome(Step.STOP_MIRROR_MAKER) is not None:
+        mirror_maker_still_stopped(procedure)
+        target_ends_are_boundary(procedure)
+
+
+def source_reopened(procedure: Procedure) -> bool:
+    """Whether return_to_source began to give the source back."""
+    return any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, Step.RETURN_TO_SOURCE, Entry.INTENT))
+
+
+def source_still_fenced(procedure: Procedure) -> None:
+    """By the ACL entries and by the probe's write; a refusal names who may act."""
+    rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
+    if not rules.authorizer:
+        return
+    scopes = [FenceScope.writes(topics_of(procedure))]
+    if procedure.outcome(Step.DRAIN_CONSUMERS) is not None:
+        scopes.append(FenceScope.group_reads(groups_of(procedure)))
+    open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
+    if open_:
+        raise FenceNotProven("The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source.")
+    let_in = {broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)}
+    if let_in:
+        raise FenceNotProven("The source may accept writes again", f"the probe's write was not refused for want of rights: {let_in}", "The procedure returns to the source.")
+
+
+def source_ends_are_cut_off(procedure: Procedure) -> None:
+    """A super user passes every ACL: only the log ends show that nobody wrote since the cut-off."""
+    cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
+    ends = procedure.source.ends(partitions_of_plan(procedure))
+    moved = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] != cut_off[tp]]
+    if moved:
+        raise Refusal("Somebody wrote on the source after the cut-off", ", ".join(moved[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
+
+
+def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> None:
+    """No group has a member on these clusters, and what they committed on the source is what was frozen."""
+    groups = groups_of(procedure)
+    for cluster in clusters:
+        active = active_groups(cluster, groups)
+        if active:
+            raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
+    frozen = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
+    seen = positions_frame(procedure, groups)
+    if not frozen.drop(columns="position_at").equals(seen.drop(columns="position_at")):
+        raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} frozen, {len(seen)} now", "The procedure returns to the source.")
+
+
+def mirror_maker_still_stopped(procedure: Procedure) -> None:
+    """Both connectors of the flow are STOPPED without tasks."""
+    worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
+    for name in (connectors.source, connectors.checkpoint):
+        status = worker.status(name)
+        if not status.stopped:
+            raise Refusal(f"{name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+
+
+def target_ends_are_boundary(procedure: Procedure) -> None:
+    """Nobody wrote on the target since MirrorMaker 2 was stopped."""
+    moved = boundary_moved(procedure)
+    if moved:
+        raise Refusal("Somebody wrote on the target before it was opened", ", ".join(moved[:10]), "Find the writer; the procedure returns to the source.")
