@@ -21,6 +21,15 @@ def _seconds(default: float | None, description: str) -> Param:
     return Param(default, type=["null", "number"], exclusiveMinimum=0, maximum=86_400, description=description)
 
 
+def abort_params() -> dict[str, Param]:
+    """The form of the abort: the pair of clusters says which procedure, since only one can hold it."""
+    return {
+        "source": _alias("Alias of the cluster where clients are now."),
+        "target": _alias("Alias of the cluster where clients go."),
+        "reason": Param(type="string", minLength=1, maxLength=500, description="Why; it stands in the evidence."),
+    }
+
+
 def procedure_params() -> dict[str, Param]:
     """The form of every procedure that moves clients: cluster aliases come from the topology, never addresses."""
     return {

@@ -14,7 +14,7 @@ from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.procedure import Identity, Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep, procedure_of
+from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.settings import load_topology
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -32,7 +32,7 @@ class CloseProcedure(ProcedureStep):
     def execute(self, context: Any) -> dict[str, Any]:
         """A run whose params cannot be used has evidence too: of its refusal."""
         try:
-            procedure_of(context)
+            self.procedure(context)
         except BadInput as error:
             refused = evidence_of_bad_params(context, error)
             raise AirflowFailException(f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}") from None

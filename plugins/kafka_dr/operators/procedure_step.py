@@ -25,10 +25,11 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.errors import ApprovalMissing, DeadlinePassed, Refusal, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, Refusal, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
-from kafka_dr.settings import check_params, load_topology
+from kafka_dr.settings import Request, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
 
 #: Params of the procedures beside the common ones.
@@ -45,6 +46,23 @@ def procedure_of(context: Any) -> Procedure:
     topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     request = check_params(topology, dict(context["params"]), own=OWN_PARAMS)
     return Procedure(Identity(run.dag_id, run.run_id), request, topology, Connections())
+
+
+def procedure_holding(source: str, target: str) -> Procedure:
+    """The procedure that holds, or held last, a pair of clusters: with the params it was triggered with.
+
+    Raises:
+        BadInput: unknown clusters, or a pair that no procedure ever held.
+    """
+    topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
+    pair = topology.pair_key(source, target)
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    lease = journal.lease(pair)
+    opened = journal.last(lease.holder, Step.OPEN_PROCEDURE, Entry.OPENED) if lease else None
+    if opened is None:
+        raise BadInput(f"No procedure holds {pair}", "the journal knows of none", "Name the clusters of a procedure that was started.")
+    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
+    return Procedure(identity, Request(**opened.payload["request"]), topology, connections)
 
 
 class JournaledStep:

@@ -244,7 +244,7 @@ class Bench:
         """A run that holds the lease."""
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
-        told = {"run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()}
+        told = {"dag_id": "planned_failover", "run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
         return procedure

@@ -1,0 +1,67 @@
+"""Aborting a procedure from outside: its own run returns if it still runs, this one does if it does not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka_dr.errors import Refusal, SwitchbackError
+from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep, procedure_holding
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+#: How long the aborted run is given to see the abort and to begin its own return.
+_OWN_RETURN_SECONDS = 15.0
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+class AbortedStep(ProcedureStep):
+    """A step that acts for the procedure it aborts, not for the run that it is a task of."""
+
+    bounded = False
+
+    def procedure(self, context: Any) -> Procedure:
+        """The aborted procedure."""
+        return procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
+
+
+class AbortProcedure(AbortedStep):
+    """Write down who aborts and why; from then on no step of the procedure goes forward."""
+
+    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+        """No new epoch is taken: the procedure's own processes shall see the abort and return by themselves."""
+        if procedure.aborted() is None:
+            procedure.hold_lease()
+            if procedure.began(Step.OPEN_TARGET) is not None:
+                raise Refusal(f"{procedure.id} has passed the point of no return", "open_target had begun", "Go on forward: clear its failed step, or fail back later.")
+            run = context["dag_run"]
+            procedure.write(self.task_id, Entry.ABORT, {"by": starter_of(procedure, run), "reason": str(context["params"]["reason"]), "run_id": run.run_id, "at": procedure.now()})
+            procedure.write(self.task_id, Entry.OUTCOME, {"aborted": procedure.id})
+        return {"done": self.task_id, "procedure_id": procedure.id}
+
+
+def starter_of(procedure: Procedure, run: Any) -> str:
+    """Who triggered the abort; an abort is the safe direction, so an unknown one is written down as such, not refused."""
+    try:
+        return procedure.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
+    except SwitchbackError:
+        return "unknown"
+
+
+class ReturnAborted(AbortedStep, ReturnToSource):
+    """Wait for the procedure's own return; where nothing of it runs, return in its place."""
+
+    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+        """Its own return has the first turn: two at once would take each other's epochs."""
+        ends_at = time.monotonic() + _OWN_RETURN_SECONDS
+        while not woken and time.monotonic() < ends_at and procedure.outcome(self.task_id) is None:
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return super().run_once(procedure, context, woken)
+
+
+class CloseAborted(AbortedStep, CloseProcedure):
+    """Write the evidence of the aborted procedure and release its lease; green when it was aborted."""
+
+    green = Outcome.ABORTED
