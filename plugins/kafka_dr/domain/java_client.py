@@ -1,0 +1,87 @@
+"""A connection's librdkafka settings, said again for a Java Kafka client; the reverse of `client_settings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_dr.errors import BadInput
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+}
+_SAME = ("sasl.kerberos.service.name", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password")
+_PEM = {"ssl.ca.pem": "ssl.truststore.certificates", "ssl.certificate.pem": "ssl.keystore.certificate.chain", "ssl.key.pem": "ssl.keystore.key"}
+
+
+def for_java(config: Mapping[str, Any]) -> dict[str, str]:
+    """Translates how to reach and log in to a cluster; settings that only tune librdkafka are left out.
+
+    Args:
+        config: librdkafka's keys; PEM files as their contents (`ssl.ca.pem` instead of `ssl.ca.location`).
+
+    Raises:
+        BadInput: the connection uses what a Java client cannot be told. Values are never echoed.
+    """
+    if "ssl.crl.location" in config:
+        raise _untold("ssl.crl.location", "revoked certificates cannot be named to a Java client")
+    protocol = str(config.get("security.protocol", "plaintext")).upper()
+    java = {"security.protocol": protocol}
+    if protocol.startswith("SASL"):
+        java |= _login(config)
+    java |= {key: str(config[key]) for key in _SAME if key in config}
+    java |= {_PEM[key]: _pem(key, str(config[key])) for key in _PEM if key in config}
+    java |= _kinds(java)
+    if "ssl.endpoint.identification.algorithm" in config:
+        # Java switches the host name check off by an empty text, librdkafka by `none`.
+        java["ssl.endpoint.identification.algorithm"] = str(config["ssl.endpoint.identification.algorithm"]).replace("none", "")
+    return java
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """A Java properties file; what is not printable ASCII is escaped, for Java reads Latin-1."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
+
+
+def _escaped(value: str) -> str:
+    text = value.replace("\\", "\\\\")
+    units = [text.encode("utf-16-be")[i : i + 2] for i in range(0, len(text.encode("utf-16-be")), 2)]
+    plain = "".join(chr(unit[1]) if unit[0] == 0 and 32 <= unit[1] < 127 else f"\\u{unit.hex()}" for unit in units)
+    return "\\" + plain if plain.startswith(" ") else plain
+
+
+def _login(config: Mapping[str, Any]) -> dict[str, str]:
+    mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI")
+    if mechanism not in _LOGIN_MODULES:
+        raise _untold("sasl.mechanism", f"{mechanism!a} is none of {', '.join(_LOGIN_MODULES)}")
+    options = {"username": config.get("sasl.username", ""), "password": config.get("sasl.password", "")}
+    if mechanism == "GSSAPI":
+        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": config.get("sasl.kerberos.keytab", ""), "principal": config.get("sasl.kerberos.principal", "")}
+    said = " ".join(f"{name}={_quoted(str(value))}" for name, value in options.items())
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required {said};"}
+
+
+def _quoted(value: str) -> str:
+    """As Java's StreamTokenizer reads it: a line break would end the quotes, so it is said as an escape."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _pem(key: str, text: str) -> str:
+    if key == "ssl.key.pem" and "BEGIN PRIVATE KEY" not in text and "BEGIN ENCRYPTED PRIVATE KEY" not in text:
+        raise _untold("the private key", "a Java client reads only PKCS#8; convert it with `openssl pkcs8 -topk8`")
+    return text
+
+
+def _kinds(java: Mapping[str, str]) -> dict[str, str]:
+    kinds = {"ssl.truststore.type": "PEM"} if "ssl.truststore.certificates" in java else {}
+    if "ssl.keystore.key" in java:
+        return kinds | {"ssl.keystore.type": "PEM"}
+    return kinds | ({"ssl.keystore.type": "PKCS12"} if "ssl.keystore.location" in java else {})
+
+
+def _untold(key: str, why: str) -> BadInput:
+    return BadInput(f"Kafka's own tools cannot be told {key} of the connection", why, "change the connection, or leave abort_open_transactions out")

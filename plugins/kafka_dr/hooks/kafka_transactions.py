@@ -1,0 +1,128 @@
+"""Kafka's own tool for transactions, run as a program: the Python client can neither describe nor end another's transaction.
+
+The connection's settings travel in a file that only we may read and that is gone afterwards, never on the command line.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kafka_dr.domain.java_client import for_java, properties_text
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, known_transactions, open_on, started_and_timeout
+from kafka_dr.errors import BadInput, KafkaUnavailable
+from kafka_dr.hooks.kafka_client import client_config
+
+_MAIN = "org.apache.kafka.tools.TransactionsCommand"
+_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8")
+_INHERITED = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "KRB5_CONFIG")
+_FILES = {"ssl.ca.location": "ssl.ca.pem", "ssl.certificate.location": "ssl.certificate.pem", "ssl.key.location": "ssl.key.pem"}
+_SECONDS = 30.0
+_LIMITS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+#: A transactional id of our own: ending its transaction, which does not exist, shows that others could be ended.
+OWN_ID = "__switchback_check"
+
+
+class TransactionTool:
+    """What is open on a partition, what coordinators know, and the ending of a transaction; each call is one run of the tool."""
+
+    def __init__(self, jars: str, config: Mapping[str, Any], alias: str) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            jars: folder of Kafka's jars.
+            config: librdkafka keys of the connection.
+            alias: what the topology calls the cluster; stands in every error.
+        """
+        self._jars, self._alias = jars, alias
+        self._servers = str(client_config(config, alias)["bootstrap.servers"])
+        self._config = dict(config)
+
+    def __repr__(self) -> str:
+        return f"TransactionTool({self._alias!r})"
+
+    def check(self) -> None:
+        """Show that transactions can be listed and ended: Java, jars, version, connection and rights."""
+        self.known()
+        self.end(OWN_ID)
+
+    def known(self) -> list[KnownTransaction]:
+        """Every transactional id whose state we may see."""
+        return known_transactions(self._run("list"))
+
+    def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
+        """Transactions that are open on a partition, without what only their coordinators know."""
+        return open_on(partition, self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"))
+
+    def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
+        """When the transaction of an id began, in milliseconds since 1970, and after how many its coordinator ends it."""
+        return started_and_timeout(self._run("describe", f"--transactional-id={transactional_id}"))
+
+    def end(self, transactional_id: str) -> None:
+        """Abort the transaction of an id through its coordinator, and fence off its producer: it cannot commit any more."""
+        self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
+
+    def abort(self, partition: TopicPartition, start_offset: int) -> None:
+        """Abort a transaction on one partition, without a coordinator: only for those that no coordinator knows."""
+        self._run("abort", f"--topic={partition.topic}", f"--partition={partition.partition}", f"--start-offset={start_offset}")
+
+    def _run(self, *arguments: str) -> str:
+        if not any(Path(self._jars).glob("kafka-tools*.jar")):
+            raise BadInput("Kafka's own tools are not where the topology says", f"no kafka-tools*.jar in {self._jars}", "correct `kafka_tools`: the folder `libs` of a Kafka distribution")
+        with self._settings_file() as settings:
+            command = [java(), *_FLAGS, "-cp", f"{self._jars}/*", _MAIN, "--bootstrap-server", self._servers, "--command-config", settings, *arguments]
+            done = self._finished(command, arguments[0])
+        if done.returncode != 0:
+            raise self._failed(arguments[0], _last_words(done.stderr))
+        return done.stdout
+
+    def _finished(self, command: list[str], what: str) -> subprocess.CompletedProcess[str]:
+        environment = {key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"}
+        try:
+            return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise self._failed(what, f"no end within {_SECONDS:.0f} s") from None
+        except OSError as error:
+            raise BadInput("Java cannot be started", str(error), "install Java 17 or newer where the tasks run, or set JAVA_HOME") from None
+
+    def _failed(self, what: str, seen: str) -> KafkaUnavailable:
+        return KafkaUnavailable(f"Kafka's tool could not do `{what}` on {self._alias}", seen, "look at the brokers, the tool's version, and our rights: DESCRIBE and WRITE on transactional ids, ALTER on the cluster")
+
+    @contextmanager
+    def _settings_file(self) -> Iterator[str]:
+        """The connection for Java, in a file that nobody else may read; gone afterwards."""
+        text = properties_text({**for_java(self._with_pem_contents()), **_LIMITS})
+        descriptor, path = tempfile.mkstemp(prefix="switchback-", suffix=".properties")
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+            yield path
+        finally:
+            Path(path).unlink(missing_ok=True)
+
+    def _with_pem_contents(self) -> dict[str, Any]:
+        inline = {}
+        for key in _FILES.keys() & self._config.keys():
+            try:
+                inline[_FILES[key]] = Path(str(self._config[key])).read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise BadInput(f"{key} of the connection of {self._alias} cannot be read", type(error).__name__, "name a PEM file that the tasks may read") from None
+        return self._config | inline
+
+
+def java() -> str:
+    """The Java program: JAVA_HOME's if set, else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
+
+
+def _last_words(stderr: str) -> str:
+    """What a tool says at its end, short, without the advice to look elsewhere."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return " ".join(lines[-3:])[-400:] or "it said nothing"
