@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
@@ -26,6 +27,25 @@ class GroupForecast:
     active: bool
     mirror_maker_rereads: int | None
     expected: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExcludedGroup:
+    """A group that is not waited for: why, and what becomes of its position."""
+
+    group: str
+    reason: str
+    policy: str
+    partitions: int
+    lag: int
+    active: bool
+
+
+def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Those of the wanted groups that nobody knows, each with the known names that are most like it."""
+    names = sorted(known)
+    missing = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
+    return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in missing]
 
 
 def expected_class(position: int, end: int, synced: bool) -> TranslationClass:
@@ -51,6 +71,8 @@ class Plan:
         fence: ACL entries that will be added on the source, as text.
         opening: ACL entries that will be removed on the target, as text.
         unproven: what the run will not be able to prove.
+        excluded: groups whose reads are fenced like all others', but that are not waited for.
+        abort_open_transactions: whether transactions that stay open behind the fence are ended by Kafka's own tool.
     """
 
     procedure_id: str
@@ -70,6 +92,8 @@ class Plan:
     lag: int
     drain_seconds: float | None
     unproven: tuple[str, ...] = field(default_factory=tuple)
+    excluded: tuple[ExcludedGroup, ...] = ()
+    abort_open_transactions: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -100,6 +124,9 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "| --- | --- | --- | --- | --- | --- |",
             *rows,
             *more,
+            *_excluded(plan.get("excluded", [])),
+            "",
+            _TRANSACTIONS[plan.get("abort_open_transactions", False)],
             "",
             "What cannot be proven:" if unproven else "Nothing is left unproven.",
             *unproven,
@@ -109,6 +136,27 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"Plan digest `{digest}`",
         ]
     )
+
+
+_TRANSACTIONS = {
+    False: "Transactions that stay open behind the fence are waited for, and end the run if they outlast the wait; none is aborted.",
+    True: "**Transactions that stay open behind the fence for some seconds are aborted**, whole, by Kafka's own tool: their applications cannot commit them any more.",
+}
+
+#: What a group's policy makes of its position when the group is excluded.
+POLICY_MEANS = {
+    "earliest": "begins at the log start of the target: reads everything there again",
+    "fail": "no position is written: its own auto.offset.reset decides where it begins",
+    "boundary": "begins at the boundary: what it has not read by then it never reads",
+}
+
+
+def _excluded(excluded: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not excluded:
+        return []
+    rows = [f"| {cell(g['group'])} | {cell(g['reason'])} | {g['lag']} | {'yes' if g['active'] else 'no'} | {g['policy']}: {POLICY_MEANS.get(g['policy'], 'as stated')} |" for g in excluded]
+    head = ["| excluded group | because | lag | active now | its policy |", "| --- | --- | --- | --- | --- |"]
+    return ["", f"**Not waited for: {len(excluded)} groups**, fenced like all others:", "", *head, *rows]
 
 
 def _expectation(groups: Sequence[Mapping[str, Any]]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.fence import FenceScope, fence_entries, still_allowed
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import FenceNotProven, HookUnavailable, Refusal
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
 from kafka_dr.hooks.kafka_records import Refused, WriteResult
 from kafka_dr.operators.observing import (
@@ -20,6 +20,7 @@ from kafka_dr.operators.observing import (
     scope_of,
     source_rules,
 )
+from kafka_dr.operators.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.operators.procedure import (
     NotYet,
     Procedure,
@@ -27,6 +28,7 @@ from kafka_dr.operators.procedure import (
     partitions_frame,
 )
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.still_ends import wait_until_still
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 _POLITE_SECONDS = 5.0
@@ -46,13 +48,15 @@ class FenceProducers(ProcedureStep):
         refused = self._prove_on_every_broker(procedure)
         proven = refused is not None and source_rules(procedure).authorizer
         refuse_changed_topics(procedure)
-        ends, waited = self._wait_until_still(procedure)
+        ends, waited = wait_until_still(procedure, self.task_id, partitions_of_plan(procedure))
         return {
             "approval": approval,
             "drain_hook": asked,
             "acl_entries_added": len(added),
             "brokers_refusing": refused,
             "still_after_seconds": round(waited, 3),
+            "open_transactions": named_transactions(procedure, self.task_id),
+            "transactions_aborted": aborted_transactions(procedure, self.task_id),
             "fenced_at": procedure.now() if proven else None,
             "cut_off": procedure.keep("cut_off", partitions_frame(ends, "offset")),
         }
@@ -67,33 +71,6 @@ class FenceProducers(ProcedureStep):
 
         return procedure.wait(self.task_id, "The fence on every broker", refused, procedure.request.deadlines.fence_seconds)
 
-    def _wait_until_still(self, procedure: Procedure) -> tuple[dict[TopicPartition, int], float]:
-        partitions = partitions_of_plan(procedure)
-        began = time.monotonic()
-
-        def still() -> dict[TopicPartition, int]:
-            before = procedure.source.ends(partitions)
-            time.sleep(procedure.request.deadlines.stable_seconds)
-            after, stable = procedure.source.ends(partitions), procedure.source.ends(partitions, isolation="read_committed")
-            moving = [tp for tp in partitions if after[tp] != before[tp]]
-            waiting = [tp for tp in partitions if stable[tp] != after[tp]]
-            if moving or waiting:
-                raise NotYet(_restless(moving, waiting, after))
-            return after
-
-        ends = procedure.wait(self.task_id, "Still log ends on the source", still, procedure.request.deadlines.fence_seconds)
-        return ends, time.monotonic() - began
-
-
-def _restless(moving: list[TopicPartition], waiting: list[TopicPartition], ends: Mapping[TopicPartition, int]) -> str:
-    parts = []
-    if moving:
-        newest = ", ".join(f"{tp} (newest record {ends[tp] - 1})" for tp in moving[:10])
-        parts.append(f"{len(moving)} partitions still grow: {newest}; look for a superuser that writes")
-    if waiting:
-        parts.append(f"open transactions on {', '.join(map(str, waiting[:10]))}; the broker ends them after their timeout")
-    return "; ".join(parts)
-
 
 class DrainConsumers(ProcedureStep):
     """Wait until the groups are empty, fence their reads, and freeze what they committed."""
@@ -103,17 +80,18 @@ class DrainConsumers(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Empty, fenced, empty still; then positions read as stable offsets, twice alike."""
         procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
-        planned = planned_groups(procedure)
+        planned, left_alone = planned_groups(procedure), [group["group"] for group in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
-        add_fence(procedure, self.task_id, FenceScope.group_reads(planned))
+        add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *left_alone]))
         # Groups born since the forecast move too; the review asks about them, since nobody approved them yet.
         groups = groups_now(procedure)
-        added = add_fence(procedure, self.task_id, FenceScope.group_reads(groups))
+        added = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *left_alone]))
         wait_until_empty(procedure, self.task_id, groups)
         frame = self._frozen_positions(procedure, groups)
         return {
             "groups": groups,
             "groups_since_forecast": sorted(set(groups) - set(planned)),
+            "excluded": excluded_now(procedure),
             "acl_entries_added": len(added),
             "positions": procedure.keep("source_positions", frame),
         }
@@ -173,7 +151,7 @@ def boundary_moved(procedure: Procedure) -> list[str]:
 
 
 def groups_of(procedure: Procedure) -> list[str]:
-    """The groups that move: the plan's, and once they are frozen those born since as well."""
+    """The groups that are waited for: the plan's, and once they are frozen those born since as well; no excluded ones."""
     frozen = procedure.outcome(Step.DRAIN_CONSUMERS)
     return frozen["groups"] if frozen else planned_groups(procedure)
 
@@ -183,11 +161,29 @@ def planned_groups(procedure: Procedure) -> list[str]:
     return [group["group"] for group in procedure.plan()["groups"]]
 
 
+def excluded_groups(procedure: Procedure) -> list[dict[str, Any]]:
+    """The groups that the plan excludes, each with `group`, `reason` and `policy`: fenced, but not waited for."""
+    return procedure.plan().get("excluded", [])
+
+
+def fenced_groups(procedure: Procedure) -> list[str]:
+    """All groups whose reads are fenced on the source: those that are waited for, and the excluded ones."""
+    return sorted({*groups_of(procedure), *(group["group"] for group in excluded_groups(procedure))})
+
+
+def excluded_now(procedure: Procedure) -> list[dict[str, Any]]:
+    """The excluded groups with their reasons and policies, and how many members each still has on the source."""
+    excluded = excluded_groups(procedure)
+    active = active_groups(procedure.source, [group["group"] for group in excluded])
+    members = {name: len(info.members) for name, info in active.items()}
+    return [{"group": g["group"], "reason": g["reason"], "policy": g["policy"], "members": members.get(g["group"], 0)} for g in excluded]
+
+
 def groups_now(procedure: Procedure) -> list[str]:
-    """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the plan's."""
+    """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the plan's; no excluded ones."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
     found = groups_in_scope(procedure, group_views(procedure.source), dict.fromkeys(topics_of(procedure)), worker.config(name))
-    return sorted({*found, *planned_groups(procedure)})
+    return sorted({*found, *planned_groups(procedure)} - {group["group"] for group in excluded_groups(procedure)})
 
 
 def refuse_changed_topics(procedure: Procedure) -> None:
@@ -271,15 +267,28 @@ def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupIn
 
 
 def wait_until_empty(procedure: Procedure, step: str, groups: list[str]) -> None:
-    """Wait until none of the groups has a member on the source; name who is left."""
+    """Wait until none of the groups has a member on the source; name who is left, and the way out."""
+    left: list[str] = []
 
     def empty() -> None:
         active = active_groups(procedure.source, groups)
+        left[:] = sorted(active)
         if active:
             who = "; ".join(f"{name}: {', '.join(f'{m.client_id} at {m.host}' for m in info.members[:3])}" for name, info in sorted(active.items())[:10])
             raise NotYet(f"{len(active)} groups still have members ({who})")
 
-    procedure.wait(step, "Groups empty on the source", empty, procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds)
+    try:
+        procedure.wait(step, "Groups empty on the source", empty, procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds)
+    except DeadlinePassed as error:
+        raise DeadlinePassed(error.reason, error.seen, _way_out(left)) from None
+
+
+def _way_out(left: list[str]) -> str:
+    names = json.dumps(dict.fromkeys(left[:3], "why it is not waited for"))
+    return (
+        f"Stop these consumers and start a new procedure, or start it with exclude_groups={names}: such a group is not waited for,"
+        " its position is left to its policy, and the approver sees both."
+    )
 
 
 def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:

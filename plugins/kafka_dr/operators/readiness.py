@@ -14,12 +14,13 @@ from kafka_dr.domain.fence import (
 )
 from kafka_dr.domain.mirror_records import Checkpoint
 from kafka_dr.domain.observation import Observation
-from kafka_dr.domain.plan import GroupForecast, Plan, expected_class
+from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_class, unknown_groups
 from kafka_dr.domain.readiness import blockers, isolation_of, notes
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import NotReady
+from kafka_dr.errors import NotReady, Refusal, SwitchbackError
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
+from kafka_dr.operators.open_transactions import transaction_tool
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
@@ -37,6 +38,7 @@ class CheckReadiness(ProcedureStep):
             procedure.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
             raise NotReady(f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found)))
+        transactions_can_be_ended(procedure)
         return {
             "topics": len(seen.scope),
             "groups": len(seen.groups),
@@ -45,6 +47,16 @@ class CheckReadiness(ProcedureStep):
             "isolation": isolation_of(seen.flow.source_connector.config),
             "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
         }
+
+
+def transactions_can_be_ended(procedure: Procedure) -> None:
+    """Where the run may have to end transactions, show that it can, on an id of our own; nothing is fenced yet."""
+    tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
+    try:
+        if tool is not None:
+            tool.check()
+    except SwitchbackError as error:
+        raise NotReady("Open transactions could not be aborted", str(error), "Mend this, or leave abort_open_transactions out: they are then waited for.") from None
 
 
 def known_topic_ids(procedure: Procedure) -> dict[str, str]:
@@ -62,6 +74,7 @@ class Forecast(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0)
+        refuse_unknown_groups(procedure, seen)
         positions = procedure.source.positions(sorted(seen.groups), require_stable=False)
         checkpoints, synced = checkpoints_of(procedure), synced_positions(procedure)
         groups = tuple(_group_forecast(procedure, seen, g, positions.get(g, {}), checkpoints, synced) for g in sorted(seen.groups))
@@ -69,9 +82,16 @@ class Forecast(ProcedureStep):
         return {
             "plan": plan.as_dict(),
             "plan_digest": plan.digest,
-            "active_groups": sorted(g.group for g in groups if g.active),
+            "active_groups": sorted(g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups),
             "end_sum": sum(seen.last.source_ends.values()),
         }
+
+
+def refuse_unknown_groups(procedure: Procedure, seen: Observation) -> None:
+    """Whoever excludes a group must have meant one that moves."""
+    unknown = unknown_groups(procedure.request.exclude_groups, seen.groups)
+    if unknown:
+        raise Refusal("exclude_groups names groups that do not move", ", ".join(unknown[:20]), "Name groups that have a position on the flow's topics; start a new procedure.")
 
 
 def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
@@ -90,7 +110,7 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
         connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
         topics=tuple((t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id) for t, remote in sorted(seen.scope.items())),
         local_names=dict(seen.local_names),
-        groups=groups,
+        groups=tuple(g for g in groups if g.group not in procedure.request.exclude_groups),
         fence=tuple(str(e) for e in fence),
         opening=tuple(str(e) for e in target_opening(seen)),
         deadlines=procedure.request.deadlines.model_dump(),
@@ -98,7 +118,14 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
         lag=lag,
         drain_seconds=lag / rate if rate else None,
         unproven=tuple(procedure.figures(Step.CHECK_READINESS)["notes"]),
+        excluded=_excluded(procedure, groups),
+        abort_open_transactions=procedure.request.abort_open_transactions,
     )
+
+
+def _excluded(procedure: Procedure, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
+    why = procedure.request.exclude_groups
+    return tuple(ExcludedGroup(g.group, why[g.group], g.policy, g.partitions, g.lag, g.active) for g in groups if g.group in why)
 
 
 def target_opening(seen: Observation) -> list[Any]:

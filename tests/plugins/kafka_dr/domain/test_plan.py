@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.plan import GroupForecast, Plan, expected_class, plan_markdown
+from kafka_dr.domain.plan import POLICY_MEANS, ExcludedGroup, GroupForecast, Plan, expected_class, plan_markdown, unknown_groups
 
 PLAN = Plan(
     procedure_id="planned_failover-1", dag_id="planned_failover", source="primary", target="standby", reason="maintenance", naming="identity",
@@ -33,6 +33,7 @@ def test_every_field_changes_the_digest() -> None:
     changes = {
         "procedure_id": "x", "dag_id": "x", "source": "x", "target": "x", "reason": "x", "naming": "x", "connectors": {}, "topics": (), "local_names": {},
         "groups": (), "fence": (), "opening": ("x",), "deadlines": {}, "start_reverse": True, "lag": 8, "drain_seconds": 1.0, "unproven": (),
+        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True,
     }  # fmt: skip
     assert set(changes) == set(PLAN.as_dict())
     assert len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest}) == len(changes) + 1
@@ -81,6 +82,44 @@ def test_an_unknown_rate_gives_no_time() -> None:
     """Without a rate no time to drain is claimed; with one it is."""
     assert "no rate to tell" in shown(PLAN)
     assert "about 4 s to drain" in shown(replace(PLAN, drain_seconds=4.2))
+
+
+@pytest.mark.parametrize("policy", ["earliest", "fail", "boundary"])
+def test_excluded_groups_stand_with_reason_and_what_their_policy_means(policy: str) -> None:
+    """Whoever approves sees which groups are not waited for, why, whether they are active, and what becomes of their positions."""
+    text = shown(replace(PLAN, excluded=(ExcludedGroup("re|ports", "owner {{ away }}", policy, 2, 6, True),)))
+    row = next(line for line in text.splitlines() if line.startswith("| re"))
+    assert "Not waited for: 1 groups" in text and "| re\\|ports | owner &#123;&#123; away &#125;&#125; | 6 | yes |" in row and POLICY_MEANS[policy] in row
+    assert "Not waited for" not in shown(PLAN)
+
+
+def test_each_part_of_an_exclusion_is_part_of_the_digest() -> None:
+    """Neither the reason nor the policy of an excluded group can be changed under an approval."""
+    variants = [ExcludedGroup("g", "r", "fail", 1, 0, False), ExcludedGroup("h", "r", "fail", 1, 0, False), ExcludedGroup("g", "s", "fail", 1, 0, False), ExcludedGroup("g", "r", "earliest", 1, 0, False)]
+    assert len({replace(PLAN, excluded=(v,)).digest for v in variants}) == len(variants)
+
+
+def test_what_becomes_of_open_transactions_is_said_either_way() -> None:
+    """Aborted by decision, or waited for: the approver reads which."""
+    assert "none is aborted" in shown(PLAN) and "are aborted**" not in shown(PLAN)
+    assert "are aborted**" in shown(replace(PLAN, abort_open_transactions=True))
+
+
+def test_a_plan_made_before_these_choices_can_still_be_shown() -> None:
+    """A run that was planned by an older version and is shown by this one excludes nobody and aborts nothing."""
+    older = {key: value for key, value in PLAN.as_dict().items() if key not in ("excluded", "abort_open_transactions")}
+    assert plan_markdown(older, "d") == plan_markdown(PLAN.as_dict(), "d")
+
+
+@pytest.mark.parametrize(("wanted", "said"), [
+    (["billing"], []), ([], []),
+    (["biling"], ["'biling' (similar: 'billing')"]),
+    (["zzz", "billing", "Audit"], ["'Audit' (similar: 'audit')", "'zzz' (similar: none)"]),
+    (["b\u202eilling"], ["'b\\u202eilling' (similar: 'billing')"]),
+])  # fmt: skip
+def test_unknown_groups_are_named_with_those_like_them(wanted: list[str], said: list[str]) -> None:
+    """A misspelt name is answered with what may have been meant, in printable characters."""
+    assert unknown_groups(wanted, ["billing", "audit"]) == said
 
 
 def test_no_groups_and_nothing_unproven() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.plan import ExcludedGroup
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import Position
-from kafka_dr.operators.fencing import DrainConsumers
+from kafka_dr.operators.fencing import DrainConsumers, fenced_groups, groups_of, planned_groups
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.DRAIN_CONSUMERS
@@ -64,3 +65,46 @@ def test_a_group_with_members_is_waited_for(fenced: Any, monkeypatch: pytest.Mon
         drain(fenced)
     assert fenced.clusters["primary"].acls == {READS}
     assert Entry.OUTCOME not in fenced.kinds(STEP)
+
+
+def test_a_group_that_will_not_empty_fails_with_the_way_out(fenced: Any) -> None:
+    """At the deadline the message names the group, its member, and how to leave the group out by decision."""
+    fenced.params |= {"drain_seconds": 0.1}
+    fenced.clusters["primary"].members["billing"] = 1
+    with pytest.raises(AirflowFailException, match="billing: c at h") as error:
+        drain(fenced)
+    assert 'exclude_groups={"billing": "why it is not waited for"}' in str(error.value)
+    assert Entry.OUTCOME not in fenced.kinds(STEP)
+
+
+@pytest.fixture
+def excluding(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A fenced run whose plan excludes a group that keeps its two members; another moves."""
+    known = bench.planned.__globals__
+    made = known["Plan"]
+    left = ExcludedGroup("reports", "its owner is away", "earliest", 1, 6, True)
+    monkeypatch.setitem(known, "Plan", lambda *given, **named: made(*given, excluded=(left,), **named))
+    procedure = bench.planned(groups=("billing",))
+    bench.done(procedure, Step.FENCE_PRODUCERS)
+    source = bench.clusters["primary"]
+    source.acls = {AclEntry("group", name, "literal", "User:app", "*", "read", "allow") for name in ("billing", "reports")}
+    source.members = {"billing": 0, "reports": 2}
+    source.committed = {"billing": {ORDERS: Position(4)}, "reports": {ORDERS: Position(2)}}
+    return bench
+
+
+def test_an_excluded_group_is_fenced_and_told_but_not_waited_for(excluding: Any) -> None:
+    """Its members may stay; its reads are denied, its position is not frozen, and the figures say who was still there."""
+    figures = drain(excluding)
+    assert figures["groups"] == ["billing"] and figures["groups_since_forecast"] == []
+    assert figures["excluded"] == [{"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 2}]
+    assert excluding.procedure().kept(figures["positions"])["group"].tolist() == ["billing"]
+    denied = {e.name for e in excluding.clusters["primary"].acls if e.permission == "deny"}
+    assert denied == {"billing", "reports"}
+    procedure = excluding.procedure()
+    assert (planned_groups(procedure), groups_of(procedure), fenced_groups(procedure)) == (["billing"], ["billing"], ["billing", "reports"])
+
+
+def test_a_run_that_excludes_nobody_says_so(fenced: Any) -> None:
+    """The figure is there, and empty."""
+    assert drain(fenced)["excluded"] == []

@@ -1,0 +1,160 @@
+"""Transactions that are open behind the fence: named, waited for, and ended where the approved plan says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.transactions import OpenTransaction, may_be_ended, sees_every_transaction
+from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.kafka_records import Span
+from kafka_dr.hooks.kafka_transactions import TransactionTool
+from kafka_dr.operators.observing import source_rules
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.vocabulary import Entry
+
+#: How long a transaction is left to its application and its broker after it was named, before it may be ended by decision.
+END_AFTER_SECONDS = 5.0
+_NAMED_AT_ONCE = 10
+
+Key = tuple[str, int, int]
+
+
+def transaction_tool(procedure: Procedure) -> TransactionTool | None:
+    """Kafka's own tool on the source; None where the topology names none."""
+    jars, alias = procedure.topology.kafka_tools, procedure.request.source
+    return TransactionTool(jars, procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias) if jars else None
+
+
+class OpenTransactions:
+    """What is open on the source behind the fence. What was named is in the journal, so that a step that is woken goes on from there."""
+
+    def __init__(self, procedure: Procedure, step: str) -> None:
+        self._procedure, self._step = procedure, step
+        self._tool = transaction_tool(procedure)
+        self._said: list[str] = []
+
+    def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
+        """Name what is open, end what may be ended, and say both.
+
+        Args:
+            waiting: partitions whose last stable offset, which is given, lies below the log end.
+            ends: their log ends.
+        """
+        self._said = []
+        named = {key for key, (_, transaction) in self._named().items() if self._tool is None or transaction["producer_id"] is not None}
+        new = [tp for tp, offset in sorted(waiting.items()) if (tp.topic, tp.partition, offset) not in named]
+        self._name(new[:_NAMED_AT_ONCE], waiting, ends)
+        still = self._still_open(waiting)
+        if still and self._procedure.plan().get("abort_open_transactions", False):
+            self._end(still)
+        now_ms = int(time.time() * 1000)
+        names = [OpenTransaction(**transaction).named(now_ms) for _, transaction in still[:_NAMED_AT_ONCE]]
+        return "; ".join([f"{len(waiting)} partitions hold open transactions", *names, *dict.fromkeys(self._said)])
+
+    # -- naming --------------------------------------------------------------------------------------------------
+
+    def _name(self, partitions: list[TopicPartition], waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+        if not partitions:
+            return
+        found = self._from_tool(partitions)
+        if found is None:
+            found = self._from_log({tp: Span(waiting[tp], ends[tp]) for tp in partitions})
+        if found:
+            self._procedure.write(self._step, Entry.NOTE, {"open_transactions": [t.as_dict() for t in found]})
+
+    def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction] | None:
+        if self._tool is None:
+            return None
+        try:
+            found = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
+            # After the partitions: what was open there then and is still open now is among these.
+            known = {k.producer_id: k for k in self._tool.known() if k.open}
+            told = {k.transactional_id: self._tool.started_and_timeout(k.transactional_id) for t in found if (k := known.get(t.producer_id))}
+        except (SystemUnavailable, BadInput) as error:
+            self._said.append(str(error))
+            return None
+        return [_with_coordinators_words(t, known.get(t.producer_id), told) for t in found]
+
+    def _from_log(self, spans: Mapping[TopicPartition, Span]) -> list[OpenTransaction]:
+        """Without the tool only the first record of the oldest transaction tells anything."""
+        try:
+            records = self._procedure.reader(self._procedure.request.source).ranges(spans, limit=1)
+        except (SystemUnavailable, BadInput) as error:
+            self._said.append(str(error))
+            records = {}
+        return [OpenTransaction(tp.topic, tp.partition, span.start, since_ms=next((r.timestamp for r in records.get(tp, [])), None)) for tp, span in sorted(spans.items())]
+
+    def _named(self) -> dict[Key, tuple[float, dict[str, Any]]]:
+        """When each transaction was first named, in seconds since 1970, and what it was called last."""
+        named: dict[Key, tuple[float, dict[str, Any]]] = {}
+        for entry in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE):
+            for transaction in entry.payload.get("open_transactions", []):
+                first, _ = named.get(_key(transaction), (entry.at.timestamp(), None))
+                named[_key(transaction)] = (first, transaction)
+        return named
+
+    def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, dict[str, Any]]]:
+        """Everything before a partition's last stable offset has ended."""
+        named = sorted(self._named().items())
+        return [said for (topic, partition, start), said in named if start >= waiting.get(TopicPartition(topic, partition), start + 1)]
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    def _end(self, still: list[tuple[float, dict[str, Any]]]) -> None:
+        due = [transaction for at, transaction in still if time.time() - at >= END_AFTER_SECONDS]
+        if not due or self._tool is None:
+            return
+        try:
+            known = self._tool.known()
+            seen = sees_every_transaction(source_rules(self._procedure), self._procedure.topology.cluster(self._procedure.request.source).principals.orchestrator)
+            ending = [t for t in due if may_be_ended(t, known, seen)]
+            self._intend(ending)
+            self._act(self._tool, ending)
+        except (SystemUnavailable, BadInput) as error:
+            self._said.append(str(error))
+            return
+        if not seen and any(t["transactional_id"] is None for t in due):
+            self._said.append("one that no coordinator shows is ended only when we may DESCRIBE every transactional id")
+
+    def _intend(self, ending: list[dict[str, Any]]) -> None:
+        meant = {_key(t) for t in aborted_transactions(self._procedure, self._step)}
+        new = [t for t in ending if _key(t) not in meant]
+        if new:
+            self._procedure.write(self._step, Entry.INTENT, {"aborts_transactions": new})
+
+    def _act(self, tool: TransactionTool, ending: list[dict[str, Any]]) -> None:
+        for transactional_id in dict.fromkeys(t["transactional_id"] for t in ending if t["transactional_id"] is not None):
+            self._procedure.hold_lease()
+            tool.end(transactional_id)
+        for transaction in (t for t in ending if t["transactional_id"] is None):
+            self._procedure.hold_lease()
+            tool.abort(TopicPartition(transaction["topic"], transaction["partition"]), transaction["start_offset"])
+
+
+def _with_coordinators_words(transaction: OpenTransaction, known: Any, told: Mapping[str, tuple[int | None, int | None]]) -> OpenTransaction:
+    if known is None:
+        return transaction
+    since, timeout = told[known.transactional_id]
+    mine = {"transactional_id": known.transactional_id, "state": known.state, "since_ms": since or transaction.since_ms, "timeout_ms": timeout}
+    return OpenTransaction(**(transaction.as_dict() | mine))
+
+
+def _key(transaction: Mapping[str, Any]) -> Key:
+    return transaction["topic"], transaction["partition"], transaction["start_offset"]
+
+
+def named_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
+    """Every transaction that a step named as open, in the order it met them."""
+    return _once(t for e in procedure.journal.entries(procedure.id, step, Entry.NOTE) for t in e.payload.get("open_transactions", []))
+
+
+def aborted_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
+    """Every transaction that a step meant to end, by its intents in the journal."""
+    return _once(t for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) for t in e.payload.get("aborts_transactions", []))
+
+
+def _once(transactions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({_key(t): t for t in transactions}.values())
