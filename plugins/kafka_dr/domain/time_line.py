@@ -1,0 +1,106 @@
+"""When everything happened, as places on one line: steps, the time clients stood still, the time people were waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafka_dr.domain.plain_text import parsed
+from kafka_dr.vocabulary import Step
+
+GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
+_NARROWEST = 0.4
+_TICKS = 4
+
+
+@dataclass(frozen=True)
+class Span:
+    """From when to when; `ended` is None for what had not ended."""
+
+    began: datetime
+    ended: datetime | None
+    until: datetime
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted, or had lasted when the evidence was written."""
+        return max(0.0, (self.until - self.began).total_seconds())
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A span's place on the line, in per cent of the whole."""
+
+    name: str
+    kind: str
+    left: float
+    width: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TimeLine:
+    """All bars, the bands behind them, and the marks below.
+
+    Attributes:
+        bands: spans that concern people: clients standing still, gates asked.
+        ticks: (place in per cent, seconds since the beginning).
+    """
+
+    steps: list[Bar]
+    bands: list[Bar]
+    ticks: list[tuple[float, float]]
+    began: datetime
+    ended: datetime
+
+
+def standstill(evidence: Mapping[str, Any]) -> Span | None:
+    """From the fence's first intent until clients were sent on, or given back the source; None when they never stood still."""
+    steps = {step["id"]: step for step in evidence["steps"]}
+    fence, back, sent = (steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS))
+    began = parsed(fence["started_at"]) if fence else None
+    if began is None or (back and back["state"] == "done" and not back.get("figures", {}).get("touched", True)):
+        return None
+    ends = [parsed(step["ended_at"]) for step in (sent, back) if step and step["state"] == "done"]
+    ended = next((end for end in ends if end), None)
+    closed = parsed(evidence["closed_at"]) or began
+    return Span(began, ended, ended or max(began, closed))
+
+
+def asked(evidence: Mapping[str, Any]) -> list[tuple[str, Span]]:
+    """Gates that waited for a person."""
+    gates = [step for step in evidence["steps"] if step["id"] in GATES and step.get("figures", {}).get("asked", True)]
+    spans = [(step["id"], parsed(step["started_at"]), parsed(step["ended_at"])) for step in gates]
+    return [(name, Span(began, ended, ended)) for name, began, ended in spans if began and ended]
+
+
+def time_line(evidence: Mapping[str, Any]) -> TimeLine | None:
+    """The line of a procedure; None when no step began."""
+    steps = [(s, parsed(s["started_at"]), parsed(s["ended_at"])) for s in evidence["steps"]]
+    spans = [(str(s["id"]), str(s["state"]), Span(a, b, b)) for s, a, b in steps if a and b]
+    if not spans:
+        return None
+    fence = standstill(evidence)
+    bands = [("clients stand still", "fence", fence)] if fence else []
+    bands += [(f"people: {name}", "people", span) for name, span in asked(evidence)]
+    everything = [span for _, _, span in [*spans, *bands]]
+    began, ended = min(s.began for s in everything), max(s.until for s in everything)
+    return TimeLine(_bars(spans, began, ended), _bars(bands, began, ended), _ticks(began, ended), began, ended)
+
+
+def _bars(spans: Sequence[tuple[str, str, Span]], began: datetime, ended: datetime) -> list[Bar]:
+    return [_bar(name, kind, span, began, ended) for name, kind, span in spans]
+
+
+def _bar(name: str, kind: str, span: Span, began: datetime, ended: datetime) -> Bar:
+    whole = max((ended - began) / timedelta(seconds=1), 0.001)
+    left = min(100 * (span.began - began).total_seconds() / whole, 100 - _NARROWEST)
+    width = min(max(_NARROWEST, 100 * span.seconds / whole), 100 - left)
+    return Bar(name, kind, round(left, 2), round(width, 2), span.seconds)
+
+
+def _ticks(began: datetime, ended: datetime) -> list[tuple[float, float]]:
+    whole = (ended - began).total_seconds()
+    return [(100 * n / _TICKS, whole * n / _TICKS) for n in range(_TICKS + 1)]

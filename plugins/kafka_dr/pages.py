@@ -1,0 +1,32 @@
+"""Pages from templates: every value is escaped, and a value that is missing is an error."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from kafka_dr.domain.plain_text import clock, duration, moment, number, time_of_day, visible
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible,
+    )
+    environment.filters |= {"number": number, "duration": duration, "moment": moment, "time": time_of_day, "clock": clock}
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """One page of the package's templates."""
+    return _environment().get_template(template).render(**values)

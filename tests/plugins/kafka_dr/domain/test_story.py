@@ -1,0 +1,126 @@
+"""The evidence as a story: it never says more than the evidence does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.story import ROWS_SHOWN, story_of, whereabouts
+
+AT, LATER = "2026-11-21T10:00:00+00:00", "2026-11-21T10:01:00+00:00"
+PASSED = ["open_procedure", "check_readiness", "forecast", "approve_failover"]
+
+
+def step(name: str, state: str = "done", next_step: str = "", **figures: Any) -> dict[str, Any]:
+    """A step; a failed one with a failure."""
+    failures = [] if state == "done" else [{"at": LATER, "error": "Refusal", "reason": f"{name} refused", "seen": "x", "next_step": next_step}]
+    return {"id": name, "state": state, "started_at": AT, "ended_at": LATER, "figures": figures, "failures": failures, "notes": []}
+
+
+def evidence(outcome: str, *steps: dict[str, Any], failing: str | None = None, **changes: Any) -> dict[str, Any]:
+    """Evidence with these steps."""
+    whole = {
+        "procedure_id": "p-1", "dag_id": "planned_failover", "source": "east", "target": "west", "reason": "maintenance", "outcome": outcome, "failing_step": failing, "reason_for_outcome": "why",
+        "plan": {"deadlines": {"max_fence_seconds": 600.0}, "topics": [], "groups": [], "unproven": []}, "plan_digest": "p" * 64, "approvals": [], "steps": list(steps), "cut_off": [], "boundary": [],
+        "classes": {}, "rereads": {"bound": None, "mirror_maker": None}, "repeats": {}, "loss": [], "seconds": {"own": 1.0, "drain": 0.0, "people": 0.0, "whole": 1.0}, "closed_at": LATER,
+    }  # fmt: skip
+    return {**whole, **changes}
+
+
+FENCED = [step(name) for name in [*PASSED, "fence_producers"]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([step("check_readiness", "failed")], "never left east"),
+        ([*FENCED[:4], step("fence_producers", "failed"), step("return_to_source", touched=False)], "never left east"),
+        ([*FENCED, step("return_to_source", touched=True)], "are back on east"),
+        (FENCED, "east is fenced and west is not open"),
+        ([*FENCED, step("return_to_source", "failed")], "that is not finished"),
+        ([*FENCED, step("open_target", "failed")], "whether west was opened is not known"),
+        ([*FENCED, step("open_target"), step("redirect_clients", "failed")], "west is open, but they have not been sent there"),
+        ([*FENCED, step("open_target"), step("redirect_clients")], "now work on west"),
+        ([*FENCED, step("open_target", "failed"), step("return_to_source", touched=True)], "are back on east"),
+    ],
+)
+def test_where_clients_are_follows_from_the_steps(steps: list[dict[str, Any]], said: str) -> None:
+    """They work only where a step's outcome proves it; else they stand still, and it is said why."""
+    told = whereabouts(evidence("failed", *steps))
+    assert said in told
+    assert ("stand still since" in told) == (said not in ("never left east", "are back on east", "now work on west"))
+
+
+@pytest.mark.parametrize("outcome", ["completed", "returned", "refused", "aborted", "failed"])
+def test_every_outcome_is_told_in_three_sentences(outcome: str) -> None:
+    """None is empty, and only a completed one says that clients were moved."""
+    story = story_of(evidence(outcome, *FENCED, failing="drain_consumers"))
+    assert len(story.sentences) == 3 and all(story.sentences) and story.to_do
+    assert ("were moved" in story.sentences[0]) == (outcome == "completed") and bool(story.trouble) == (outcome != "completed")
+
+
+def test_an_abort_says_who_when_and_why() -> None:
+    """All three in the first sentence; and that nothing is left to undo."""
+    told = story_of(evidence("aborted", *FENCED, step("return_to_source", touched=True), failing="abort_procedure", aborted_by={"by": "carol", "reason": "wrong weekend", "at": LATER}))
+    assert all(word in told.sentences[0] for word in ("carol", "wrong weekend", "10:01:00 UTC")) and "Nothing is left to undo" in told.to_do[-1]
+
+
+def test_a_failed_step_tells_what_to_do_first() -> None:
+    """The step's own advice comes first, then clearing it, then the way back."""
+    to_do = story_of(evidence("failed", *FENCED, step("drain_consumers", "failed", "Stop consumer c-1."), failing="drain_consumers")).to_do
+    assert to_do[0] == "Stop consumer c-1." and "clear drain_consumers" in to_do[1] and "clear return_to_source" in to_do[2]
+
+
+def test_after_the_opening_no_way_back_is_offered() -> None:
+    """There is only forward once the target is open."""
+    to_do = story_of(evidence("failed", *FENCED, step("open_target"), step("redirect_clients", "failed"), failing="redirect_clients")).to_do
+    assert any("only forward" in task for task in to_do) and not any("return_to_source" in task for task in to_do)
+
+
+def test_a_return_that_failed_is_mended_first() -> None:
+    """Both failures are told, and what to do concerns the way back."""
+    told = story_of(evidence("failed", *FENCED, step("drain_consumers", "failed", "Stop c-1."), step("return_to_source", "failed", "Start Connect."), failing="drain_consumers"))
+    assert [t["step"] for t in told.trouble] == ["drain_consumers", "return_to_source"] and told.to_do[0] == "Start Connect." and "Stop c-1." not in told.to_do
+
+
+def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
+    """A completed run may still leave work; without any it says so."""
+    loss = [{"topic": "t", "partition": 0, "from_offset": 1, "certain_to": 9, "possible_to": 9, "records": 3, "reason": "r"}]
+    left = story_of(evidence("completed", step("start_reverse_replication", started=False), loss=loss, excluded_groups=[{"group": "g", "reason": "r", "policy": "earliest", "members": ["a"]}])).to_do
+    assert len(left) == 3 and "3 records" in left[0] and "1 group " in left[1] and "no standby" in left[2]
+    assert story_of(evidence("completed", step("start_reverse_replication", started=True))).to_do == ["Nothing."]
+
+
+def test_an_approval_of_something_else_is_called_that() -> None:
+    """Each digest is set beside the plan's and the translation's."""
+    digests = ["p" * 64, "t" * 64, "x" * 64]
+    approvals = [{"step": "approve_failover", "by": "bob", "at": AT, "digest": d} for d in digests]
+    told = story_of(evidence("failed", step("translate_offsets", digest="t" * 64), approvals=approvals)).approvals
+    assert [a["of"] for a in told] == ["this plan", "the translation", "neither this plan nor its translation"]
+
+
+def test_both_bars_of_rereads_have_one_scale() -> None:
+    """The longer one fills the line; with nothing known none does."""
+    assert [p.share for p in story_of(evidence("completed", rereads={"bound": 50, "mirror_maker": 200})).rereads] == [25.0, 100.0]
+    assert [p.share for p in story_of(evidence("completed", rereads={"bound": 0, "mirror_maker": None})).rereads] == [0.0, 0.0]
+
+
+def test_the_time_split_fills_its_bar() -> None:
+    """Shares add up, also when no time passed at all."""
+    assert sum(p.share for p in story_of(evidence("completed", seconds={"own": 1.0, "drain": 2.0, "people": 4.0, "whole": 7.0})).split) == pytest.approx(100, abs=0.05)
+    assert sum(p.share for p in story_of(evidence("refused", seconds={"own": 0.0, "drain": 0.0, "people": 0.0, "whole": 0.0})).split) == 0
+
+
+def test_groups_that_would_read_most_again_come_first() -> None:
+    """A group without a checkpoint is not taken for one without re-reads to come."""
+    groups = [{"group": n, "partitions": 1, "lag": lag, "mirror_maker_rereads": again} for n, lag, again in (("a", 5, 0), ("b", 0, 70), ("c", 9, None))]
+    assert [g["group"] for g in story_of(evidence("completed", plan={"groups": groups})).groups.rows] == ["b", "c", "a"]
+
+
+def test_long_tables_are_cut_and_counted() -> None:
+    """7,000 partitions, 10,000 groups, and as many losses."""
+    rows = [{"topic": "t", "partition": n, "offset": n} for n in range(7_000)]
+    lost = [{"topic": "t", "partition": n, "from_offset": 0, "certain_to": 1, "possible_to": 1, "records": 1, "reason": ""} for n in range(900)]
+    story = story_of(evidence("completed", cut_off=rows, boundary=rows, loss=lost))
+    assert (len(story.ends.rows), story.ends.total, len(story.loss.rows), story.loss.more, story.lost) == (ROWS_SHOWN, 7_000, ROWS_SHOWN, 900 - ROWS_SHOWN, 900)
