@@ -1,9 +1,12 @@
-"""Airflow plugin: loads what every step needs once, in the processes that tasks are forked from.
+"""Airflow plugin: the web page, and what every step needs, loaded once in the processes that tasks are forked from.
 
 A task is forked from the scheduler; what is imported there costs a step nothing, and a step's imports are on the critical path.
 """
 
 from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
 
 import airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl
@@ -12,14 +15,33 @@ import confluent_kafka.admin
 import pandas
 import pyarrow.parquet
 import sqlalchemy.dialects.sqlite  # noqa: F401
+from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 import kafka_dr.settings  # noqa: F401
 
 PRELOADED = (confluent_kafka.admin, pandas, pyarrow.parquet)
+PREFIX = "/switchback"
+#: Where Airflow itself is served, if not at the root.
+BASE = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+class WebPage:
+    """The web page as an ASGI application, imported with its first request: only the API server ever gets one."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hand the request on."""
+        from kafka_dr.web.app import app
+
+        await app(scope, receive, send)
 
 
 class SwitchbackPlugin(AirflowPlugin):
-    """Names the product in Airflow's list of plugins."""
+    """The product in Airflow: a page of the procedures in hand, in the navigation and beside every run."""
 
     name = "switchback"
+    fastapi_apps = [{"app": WebPage(), "url_prefix": PREFIX, "name": "Switchback"}]
+    external_views = [
+        {"name": "Switchback", "href": f"{BASE}{PREFIX}/", "destination": "nav", "url_route": "switchback", "nav_top_level": True},
+        {"name": "Switchback", "href": f"{BASE}{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}", "destination": "dag_run", "url_route": "switchback-run"},
+    ]

@@ -17,7 +17,7 @@ FILES = sorted(p for tree in TREES for p in (ROOT / tree).rglob("*.py"))
 PARSED = {p.relative_to(ROOT).as_posix(): ast.parse(p.read_text(encoding="utf-8")) for p in FILES}
 PRODUCT = [p for p in PARSED if p.startswith("plugins/kafka_dr/")]
 DOMAIN = [p for p in PRODUCT if "/domain/" in p]
-LAYERS = ("domain", "hooks", "operators")
+LAYERS = ("domain", "hooks", "operators", "web")
 OPEN_TO_ALL = ("kafka_dr.vocabulary", "kafka_dr.errors")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

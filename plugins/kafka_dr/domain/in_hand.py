@@ -1,0 +1,230 @@
+"""A procedure in hand, as its journal and the time tell it: every step's state, and how much longer clients may stand still.
+
+Invariants
+1. What is shown follows from journal entries and the given time alone.
+2. A step is called done only by an outcome that nothing followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
+from kafka_dr.vocabulary import Entry, Step
+
+GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
+_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE)
+_STATES = {Entry.INTENT: "running", Entry.OUTCOME: "done", Entry.CLOSED: "done", Entry.ABORT: "done", Entry.REFUSAL: "failed", Entry.FAILURE: "failed"}
+_TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
+
+
+class Line(Protocol):
+    """One journal entry, as far as it is looked at."""
+
+    @property
+    def step(self) -> str:
+        """The step that wrote it."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of entry."""
+
+    @property
+    def at(self) -> datetime:
+        """When, in UTC."""
+
+    @property
+    def payload(self) -> Any:
+        """What it says."""
+
+
+@dataclass(frozen=True)
+class LiveStep:
+    """One step now: `not begun`, `running`, `asking` (a gate that waits for a person), `done`, `failed` or `no outcome`."""
+
+    id: str
+    state: str
+    began: datetime | None
+    seconds: float
+    failures: int
+    told: str
+
+
+@dataclass(frozen=True)
+class Fence:
+    """How clients stand: `counting`, `overdue`, `opening`, `returning` or `over`.
+
+    Attributes:
+        seconds: how long they have stood still.
+        limit: max_fence_seconds, if the journal names it.
+        returns_at: when the procedure returns by itself.
+    """
+
+    state: str
+    seconds: float
+    limit: float | None
+    returns_at: datetime | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The newest refusal or failure; `mended` when its step was done since."""
+
+    step: str
+    at: datetime
+    reason: str
+    seen: str
+    next_step: str
+    mended: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """A gate that waits for a person."""
+
+    step: str
+    seconds: float
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class InHand:
+    """One procedure now; `outcome` once it was closed."""
+
+    id: str
+    dag_id: str
+    run_id: str
+    source: str
+    target: str
+    reason: str
+    outcome: str | None
+    steps: list[LiveStep]
+    fence: Fence | None
+    question: Question | None
+    trouble: Trouble | None
+
+
+def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand | None:
+    """What a procedure's entries tell at a time; None before it has opened."""
+    opened = _newest(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
+    if opened is None:
+        return None
+    told = {name: str(opened.payload.get(name, "")) for name in ("dag_id", "run_id", "source", "target", "reason")}
+    closed = _newest(lines, Step.CLOSE_PROCEDURE, Entry.CLOSED)
+    outcome = closed.payload.get("outcome") if closed else None
+    steps = _steps(lines, now, outcome)
+    fence = fence_of(lines, told["source"], told["target"], now)
+    return InHand(procedure_id, **told, outcome=outcome, steps=steps, fence=fence, question=_question(lines, steps, fence), trouble=_trouble(lines, steps))
+
+
+# -- steps -------------------------------------------------------------------------------------------------------
+
+
+def _steps(lines: Sequence[Line], now: datetime, outcome: str | None) -> list[LiveStep]:
+    begun = {line.step for line in lines}
+    known = [step.value for step in Step if step not in _ONLY_IF_BEGUN or step in begun]
+    others = [step for step in dict.fromkeys(line.step for line in lines) if step not in known]
+    steps = [_step(step, [line for line in lines if line.step == step], now, outcome) for step in [*known, *others]]
+    return steps if outcome is None else [step for step in steps if step.state != "not begun"]
+
+
+def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) -> LiveStep:
+    telling = [line for line in lines if line.kind in _STATES]
+    if not telling:
+        return LiveStep(name, "not begun", None, 0.0, 0, "")
+    state = _STATES[Entry(telling[-1].kind)]
+    if state == "running":
+        state = "no outcome" if outcome else "asking" if name in GATES else state
+    until = now if state in ("running", "asking") else telling[-1].at
+    failures = [line for line in telling if line.kind in _TROUBLE]
+    return LiveStep(name, state, telling[0].at, max(0.0, (until - telling[0].at).total_seconds()), len(failures), _told(state, lines))
+
+
+def _told(state: str, lines: Sequence[Line]) -> str:
+    """Why it failed; or what it noted while it is not done."""
+    if state == "done":
+        return ""
+    newest = next((line for line in reversed(lines) if line.kind in (*_TROUBLE, Entry.NOTE)), None)
+    if newest is None:
+        return ""
+    if newest.kind != Entry.NOTE:
+        return shortened(newest.payload.get("reason", ""), 300)
+    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in newest.payload.items()), 300)
+
+
+# -- the fence ---------------------------------------------------------------------------------------------------
+
+
+def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> Fence | None:
+    """How clients stand; None when they were not fenced."""
+    began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
+    back = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
+    if began is None or (back and not back.payload.get("touched", True)):
+        return None
+    ended = back or _newest(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME)
+    seconds = max(0.0, ((ended.at if ended else now) - began).total_seconds())
+    limit = deadline_of(lines, "max_fence_seconds")
+    returns_at = None if limit is None else began + timedelta(seconds=limit)
+    if ended:
+        return Fence("over", seconds, limit, None, f"Clients stood still for {duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC; {_after(back, source, target)}.")
+    state, words = _standing(lines, source, target, returns_at, now)
+    allowed = "" if limit is None or state == "opening" else f" of {clock(limit)}"
+    return Fence(state, seconds, limit, returns_at, allowed + words)
+
+
+def _after(back: Line | None, source: str, target: str) -> str:
+    return f"they are back on {source}" if back else f"they were sent to {target}"
+
+
+def _standing(lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime) -> tuple[str, str]:
+    """The state, and what follows `Clients fenced for 1:43 of 10:00`."""
+    if _newest(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest(lines, Step.ABORT_PROCEDURE, Entry.ABORT):
+        return "returning", f"; {source} is being given back to them"
+    if _newest(lines, Step.OPEN_TARGET, Entry.INTENT):
+        opened = "is open, they are being sent there" if _newest(lines, Step.OPEN_TARGET, Entry.OUTCOME) else "is being opened"
+        return "opening", f". The point of no return is passed: {target} {opened}"
+    if returns_at is None:
+        return "counting", "; no limit is known"
+    if now < returns_at:
+        return "counting", f"; at {time_of_day(returns_at.isoformat())} UTC it returns by itself"
+    return "overdue", ": the time is up, it returns at its next look. If it does not within a minute, trigger abort_procedure"
+
+
+def deadline_of(lines: Sequence[Line], name: str) -> float | None:
+    """A deadline by its name: as the plan says, or as the run was asked."""
+    plan = _newest(lines, Step.FORECAST, Entry.OUTCOME)
+    opened = _newest(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
+    told: list[Mapping[str, Any]] = [plan.payload.get("plan", {})] if plan else []
+    told += [opened.payload.get("request", {})] if opened else []
+    found = [one["deadlines"][name] for one in told if name in one.get("deadlines", {})]
+    return float(found[0]) if found else None
+
+
+# -- people and trouble ------------------------------------------------------------------------------------------
+
+
+def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: Fence | None) -> Question | None:
+    asking = next((step for step in steps if step.state == "asking"), None)
+    if asking is None:
+        return None
+    since = [line.at for line in lines if line.step == asking.id and line.kind == Entry.INTENT][-1]
+    wait = deadline_of(lines, "approval_wait_seconds")
+    ends = [since + timedelta(seconds=wait)] if wait is not None else []
+    ends += [fence.returns_at] if fence and fence.returns_at else []
+    return Question(asking.id, asking.seconds, min(ends, default=None))
+
+
+def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> Trouble | None:
+    found = next((line for line in reversed(lines) if line.kind in _TROUBLE), None)
+    if found is None:
+        return None
+    said = {name: shortened(found.payload.get(name) or "") for name in ("reason", "seen", "next_step")}
+    return Trouble(found.step, found.at, **said, mended=any(step.id == found.step and step.state == "done" for step in steps))
+
+
+def _newest(lines: Sequence[Line], step: str, kind: str) -> Line | None:
+    return next((line for line in reversed(lines) if line.step == step and line.kind == kind), None)

@@ -1,0 +1,1 @@
+"""The web page inside Airflow's API server: reads the journal, changes nothing."""

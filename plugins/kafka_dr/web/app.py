@@ -1,0 +1,110 @@
+"""The web page: what procedure is in hand, how far it is, and how much longer clients may stand still.
+
+Every page asks Airflow who the person is, and shows only what they may read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.configuration import conf
+from airflow.models.dag import DagModel
+from airflow.sdk.exceptions import AirflowNotFoundException
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, HTMLResponse, Response
+
+from kafka_dr.domain.in_hand import InHand
+from kafka_dr.errors import SwitchbackError
+from kafka_dr.operators.procedure import Identity
+from kafka_dr.pages import render
+from kafka_dr.web.reading import Reading
+
+app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
+
+PREFIX = "/switchback"
+_NOTHING = "No procedure that you may see holds a pair of clusters, or ever held one."
+_NOT_THIS_RUN = "This run has not opened a procedure. What is in hand:"
+_CLOSED_DOORS = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
+
+
+@app.get("/")
+def each_pair(request: Request, user: GetUserDep) -> Response:
+    """The procedure in hand for each pair of clusters, or the last one."""
+    return _page(request, lambda: _all_pairs(Reading.now(_readable_by(user)), ""))
+
+
+@app.get("/run")
+def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Response:
+    """The procedure of one DAG run; for a run that is none, what is in hand."""
+    may_read = _readable_by(user)
+    if not may_read(dag_id):
+        raise HTTPException(403, "You may not read this DAG's runs.")
+    return _page(request, lambda: _of_run(Reading.now(may_read), Identity(dag_id, run_id).procedure_id))
+
+
+@app.get("/evidence/{procedure_id}")
+def evidence(user: GetUserDep, procedure_id: str) -> Response:
+    """The evidence page of a procedure."""
+    try:
+        page = Reading.now(_readable_by(user)).evidence_page(procedure_id)
+    except SwitchbackError as error:
+        raise HTTPException(503, str(error)) from None
+    if page is None:
+        raise HTTPException(404, "No evidence of that name is on this machine, or you may not read it.")
+    return FileResponse(page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CLOSED_DOORS})
+
+
+def _readable_by(user: Any) -> Callable[[str], bool]:
+    """Whether a person may read the runs of a DAG, as Airflow's own pages decide it."""
+
+    def may_read(dag_id: str) -> bool:
+        team = DagModel.get_team_name(dag_id) if conf.getboolean("core", "multi_team", fallback=False) else None
+        details = DagDetails(id=dag_id, team_name=team)
+        return get_auth_manager().is_authorized_dag(method="GET", access_entity=DagAccessEntity.RUN, details=details, user=user)
+
+    return may_read
+
+
+def _all_pairs(reading: Reading, note: str) -> tuple[Reading, list[InHand], str]:
+    found = reading.of_each_pair(datetime.now(UTC))
+    return reading, found, note if found else _NOTHING
+
+
+def _of_run(reading: Reading, procedure_id: str) -> tuple[Reading, list[InHand], str]:
+    found = reading.procedure(procedure_id, datetime.now(UTC))
+    return (reading, [found], "") if found else _all_pairs(reading, _NOT_THIS_RUN)
+
+
+def _page(request: Request, read: Callable[[], tuple[Reading, list[InHand], str]]) -> Response:
+    """The page of what was read; or of why nothing could be read."""
+    try:
+        reading, procedures, note = read()
+        shown = [_with_links(request, reading, procedure) for procedure in procedures]
+        return _answer(200, procedures=shown, note=note, problem="")
+    except SwitchbackError as error:
+        return _answer(503, procedures=[], note="", problem=str(error))
+    except AirflowNotFoundException as error:
+        return _answer(503, procedures=[], note="", problem=f"{error}; the topology names it.")
+
+
+def _with_links(request: Request, reading: Reading, procedure: InHand) -> dict[str, Any]:
+    ours = request.scope.get("root_path", "").rstrip("/")
+    run = f"{ours.removesuffix(PREFIX)}/dags/{quote(procedure.dag_id, safe='')}/runs/{quote(procedure.run_id, safe='')}"
+    answer = f"{run}/tasks/{procedure.question.step}/required_actions" if procedure.question else ""
+    evidence_page = f"{ours}/evidence/{quote(procedure.id, safe='')}" if reading.has_evidence(procedure.id) else ""
+    return {"procedure": procedure, "run": run, "answer": answer, "evidence": evidence_page}
+
+
+def _answer(status: int, **values: Any) -> HTMLResponse:
+    nonce = secrets.token_urlsafe(16)
+    policy = f"{_CLOSED_DOORS}; script-src 'nonce-{nonce}'; connect-src 'self'"
+    page = render("live.html.j2", nonce=nonce, now=datetime.now(UTC), **values)
+    return HTMLResponse(page, status, headers={**_HEADERS, "Content-Security-Policy": policy})
