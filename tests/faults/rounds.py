@@ -1,0 +1,107 @@
+"""One workload on one lab that is moved again and again: every round must end in the same state as the first one, which was judged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kafka_dr.hooks.procedure_journal import Journal
+from lab.rehearsal import Rehearsal
+from lab.state import Lab
+from tests.faults.stepping import BEFORE_OPENING, FORWARD, Run, Stepping
+from tests.faults.world import World, bring_back_journal, keep_journal
+
+PARAMS = {"source": "primary", "target": "standby", "reason": "again and again"}
+#: What two runs may rightly differ in.
+RUN_SPECIFIC = {"procedure_id", "plan", "plan_digest", "approvals", "steps", "fenced_at", "seconds", "digest", "previous_digest", "closed_at", "positions"}
+SAVED_AFTER = ("approve_failover", "review_translation")
+
+
+class Rounds:
+    """The lab, its workload, the world before, and the judged end state of one undisturbed run."""
+
+    def __init__(self, state: Path, folder: Path, seed: int = 77) -> None:
+        self.lab, self.folder = Lab(state), folder
+        self.rehearsal = Rehearsal(state, folder / "rehearsal", seed, scale=0.05, groups=6)
+        truth = self.rehearsal.seed_topics()
+        self.world = World(self.lab, sorted(truth.positions))
+        self.before = self.world.look()
+        self.driver = Stepping(self.lab, folder / "steps")
+        self.saved: dict[str, dict[str, Any]] = {}
+        self.reference = Run(PARAMS)
+        evidence = self._reference_run()
+        verdict = self.rehearsal.judge(evidence, "approver")
+        assert verdict.passed, verdict.lines(limit=5)
+        self.end, self.said = self.world.look(), comparable(evidence)
+
+    def _reference_run(self) -> dict[str, Any]:
+        """An undisturbed run, kept after some steps so that later rounds can begin there."""
+        after = None
+        for step in SAVED_AFTER:
+            assert self.driver.forward(self.reference, after=after, until=step), self.reference.texts
+            keep_journal(self.lab, self.folder / step)
+            self.saved[step] = self.world.look()
+            after = step
+        return self.driver.whole(self.reference, after=after)
+
+    def close(self) -> None:
+        """End the helpers."""
+        self.rehearsal.stop()
+        self.driver.close()
+
+    def fresh(self) -> Run:
+        """A new run in the world before."""
+        self.world.put_back(self.before)
+        return Run(PARAMS)
+
+    def continued(self, step: str) -> Run:
+        """The reference run as it stood after a step, world and journal and all."""
+        self.world.put_back(self.saved[step])
+        bring_back_journal(self.lab, self.folder / step)
+        run = Run(PARAMS, self.reference.run_id)
+        run.triggered_at = self.reference.triggered_at
+        return run
+
+    def begun_before(self, step: str) -> tuple[Run, str | None]:
+        """A run that stands somewhere before a step, and the last step it did."""
+        if step in FORWARD and FORWARD.index(step) <= FORWARD.index(SAVED_AFTER[0]):
+            return self.fresh(), None
+        at = SAVED_AFTER[0] if step in FORWARD and FORWARD.index(step) <= FORWARD.index(SAVED_AFTER[1]) else SAVED_AFTER[1]
+        return self.continued(at), at
+
+    def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
+        """In what a round ended otherwise than the first one."""
+        now, said = self.world.look(), comparable(evidence)
+        found = [f"world: {key}: {now[key]} instead of {self.end[key]}" for key in self.end if now[key] != self.end[key]]
+        found += [f"evidence: {key}: {said.get(key)} instead of {self.said[key]}" for key in self.said if said.get(key) != self.said[key]]
+        found += [f"{step} ended as {how}: {run.texts[step]}" for step, how in run.ended.items() if how != "done"]
+        broken = Journal(f"sqlite:///{self.lab.journal}").verify()
+        return found + ([f"the journal's chain breaks at {broken}"] if broken is not None else [])
+
+    def returned(self, run: Run) -> list[str]:
+        """In what the world is not as it was found."""
+        now = self.world.look()
+        wrong = [f"world: {key}: {now[key]} instead of {self.before[key]}" for key in self.before if key not in ("positions", "reverse_offsets") and now[key] != self.before[key]]
+        evidence = self.driver.evidence(run)
+        return wrong + ([] if evidence["outcome"] in ("returned", "aborted") else [f"outcome {evidence['outcome']}: {evidence['reason_for_outcome']}"])
+
+
+def comparable(evidence: dict[str, Any]) -> dict[str, Any]:
+    """The evidence without what belongs to one run only."""
+    return {key: value for key, value in evidence.items() if key not in RUN_SPECIFIC}
+
+
+def points(rounds: Rounds) -> Iterator[tuple[str, int]]:
+    """Every journal write of a procedure: the step and which of its writes."""
+    for step in (*FORWARD, "close_procedure"):
+        yield from ((step, n) for n in range(1, rounds.reference.writes[step] + 1))
+
+
+def how_many(default: int) -> int:
+    """Rounds asked for: SWITCHBACK_ROUNDS, or the default."""
+    return int(os.environ.get("SWITCHBACK_ROUNDS", default))
+
+
+__all__ = ["BEFORE_OPENING", "FORWARD", "PARAMS", "Rounds", "comparable", "how_many", "points"]

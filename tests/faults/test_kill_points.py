@@ -1,0 +1,77 @@
+"""kill -9 right after every single journal write, and five processes of every step at once: always the same end state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.bring_up import up
+from lab.take_down import down
+from tests.faults.rounds import FORWARD, Rounds, how_many, points
+
+COPIES = 5
+#: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the gates.
+COPIED = tuple(step for step in FORWARD if step not in ("approve_failover", "translate_offsets", "review_translation"))
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
+    """A lab without Airflow, a workload, and an undisturbed run of it that the judge passed."""
+    state = tmp_path_factory.mktemp("lab")
+    up(state, airflow=False)
+    made = Rounds(state, tmp_path_factory.mktemp("rounds"))
+    yield made
+    made.close()
+    down(state)
+
+
+def test_killed_after_every_journal_write(rounds: Rounds) -> None:
+    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had happened."""
+    wrong, tried = [], 0
+    for step, n in points(rounds):
+        run, after = rounds.begun_before(step)
+        evidence = rounds.driver.whole(run, after=after, **{step: {"kill_at": n}})
+        tried += 1
+        found = rounds.differences(run, evidence)
+        found += [] if run.killed == [step] else [f"killed: {run.killed}"]
+        wrong += [f"{step} write {n}: {text}" for text in found]
+        print(f"{step} write {n}: {'same end state' if not found else found}", flush=True)
+    assert not wrong, "\n".join(wrong)
+    assert tried > 50
+
+
+def test_the_way_back_killed_after_every_journal_write(rounds: Rounds) -> None:
+    """Killed while it gives the source back: tried again, everything is as it was found."""
+    n, wrong, killed = 0, [], True
+    while killed:
+        n += 1
+        run = rounds.continued("review_translation")
+        rounds.driver.step(run, "return_to_source", kill_at=n)
+        killed = run.killed == ["return_to_source"]
+        rounds.driver.step(run, "close_procedure")
+        wrong += [f"write {n}: {text}" for text in rounds.returned(run)]
+        print(f"return_to_source write {n}: killed {killed}", flush=True)
+    assert not wrong, "\n".join(wrong)
+    assert n > 5
+
+
+def test_five_copies_of_every_step(rounds: Rounds) -> None:
+    """All five start at once; one acts, the others stop themselves or find it done; the end state is the one of one copy."""
+    wrong = []
+    for number in range(1, how_many(100) + 1):
+        run, copies = rounds.fresh() if number == 1 else rounds.continued("approve_failover"), {step: {"copies": COPIES} for step in COPIED}
+        after = None if number == 1 else "approve_failover"
+        done = rounds.driver.forward(run, after=after, until="stop_mirror_maker", **copies)
+        wrong += [] if done else [f"round {number}: {run.texts}"]
+        run = rounds.continued("review_translation")
+        evidence = rounds.driver.whole(run, after="review_translation", **copies, close_procedure={"copies": COPIES})
+        found = rounds.differences(run, evidence)
+        back = rounds.continued("review_translation")
+        rounds.driver.step(back, "return_to_source", copies=COPIES)
+        rounds.driver.step(back, "close_procedure", copies=COPIES)
+        found += rounds.returned(back)
+        wrong += [f"round {number}: {text}" for text in found]
+        print(f"round {number}: {'same end state' if not found else found}", flush=True)
+    assert not wrong, "\n".join(wrong)
