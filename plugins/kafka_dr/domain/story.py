@@ -118,12 +118,17 @@ def _what(e: Evidence) -> str:
     at = f" at {e['failing_step']}" if e["failing_step"] else ""
     aborted = e.get("aborted_by") or {}
     return {
-        Outcome.COMPLETED: f"All clients were moved from {e['source']} to {e['target']}.",
+        Outcome.COMPLETED: f"All clients{_but(e)} were moved from {e['source']} to {e['target']}.",
         Outcome.RETURNED: f"The attempt to {move} stopped{at} and was undone.",
         Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was touched.",
         Outcome.ABORTED: f"The attempt to {move} was aborted by {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}.",
         Outcome.FAILED: f"The attempt to {move} stopped{at} and has not ended: it still holds both clusters.",
     }[Outcome(e["outcome"])]
+
+
+def _but(e: Evidence) -> str:
+    left = len(_excluded(e))
+    return f" but {counted(left, 'excluded group')}" if left else ""
 
 
 def _when(aborted: Mapping[str, Any]) -> str:
@@ -245,7 +250,7 @@ def _lost_to_do(e: Evidence) -> list[str]:
 
 
 def _excluded_to_do(e: Evidence) -> list[str]:
-    count = len(e.get("excluded_groups") or [])
+    count = len(_excluded(e))
     return [f"Look after the {counted(count, 'group')} that were excluded: see Excluded groups."] if count else []
 
 
@@ -317,7 +322,10 @@ def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _excluded(e: Evidence) -> list[dict[str, Any]]:
-    return [{"group": g["group"], "reason": g.get("reason", ""), "policy": g.get("policy", ""), "members": _members(g.get("members"))} for g in e.get("excluded_groups") or []]
+    """Groups that were not waited for: as they stood at the drain, or as the plan names them."""
+    drained, plan = _figures(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
+    groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []
+    return [{"group": g["group"], "reason": g.get("reason", ""), "policy": g.get("policy", ""), "members": _members(g.get("members"))} for g in groups]
 
 
 def _members(members: Any) -> str:

@@ -92,6 +92,14 @@ def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
     assert story_of(evidence("completed", step("start_reverse_replication", started=True))).to_do == ["Nothing."]
 
 
+def test_excluded_groups_were_not_moved() -> None:
+    """The first sentence does not claim them, wherever the evidence names them; without any it says all."""
+    left = [{"group": "g", "reason": "r", "policy": "earliest", "members": 2}]
+    for told in (story_of(evidence("completed", excluded_groups=left)), story_of(evidence("completed", step("drain_consumers", excluded=left))), story_of(evidence("completed", plan={"excluded": left}))):
+        assert told.sentences[0] == "All clients but 1 excluded group were moved from east to west." and told.excluded.rows[0]["members"] == "2"
+    assert story_of(evidence("completed")).sentences[0] == "All clients were moved from east to west."
+
+
 def test_an_approval_of_something_else_is_called_that() -> None:
     """Each digest is set beside the plan's and the translation's."""
     digests = ["p" * 64, "t" * 64, "x" * 64]
