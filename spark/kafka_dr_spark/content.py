@@ -160,18 +160,29 @@ class Stretch:
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
 
     def _answers(self) -> list[Answer | None]:
-        view, bounds = self.view(), self.case.bounds
+        view = self.view()
         hole, cut = self._missing(view)
         self._report(view, hole, cut)
-        last = bounds.boundary if self.at_the_end else int(self.pairs.downstream[self.top])
+        last = self.case.bounds.boundary if self.at_the_end else int(self.pairs.downstream[self.top])
         found = np.minimum(first_copies(view, self.matched, self.positions), last)
         first = np.searchsorted(view.offsets, self.positions)
         last_hole = int(np.flatnonzero(hole)[-1]) if hole.any() else -1
         cuts = np.append(np.cumsum(cut[::-1])[::-1], 0)
-        return [
-            self._refuse_hole(view, last_hole) if row <= last_hole else self._answer(int(d), int(row), int(cuts[row]), view)
-            for d, row in zip(found, first)
-        ]
+        bounds = np.zeros(len(found), np.int64) if self.unproven_until is None else np.maximum(0, self.unproven_until - found)
+        columns = (found, view.size() - first, cuts[first], self._pair_at(found, first, view), self._target_from(found), bounds)
+        places = zip(first.tolist(), *(column.tolist() for column in columns))
+        where = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
+        return [self._refuse_hole(view, last_hole) if row <= last_hole else self._answer(*place, where) for row, *place in places]
+
+    def _pair_at(self, found: np.ndarray, first: np.ndarray, view: Records) -> np.ndarray:
+        """Return for each place the index of the pair that stands there, -1 where none does."""
+        index = np.searchsorted(self.pairs.downstream, found)
+        upstream, downstream = np.append(self.pairs.upstream, -1)[index], np.append(self.pairs.downstream, -1)[index]
+        return np.where((downstream == found) & (upstream == np.append(view.offsets, -2)[first]), index, -1)
+
+    def _target_from(self, found: np.ndarray) -> np.ndarray:
+        """Return how many target records were read from each place on."""
+        return self.target.size() - np.searchsorted(self.target.offsets, found)
 
     def _missing(self, view: Records) -> tuple[np.ndarray, np.ndarray]:
         """Return two masks of unmatched records: those that should be on the target, and those that its retention deleted."""
@@ -201,21 +212,13 @@ class Stretch:
         what = "unread record" if self.case.bounds.drained else "unread record (the partition is not drained)"
         return refused(f"{what} at source offset {int(view.offsets[row])} is not on the target")
 
-    def _answer(self, found: int, row: int, cut: int, view: Records) -> Answer | None:
-        unread, bounds = view.size() - row, self.case.bounds
-        clamped = None
-        if cut:
-            clamped = f"raised to the target's log start {bounds.target_start}: {cut} unread records are older"
+    def _answer(self, found: int, unread: int, cut: int, pair: int, target: int, bound: int, where: str) -> Answer | None:
+        clamped = f"raised to the target's log start {self.case.bounds.target_start}: {cut} unread records are older" if cut else None
         if not unread:
             return self._nothing_unread(clamped)
-        bound = 0 if self.unproven_until is None else max(0, self.unproven_until - found)
-        index = int(np.searchsorted(self.pairs.downstream, found))
-        if index < len(self.pairs) and self.pairs.downstream[index] == found and self.pairs.upstream[index] == view.offsets[row]:
-            return Answer(found, "SYNC", bound == 0, bound, f"sync {self.pairs.name(index)}", clamped)
-        where = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
-        target = self.target.size() - int(np.searchsorted(self.target.offsets, found))
-        text = f"content: {unread} source and {target} target records up to {where}"
-        return Answer(found, "CONTENT", bound == 0, bound, text, clamped)
+        if pair >= 0:
+            return Answer(found, "SYNC", bound == 0, bound, f"sync {self.pairs.name(pair)}", clamped)
+        return Answer(found, "CONTENT", bound == 0, bound, f"content: {unread} source and {target} target records up to {where}", clamped)
 
     def _nothing_unread(self, clamped: str | None) -> Answer | None:
         bounds = self.case.bounds

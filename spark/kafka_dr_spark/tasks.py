@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from kafka_dr_spark.anchors import Bounds, repeats_known, usable_pairs
 from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_policy, refused
-from kafka_dr_spark.digests import partition_digest
+from kafka_dr_spark.digests import partition_digests
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.translation import answer_without_reading, first_available, note_raised, searches
+from kafka_dr_spark.translation import answers_without_reading, first_available, note_raised, searches
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
 POSITION, SYNC = 0, 1
@@ -79,11 +79,10 @@ def drive(started: list[Search], read: Read) -> list[Any]:
 
 def translate_cases(cases: dict[Key, tuple[Case, np.ndarray]], read: Read) -> dict[Key, dict[int, Answer | None]]:
     """Return for each partition the answer of each distinct position; None leaves it to the group's policy."""
-    answers: dict[Key, dict[int, Answer | None]] = {key: {} for key in cases}
+    answers: dict[Key, dict[int, Answer | None]] = {}
     started: list[tuple[Key, np.ndarray, Search]] = []
     for key, (case, positions) in cases.items():
-        for position in positions.tolist():
-            answers[key][position] = answer_without_reading(case, position)
+        answers[key] = answers_without_reading(case, positions)
         unanswered = np.array([p for p, answer in answers[key].items() if answer is None], np.int64)
         wanted = np.unique(first_available(case, unanswered))
         started += [(key, group, search) for group, search in searches(case, wanted)]
@@ -93,10 +92,11 @@ def translate_cases(cases: dict[Key, tuple[Case, np.ndarray]], read: Read) -> di
 
 
 def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answer | None]) -> None:
-    for position, answer in answers.items():
-        raised = max(position, case.bounds.source_start or 0)
-        if answer is None and found.get(raised) is not None:
-            answers[position] = note_raised(case, position, found[raised])
+    start = case.bounds.source_start or 0
+    answers.update((position, answer) for position, answer in found.items() if position in answers and answers[position] is None)
+    for position in [position for position in answers if position < start]:
+        if answers[position] is None and found.get(start) is not None:
+            answers[position] = note_raised(case, position, found[start])
 
 
 class PartitionTask:
@@ -137,31 +137,37 @@ class PartitionTask:
                 pairs = usable_pairs(*(syncs[name].to_numpy() for name in "abc"), self._bounds[key])
                 cases[key] = Case(self._bounds[key], pairs, self._limits), np.unique(rows["a"].to_numpy())
         answers = translate_cases(cases, read)
-        seconds = (time.monotonic() - began) / max(len(tables), 1)
-        for key, (rows, _) in tables.items():
-            yield from self._rows_of(key, rows, cases[key][0] if key in cases else None, answers.get(key, {}), seconds)
-
-    def _rows_of(
-        self, key: Key, rows: pa.Table, case: Case | None, answers: dict[int, Answer | None], seconds: float
-    ) -> Iterator[pa.RecordBatch]:
-        table = finished_rows(key, rows, case, answers)
-        yield from table.to_batches()
-        report = {**partition_report(table, case), "digest": partition_digest(table), "seconds": seconds}
-        yield report_row(key, report)
+        tables = {key: finished_rows(key, rows, cases[key][0] if key in cases else None, answers.get(key, {})) for key, (rows, _) in tables.items()}
+        digests, seconds = partition_digests(list(tables.values())), (time.monotonic() - began) / max(len(tables), 1)
+        reports = []
+        for (key, table), digest in zip(tables.items(), digests):
+            yield from table.to_batches()
+            case = cases[key][0] if key in cases else None
+            reports.append(report_row(key, {**partition_report(table, case), "digest": digest, "seconds": seconds}))
+        yield pa.RecordBatch.from_pylist(reports, schema=output_schema())
 
 
 def split_by_partition(table: pa.Table) -> dict[Key, tuple[pa.Table, pa.Table]]:
     """Split tagged rows into positions (sorted by group) and syncs of each partition, in a fixed order."""
-    table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("kind", "ascending"), ("name", "ascending")])
-    topics, partitions, kinds = table["topic"].to_pylist(), table["partition"].to_numpy(), table["kind"].to_numpy()
-    codes = pc.dictionary_encode(table["topic"].combine_chunks()).indices.to_numpy() if topics else np.empty(0)
-    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if topics else []
+    topics, names = (_ranks(table[column]) for column in ("topic", "name"))
+    kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
+    order = np.lexsort((names, kinds, partitions, topics))
+    table, codes, partitions, kinds = table.take(pa.array(order)), topics[order], partitions[order], kinds[order]
+    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if len(table) else []
     found = {}
-    for start, end in zip(edges, [*edges[1:], len(topics)]):
+    for start, end in zip(edges, [*edges[1:], len(table)]):
         syncs_from = start + int(np.searchsorted(kinds[start:end], SYNC))
         if syncs_from > start:
-            found[topics[start], int(partitions[start])] = table.slice(start, syncs_from - start), table.slice(syncs_from, end - syncs_from)
+            found[table["topic"][int(start)].as_py(), int(partitions[start])] = table.slice(start, syncs_from - start), table.slice(syncs_from, end - syncs_from)
     return found
+
+
+def _ranks(column: pa.ChunkedArray) -> np.ndarray:
+    """Return each text's place among the distinct ones: sorting numbers takes a fraction of sorting texts."""
+    encoded = pc.dictionary_encode(column.combine_chunks())
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
+    return ranks[encoded.indices.to_numpy()]
 
 
 def finished_rows(key: Key, rows: pa.Table, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
@@ -179,8 +185,8 @@ def finished_rows(key: Key, rows: pa.Table, case: Case | None, answers: dict[int
     columns |= {name: rows[name].combine_chunks() for name in ("topic", "partition")}
     columns |= {"group": names, "position": rows["a"].combine_chunks(), "position_at": rows["b"].combine_chunks()}
     columns["class"] = columns.pop("class_")
-    columns["target_topic"] = pa.array([case.bounds.target_topic if case else None] * len(names), pa.string())
-    columns["kind"] = pa.array([ROW] * len(names))
+    columns["target_topic"] = pa.repeat(pa.scalar(case.bounds.target_topic if case else None, pa.string()), len(names))
+    columns["kind"] = pa.repeat(ROW, len(names))
     return pa.table([columns[field.name].cast(field.type) for field in output_schema()], schema=output_schema())
 
 
@@ -212,9 +218,8 @@ def partition_report(table: pa.Table, case: Case | None) -> dict[str, Any]:
     return {**report, **found, "repeats": repeats_known(case.pairs, case.bounds) if case.bounds.target_exists else 0}
 
 
-def report_row(key: Key, report: dict[str, Any]) -> pa.RecordBatch:
+def report_row(key: Key, report: dict[str, Any]) -> dict[str, Any]:
     """Return a report in the shape of a row."""
     row = dict.fromkeys(output_schema().names)
     row |= {"group": "", "topic": key[0], "partition": key[1], "position": 0, "position_at": 0, "class": "", "exact": False}
-    row |= {"evidence": json.dumps(report, ensure_ascii=False), "kind": REPORT}
-    return pa.RecordBatch.from_pylist([row], schema=output_schema())
+    return row | {"evidence": json.dumps(report, ensure_ascii=False), "kind": REPORT}

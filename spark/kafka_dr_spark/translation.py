@@ -33,6 +33,16 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
     return None
 
 
+def answers_without_reading(case: Case, positions: np.ndarray) -> dict[int, Answer | None]:
+    """Return for each position what bounds alone say, None where records or pairs must be looked at."""
+    known, answers = case.bounds, dict.fromkeys(positions.tolist())
+    told = positions
+    if known.target_exists and not known.recreated and known.cut_off is not None:
+        # Inside both logs they say nothing; there may be very many such positions.
+        told = positions[(positions < 0) | (first_available(case, positions) >= known.cut_off)]
+    return answers | {position: answer_without_reading(case, position) for position in told.tolist()}
+
+
 def _without_target(case: Case) -> Answer:
     known = case.bounds
     if known.cut_off is not None and known.source_start == known.cut_off:

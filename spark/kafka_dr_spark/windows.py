@@ -38,6 +38,8 @@ PASSING = {
     KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
 }  # fmt: skip
 
+EMPTY_PRINT = blake2b(digest_size=16)
+
 
 class WindowUnreadable(RuntimeError):
     """A stretch of a partition cannot be read; the message names side, partition and reason."""
@@ -64,12 +66,18 @@ class KafkaAccess:
 
 def fingerprint(key: bytes | None, value: bytes | None, headers: list | None, timestamp: int | None) -> bytes:
     """Return 16 bytes that are equal for equal records; null differs from empty, and no two fields can run together."""
-    parts = [key, value]
-    for name, content in headers or ():
-        parts += [name.encode(), content]
-    frame = ",".join(["-" if part is None else str(len(part)) for part in parts])
-    body = b"".join([part for part in parts if part])
-    return blake2b(f"{timestamp};{frame};".encode() + body, digest_size=16).digest()
+    if headers or key is None or value is None or timestamp is None:
+        parts = [key, value]
+        for name, content in headers or ():
+            parts += [name.encode(), content]
+        frame = ",".join(["-" if part is None else str(len(part)) for part in parts])
+        body = f"{timestamp};{frame};".encode() + b"".join([part for part in parts if part])
+    else:
+        # The same bytes at a third of the cost: most records of a million are like this.
+        body = b"%d;%d,%d;%b%b" % (timestamp, len(key), len(value), key, value)
+    digest = EMPTY_PRINT.copy()
+    digest.update(body)
+    return digest.digest()
 
 
 class OpenWindow:

@@ -1,0 +1,1 @@
+"""Benchmarks: Switchback beside its peers, in one run on one machine. `python -m tests.benchmarks --help`."""
