@@ -8,14 +8,16 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint
 
 _PAGE = 100
+#: Airflow checked who it was before it took the name; its command line takes any name from the environment.
+_KNOWN_BY_LOGIN = ("rest_api", "ui")
 
 
 @dataclass(frozen=True)
 class DagRun:
-    """One run of a DAG, and who triggered it (None when Airflow does not know)."""
+    """One run of a DAG, and who triggered it: None when Airflow does not know, or took a name under which nobody logged in."""
 
     dag_id: str
     run_id: str
@@ -72,7 +74,8 @@ class AirflowApi:
     def dag_run(self, dag_id: str, run_id: str, timeout: float = 10.0) -> DagRun:
         """One run; HookUnavailable when there is none."""
         found = self._object(self._get(_run_path(dag_id, run_id), timeout), "a run")
-        return DagRun(dag_id, run_id, str(found.get("state")), found.get("triggering_user_name"), found.get("conf") or {})
+        starter = found.get("triggering_user_name") if found.get("triggered_by") in _KNOWN_BY_LOGIN else None
+        return DagRun(dag_id, run_id, str(found.get("state")), starter, found.get("conf") or {})
 
     def hitl(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> HitlAnswer | None:
         """One gate of a run with its answer; None when the gate was never reached."""
@@ -107,6 +110,7 @@ class AirflowApi:
     def _with_token(self, path: str, timeout: float) -> Answer:
         if self._token is None:
             self._token = self._new_token(timeout)
+            self._endpoint.hide(self._token)
         return self._endpoint.attempt("GET", path, timeout=timeout, headers={"Authorization": f"Bearer {self._token}"})
 
     def _new_token(self, timeout: float) -> str:
@@ -120,7 +124,7 @@ class AirflowApi:
 
     def _object(self, document: Any, what: str) -> dict[str, Any]:
         if not isinstance(document, dict):
-            raise self._endpoint.failure(f"Airflow's API answered something that is not {what}", one_line(document))
+            raise self._endpoint.failure(f"Airflow's API answered something that is not {what}", document)
         return document
 
     def _gate(self, found: dict[str, Any]) -> HitlAnswer:
@@ -151,7 +155,7 @@ class AirflowApi:
         try:
             return None if text is None else datetime.fromisoformat(text)
         except (TypeError, ValueError):
-            raise self._endpoint.failure("Airflow's API answered with a time that cannot be read", one_line(text)) from None
+            raise self._endpoint.failure("Airflow's API answered with a time that cannot be read", text) from None
 
 
 def _run_path(dag_id: str, run_id: str) -> str:

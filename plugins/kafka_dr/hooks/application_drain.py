@@ -8,7 +8,7 @@ from typing import Any
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.http_endpoint import NO_ANSWER, JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import NO_ANSWER, JsonEndpoint
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,5 @@ class ApplicationDrain:
         except (TypeError, KeyError, AttributeError):
             counts_are_valid = False
         if not counts_are_valid:
-            raise self._endpoint.failure("the application's drain hook answered outside its contract", one_line(document))
+            raise self._endpoint.failure("the application's drain hook answered outside its contract", document)
         return DrainState(producers, consumers, None if drained_for is None else str(drained_for), document.get("detail"))

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
-from kafka_dr.hooks.http_endpoint import JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import JsonEndpoint
+from kafka_dr.hooks.outside_text import one_line
 
 
 @dataclass(frozen=True)

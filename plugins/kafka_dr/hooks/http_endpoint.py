@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import time
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.hooks.outside_text import HIDDEN, one_line
 
 _BODY_LIMIT = 64 * 1024 * 1024
+_LOOKED_AT = 20_000
 NO_ANSWER = 0
 
 
@@ -51,11 +54,6 @@ def _is_link_local(host: str) -> bool:
     return (mapped or address).is_link_local
 
 
-def one_line(text: object, limit: int = 300) -> str:
-    """Text from outside made fit for one log line: control characters blanked, length bounded."""
-    return "".join(c if c.isprintable() else " " for c in str(text)[: limit * 2]).strip()[:limit]
-
-
 @dataclass(frozen=True)
 class Answer:
     """What came back from one HTTP request.
@@ -84,7 +82,10 @@ class Answer:
 
 
 class JsonEndpoint:
-    """JSON over HTTP below one base URL: no redirect is followed, no proxy or .netrc is used, every call ends in time."""
+    """JSON over HTTP below one base URL: no redirect is followed, no proxy or .netrc is used, every call ends in time.
+
+    Some systems repeat a request with its headers in their errors: what was sent to log in is hidden in every text that is shown.
+    """
 
     def __init__(
         self, base_url: str, system: str, failure: type[SystemUnavailable] = HookUnavailable, auth: tuple[str, str] | None = None
@@ -95,9 +96,21 @@ class JsonEndpoint:
         self._session = requests.Session()
         self._session.trust_env = False
         self._session.auth = auth
+        self._secrets = _forms_of(auth)
 
     def __repr__(self) -> str:
         return f"JsonEndpoint({self.base_url!r})"
+
+    def hide(self, secret: str) -> None:
+        """A secret that is sent from now on, such as a token: it is never shown."""
+        self._secrets = (*self._secrets, secret)
+
+    def shown(self, text: object) -> str:
+        """Text from this system, on one line, without what was sent to log in."""
+        told = str(text)[:_LOOKED_AT]
+        for secret in self._secrets:
+            told = told.replace(secret, HIDDEN)
+        return one_line(told)
 
     def attempt(
         self,
@@ -121,7 +134,7 @@ class JsonEndpoint:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return _answer(response, ends_at)
+                return self._answer(response, ends_at)
         except (requests.Timeout, ReadTimeoutError):
             return Answer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
         except requests.ConnectionError as error:
@@ -143,29 +156,37 @@ class JsonEndpoint:
             return answer.body
         raise self.failure(f"{self.system} did not do {what}", answer.seen)
 
-    def failure(self, reason: str, seen: str) -> SystemUnavailable:
+    def failure(self, reason: str, seen: object) -> SystemUnavailable:
         """The error of this endpoint's kind, ready to raise."""
-        return self._failure(reason, seen, f"look at {self.system} at {self.base_url}")
+        return self._failure(reason, self.shown(seen), f"look at {self.system} at {self.base_url}")
+
+    def _answer(self, response: requests.Response, ends_at: float) -> Answer:
+        """Read a response within its time and size limits; a 200 that is not JSON counts as no answer."""
+        if 300 <= response.status_code < 400:
+            return Answer(response.status_code, text="a redirect, which is never followed")
+        content = b""
+        # read1 gives what is there: iter_content waits for a full chunk, so that a trickle would outlast every timeout.
+        while chunk := response.raw.read1(65536, decode_content=True):
+            content += chunk
+            if time.monotonic() > ends_at:
+                return Answer(NO_ANSWER, text="the answer did not end in time", timed_out=True)
+            if len(content) > _BODY_LIMIT:
+                return Answer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
+        text = self.shown(content[:_LOOKED_AT].decode("utf-8", "replace"))
+        try:
+            return Answer(response.status_code, json.loads(content) if content.strip() else None, text)
+        except ValueError:
+            usable = response.status_code >= 400
+            return Answer(response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable)
 
 
-def _answer(response: requests.Response, ends_at: float) -> Answer:
-    """Read a response within its time and size limits; a 200 that is not JSON counts as no answer."""
-    if 300 <= response.status_code < 400:
-        return Answer(response.status_code, text="a redirect, which is never followed")
-    content = b""
-    # read1 gives what is there: iter_content waits for a full chunk, so that a trickle would outlast every timeout.
-    while chunk := response.raw.read1(65536, decode_content=True):
-        content += chunk
-        if time.monotonic() > ends_at:
-            return Answer(NO_ANSWER, text="the answer did not end in time", timed_out=True)
-        if len(content) > _BODY_LIMIT:
-            return Answer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
-    text = one_line(content[:600].decode("utf-8", "replace"))
-    try:
-        return Answer(response.status_code, json.loads(content) if content.strip() else None, text)
-    except ValueError:
-        usable = response.status_code >= 400
-        return Answer(response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable)
+def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
+    """A login's password as it may come back: as it is, in a URL, and as a basic login."""
+    if auth is None or not auth[1]:
+        return ()
+    basic = base64.b64encode(":".join(auth).encode()).decode()
+    # The longest first: a short password may stand inside the others.
+    return tuple(sorted({basic, auth[1], quote(auth[1], safe="")}, key=len, reverse=True))
 
 
 def _root_cause(error: BaseException) -> str:

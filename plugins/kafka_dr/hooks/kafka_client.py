@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
 from kafka_dr.errors import BadInput, KafkaUnavailable
+from kafka_dr.hooks.outside_text import one_line
 
 _T = TypeVar("_T")
 
@@ -61,7 +62,7 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
 
 def described(error: KafkaError) -> str:
     """A client error for people: its name first."""
-    return f"{error.name()} ({error.str()})"
+    return f"{error.name()} ({one_line(error.str(), 1000)})"
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterat
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} on {alias} was asked with something the Kafka client cannot use", str(error)) from None
+        raise BadInput(f"{what} on {alias} was asked with something the Kafka client cannot use", one_line(error)) from None
     else:
         return
     complaint = last_error()

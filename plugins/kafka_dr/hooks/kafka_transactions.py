@@ -18,6 +18,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, known_transactions, open_on, started_and_timeout
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_client import client_config
+from kafka_dr.hooks.outside_text import without_secrets
 
 _MAIN = "org.apache.kafka.tools.TransactionsCommand"
 _FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8")
@@ -123,6 +124,6 @@ def java() -> str:
 
 
 def _last_words(stderr: str) -> str:
-    """What a tool says at its end, short, without the advice to look elsewhere."""
+    """What a tool says at its end, short, without secrets and the advice to look elsewhere."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return " ".join(lines[-3:])[-400:] or "it said nothing"
+    return without_secrets(" ".join(lines[-3:]))[-400:] or "it said nothing"

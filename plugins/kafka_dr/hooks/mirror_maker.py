@@ -22,7 +22,7 @@ from kafka_dr.errors import (
     NotReady,
     ReadBackFailed,
 )
-from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint, one_line
+from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint
 
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 _READ_SECONDS = 10.0
@@ -128,10 +128,10 @@ class MirrorMaker:
         try:
             tasks = {int(task["id"]): str(task["state"]) for task in found["tasks"]}
             parts = [("connector", found["connector"]), *((f"task {task['id']}", task) for task in found["tasks"])]
-            traces = {what: one_line(part["trace"].partition("\n")[0]) for what, part in parts if part.get("trace")}
+            traces = {what: self._endpoint.shown(part["trace"].partition("\n")[0]) for what, part in parts if part.get("trace")}
             return ConnectorStatus(name, str(found["connector"]["state"]), tasks, traces)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._endpoint.failure(f"Connect's status of {name} cannot be read", one_line(found)) from None
+            raise self._endpoint.failure(f"Connect's status of {name} cannot be read", found) from None
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
         """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many seconds."""
@@ -170,7 +170,7 @@ class MirrorMaker:
                 partition = TopicPartition(where["topic"], int(where["partition"]))
                 by_alias.setdefault(where["cluster"], {})[partition] = None if offset is None else int(offset["offset"])
         except (KeyError, TypeError, ValueError):
-            raise self._endpoint.failure(f"{name} keeps no offsets of a source connector", one_line(entry)) from None
+            raise self._endpoint.failure(f"{name} keeps no offsets of a source connector", entry) from None
         return ConnectorOffsets(by_alias)
 
     def change_offsets(
@@ -262,7 +262,7 @@ class MirrorMaker:
         answer = attempts(lambda: self._endpoint.attempt("GET", path, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))))
         found = self._endpoint.accept(answer, f"GET {path}")
         if not isinstance(found, shape):
-            raise self._endpoint.failure(f"Connect answered GET {path} with something else", one_line(found))
+            raise self._endpoint.failure(f"Connect answered GET {path} with something else", found)
         return found
 
 

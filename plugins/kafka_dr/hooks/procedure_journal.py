@@ -48,6 +48,7 @@ from kafka_dr.errors import (
     Superseded,
     SystemUnavailable,
 )
+from kafka_dr.hooks.outside_text import one_line
 
 _T = TypeVar("_T")
 _NO_HASH = "0" * 64
@@ -132,7 +133,8 @@ class Journal:
         except ArgumentError:
             raise BadInput("the journal's address is not a SQLAlchemy URL", next_step="give it as sqlite:////path/journal.db") from None
         self._clock, self._lock_seconds = clock, lock_seconds
-        self._name = parsed.render_as_string(hide_password=True)
+        # A query may hold a password too.
+        self._name = parsed.set(query={}).render_as_string(hide_password=True)
         sqlite = parsed.get_backend_name() == "sqlite"
         options: dict[str, Any] = {"connect_args": {"timeout": lock_seconds}} if sqlite else {"isolation_level": "SERIALIZABLE"}
         with self._translated("usable"):
@@ -278,7 +280,7 @@ class Journal:
         except (SQLAlchemyError, ImportError) as error:
             seen = getattr(error, "orig", None) or error
             next_step = "make room or repair the database; without a journal nothing is done"
-            raise SystemUnavailable(f"the journal is not {ability}: {self._name}", str(seen).partition("\n")[0], next_step) from None
+            raise SystemUnavailable(f"the journal is not {ability}: {self._name}", one_line(str(seen).partition("\n")[0]), next_step) from None
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -57,11 +57,27 @@ def test_a_run_says_who_triggered_it(airflow, api) -> None:
     """State, starter and conf come through; the run id is quoted in the path."""
     airflow.paths["/api/v2/dags/d/dagRuns/manual__2026-11-20T12%3A00%3A00%2B00%3A00"] = {
         "state": "running",
+        "triggered_by": "rest_api",
         "triggering_user_name": "alice",
         "conf": {"source": "a"},
     }
     run = api.dag_run("d", "manual__2026-11-20T12:00:00+00:00")
     assert (run.state, run.triggering_user_name, run.conf) == ("running", "alice", {"source": "a"})
+
+
+@pytest.mark.parametrize(("how", "who"), [("rest_api", "alice"), ("ui", "alice"), ("cli", None), ("test", None), ("operator", None), ("timetable", None), ("asset", None), ("backfill", None), (None, None)])
+def test_only_who_logged_in_is_known_as_the_starter(airflow, api, how, who) -> None:
+    """The command line takes its user's name from the environment: that names nobody."""
+    airflow.paths["/api/v2/dags/d/dagRuns/r"] = {"state": "running", "triggered_by": how, "triggering_user_name": "alice"}
+    assert api.dag_run("d", "r").triggering_user_name == who
+
+
+def test_a_token_that_is_repeated_is_not_shown(airflow, api, server) -> None:
+    """An error that repeats the request's headers shows neither token nor password."""
+    server.answer = lambda request: airflow.answer(request) if request.path == "/auth/token" else airflow.reply(403, {"headers": request.headers, "sent": "token-1"})
+    with pytest.raises(HookUnavailable) as refused:
+        api.dag_run("d", "r")
+    assert "403" in str(refused.value) and "token-1" not in str(refused.value)
 
 
 def test_ids_cannot_leave_their_place_in_the_path(airflow, api, server) -> None:
