@@ -25,7 +25,7 @@ class Answers(BaseHTTPRequestHandler):
         told = json.loads(self.known.read_text())
         run = told.get(parts[5] if len(parts) > 5 else "", {})
         if len(parts) == 6:
-            self._say(200, {"state": "running", "triggering_user_name": run.get("starter")})
+            self._say(200, {"state": "running", "triggered_by": "rest_api", "triggering_user_name": run.get("starter")})
         elif parts[7] in run.get("gates", {}):
             self._say(200, run["gates"][parts[7]])
         else:
