@@ -47,9 +47,11 @@ def counted(count: int, thing: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0 s`, `0.004 s`, `43.1 s`, `12 min 04 s`, `2 h 05 min`."""
+    """`0 s`, `0.004 s`, `43.1 s`, `90 s`, `12 min 04 s`, `2 h 05 min`."""
+    if seconds < 100 and float(seconds).is_integer():
+        return f"{int(seconds)} s"
     if seconds < 99.95:
-        return f"{seconds:.3f} s" if 0 < seconds < 0.1 else f"{seconds:.1f} s" if seconds else "0 s"
+        return f"{seconds:.3f} s" if seconds < 0.1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, left = divmod(minutes, 60)
     return f"{hours} h {left:02d} min" if hours else f"{minutes} min {rest:02d} s"
@@ -113,7 +115,7 @@ def _figure(value: Any) -> str:
 
 def _mapping(value: Mapping[str, Any]) -> str:
     if "file" in value and "sha256" in value:
-        return f"{value['file']}, {number(value.get('rows'))} rows"
+        return f"{value['file']}, {counted(int(value.get('rows') or 0), 'row')}"
     pairs = [f"{name}: {_figure(one)}" for name, one in list(value.items())[:_LISTED]]
     rest = len(value) - len(pairs)
     return (", ".join(pairs) + (f" and {rest:,} more" if rest else "")) or "none"

@@ -109,7 +109,7 @@ def test_a_return_ends_it_on_the_source() -> None:
     """While it runs, and when it is done; a return that touched nothing leaves no fence to tell of."""
     told = fenced(max_fence_seconds=60.0).says(130, Step.RETURN_TO_SOURCE, Entry.INTENT)
     assert words(told, 140).endswith("east is being given back to them")
-    assert "for 50.0 s, until 10:02:30 UTC; they are back on east" in words(told.says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=True), 900)
+    assert "for 50 s, until 10:02:30 UTC; they are back on east" in words(told.says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=True), 900)
     assert fenced().says(150, Step.RETURN_TO_SOURCE, Entry.OUTCOME, touched=False).at(900).fence is None
 
 

@@ -11,7 +11,7 @@ from kafka_dr.domain.plain_text import clock, duration, figure_lines, first_of, 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0, "0 s"), (0.0041, "0.004 s"), (0.1, "0.1 s"), (43.14, "43.1 s"), (99.94, "99.9 s"), (99.96, "1 min 40 s"), (724, "12 min 04 s"), (3599.6, "1 h 00 min"), (7500, "2 h 05 min")],
+    [(0, "0 s"), (0.0041, "0.004 s"), (0.1, "0.1 s"), (43.14, "43.1 s"), (90.0, "90 s"), (1, "1 s"), (99.94, "99.9 s"), (99.96, "1 min 40 s"), (724, "12 min 04 s"), (3599.6, "1 h 00 min"), (7500, "2 h 05 min")],
 )
 def test_durations_are_said_in_their_own_size(seconds: float, said: str) -> None:
     """Milliseconds to hours, and no 60 seconds or minutes."""
