@@ -138,6 +138,7 @@ def evidence_of(
         "plan": forecast.payload["plan"] if forecast else None,
         "plan_digest": forecast.payload["plan_digest"] if forecast else None,
         "aborted_by": dict(aborted.payload) if aborted else None,
+        "excluded_groups": figures.get(Step.DRAIN_CONSUMERS, {}).get("excluded", []),
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,
         "fenced_at": figures.get(Step.FENCE_PRODUCERS, {}).get("fenced_at"),

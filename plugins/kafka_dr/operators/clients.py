@@ -11,7 +11,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.client_routing import Route
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators.fencing import active_groups, groups_of, topics_of
+from kafka_dr.operators.fencing import active_groups, fenced_groups, groups_of, topics_of
 from kafka_dr.operators.observing import source_rules, target_rules
 from kafka_dr.operators.offsets import require_reviewed
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions
@@ -79,7 +79,7 @@ def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
 def _client_scopes(procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
     """What clients will do on the target, and the principals that do it on the source."""
     plan, rules, exempt = procedure.plan(), source_rules(procedure), procedure.exempt(procedure.request.source)
-    writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(groups_of(procedure))
+    writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
     local = FenceScope.writes(plan["local_names"].values())
     return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
 

@@ -17,7 +17,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
-from kafka_dr.operators.fencing import active_groups
+from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
@@ -203,10 +203,27 @@ def wanted_positions(procedure: Procedure) -> dict[tuple[str, TopicPartition], i
         (group, TopicPartition(topic, int(partition))): int(position)
         for group, topic, partition, position in zip(placed["group"], placed["target_topic"], placed["partition"], placed["target_position"], strict=True)
     }
+    left_alone = excluded_positions(procedure)
+    wanted |= {(group, remote): position for (group, _, remote), position in left_alone.items()}
     local = make_local_topics(procedure)
-    for group, topic in sorted({(g, t) for g, t in zip(rows["group"], rows["topic"], strict=True) if t in local}):
+    reading = {*zip(rows["group"], rows["topic"], strict=True), *((group, topic) for group, topic, _ in left_alone)}
+    for group, topic in sorted((g, t) for g, t in reading if t in local):
         wanted.update({(group, tp): start for tp, start in local[topic].items() if (group, tp) not in wanted})
     return wanted
+
+
+def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartition], int]:
+    """(group, source topic, target partition) -> where an excluded group begins by its policy; `fail` writes nothing."""
+    policies = {g["group"]: g["policy"] for g in excluded_groups(procedure) if g["policy"] != "fail"}
+    if not policies:
+        return {}
+    held = positions_frame(procedure, sorted(policies))
+    places = [(group, TopicPartition(topic, int(p))) for group, topic, p in zip(held["group"], held["topic"], held["partition"], strict=True)]
+    remote = remote_partitions(procedure, {tp for _, tp in places})
+    starts = procedure.target.starts(list(remote.values()))
+    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    at = {"earliest": starts, "boundary": boundary}
+    return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
 
 
 def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:

@@ -10,6 +10,7 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.operators.fencing import (
     active_groups,
     boundary_moved,
+    fenced_groups,
     groups_of,
     partitions_of_plan,
     positions_frame,
@@ -55,7 +56,7 @@ def source_still_fenced(procedure: Procedure) -> None:
         return
     scopes = [FenceScope.writes(topics_of(procedure))]
     if procedure.outcome(Step.DRAIN_CONSUMERS) is not None:
-        scopes.append(FenceScope.group_reads(groups_of(procedure)))
+        scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
     open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
     if open_:
         raise FenceNotProven("The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source.")

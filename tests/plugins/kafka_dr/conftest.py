@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.plan import Plan
+from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.hooks.group_requests import Position
@@ -254,7 +254,7 @@ class Bench:
         procedure.write(step, Entry.INTENT, {"try": 1})
         procedure.write(step, Entry.OUTCOME, figures)
 
-    def planned(self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = ()) -> Procedure:
+    def planned(self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}) -> Procedure:
         """A run that is open, ready, forecast and approved by bob."""
         procedure = self.opened(run_id)
         self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted", topic_ids={}, notes=[], records_per_second=0.0)
@@ -262,15 +262,16 @@ class Bench:
         plan = Plan(
             procedure.id, "planned_failover", "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
             listed, (str(FENCE),), (str(TARGET_FENCE),), {"max_fence_seconds": 600.0}, False, 0, None,
+            excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
         )  # fmt: skip
         self.done(procedure, Step.FORECAST, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(groups), end_sum=0)
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
         return procedure
 
-    def stopped(self, run_id: str = "r1", remote: str = "orders") -> Procedure:
+    def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Procedure:
         """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
-        procedure = self.planned(run_id, remote)
+        procedure = self.planned(run_id, remote, excluded=excluded)
         self.stopped_after_drain(procedure, [], remote)
         return procedure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -17,9 +18,9 @@ ORDERS = TopicPartition("orders", 0)
 STEP = "commit_groups"
 
 
-def translated(bench: Any, *rows: tuple[str, int | None, str], remote: str = "orders") -> Any:
+def translated(bench: Any, *rows: tuple[str, int | None, str], remote: str = "orders", excluded: Mapping[str, str] = {}) -> Any:
     """A run whose translation has these groups, target positions and classes."""
-    procedure = bench.stopped(remote=remote)
+    procedure = bench.stopped(remote=remote, excluded=excluded)
     columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
     frame = pd.DataFrame({**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]})
     bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame))
@@ -93,3 +94,12 @@ def test_local_topics_are_made_and_their_groups_start_at_their_beginning(make_be
     committed = {tp: position.offset for tp, position in bench.clusters["standby"].committed["a"].items()}
     assert committed == {TopicPartition("primary.orders", 0): 4, ORDERS: 0}
     assert "orders" in bench.clusters["standby"].partitions
+
+
+@pytest.mark.parametrize(("policy", "position"), [("earliest", 0), ("boundary", 10), ("fail", None)])
+def test_an_excluded_group_is_placed_by_its_policy(bench: Any, policy: str, position: int | None) -> None:
+    """Nobody translated its position: the log start, the boundary, or none at all, as the approver saw."""
+    bench.clusters["primary"].committed["left"] = {ORDERS: Position(7)}
+    procedure = translated(bench, ("a", 4, "CONTENT"), excluded={"left": policy})
+    commit(bench, procedure)
+    assert held(bench) == {"a": 4} | ({} if position is None else {"left": position})

@@ -8,7 +8,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.plan import ExcludedGroup
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.fencing import DrainConsumers, fenced_groups, groups_of, planned_groups
@@ -78,13 +77,9 @@ def test_a_group_that_will_not_empty_fails_with_the_way_out(fenced: Any) -> None
 
 
 @pytest.fixture
-def excluding(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def excluding(bench: Any) -> Any:
     """A fenced run whose plan excludes a group that keeps its two members; another moves."""
-    known = bench.planned.__globals__
-    made = known["Plan"]
-    left = ExcludedGroup("reports", "its owner is away", "earliest", 1, 6, True)
-    monkeypatch.setitem(known, "Plan", lambda *given, **named: made(*given, excluded=(left,), **named))
-    procedure = bench.planned(groups=("billing",))
+    procedure = bench.planned(groups=("billing",), excluded={"reports": "earliest"})
     bench.done(procedure, Step.FENCE_PRODUCERS)
     source = bench.clusters["primary"]
     source.acls = {AclEntry("group", name, "literal", "User:app", "*", "read", "allow") for name in ("billing", "reports")}
@@ -97,7 +92,7 @@ def test_an_excluded_group_is_fenced_and_told_but_not_waited_for(excluding: Any)
     """Its members may stay; its reads are denied, its position is not frozen, and the figures say who was still there."""
     figures = drain(excluding)
     assert figures["groups"] == ["billing"] and figures["groups_since_forecast"] == []
-    assert figures["excluded"] == [{"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 2}]
+    assert figures["excluded"] == [{"group": "reports", "reason": "will not empty", "policy": "earliest", "members": 2}]
     assert excluding.procedure().kept(figures["positions"])["group"].tolist() == ["billing"]
     denied = {e.name for e in excluding.clusters["primary"].acls if e.permission == "deny"}
     assert denied == {"billing", "reports"}
