@@ -256,7 +256,7 @@ def _excluded_to_do(e: Evidence) -> list[str]:
 
 def _completed_to_do(e: Evidence) -> list[str]:
     started = _figures(e).get(Step.START_REVERSE_REPLICATION, {}).get("started", True)
-    return [] if started else [f"{e['target']} has no standby now: resume the flow from {e['target']} to {e['source']} when it is wanted."]
+    return [] if started else [f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is wanted."]
 
 
 # -- the pictures ------------------------------------------------------------------------------------------------

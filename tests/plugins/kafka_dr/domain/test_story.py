@@ -88,7 +88,7 @@ def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
     """A completed run may still leave work; without any it says so."""
     loss = [{"topic": "t", "partition": 0, "from_offset": 1, "certain_to": 9, "possible_to": 9, "records": 3, "reason": "r"}]
     left = story_of(evidence("completed", step("start_reverse_replication", started=False), loss=loss, excluded_groups=[{"group": "g", "reason": "r", "policy": "earliest", "members": ["a"]}])).to_do
-    assert len(left) == 3 and "3 records" in left[0] and "1 group " in left[1] and "no standby" in left[2]
+    assert len(left) == 3 and "3 records" in left[0] and "1 group " in left[1] and "Nothing is replicated from west to east" in left[2]
     assert story_of(evidence("completed", step("start_reverse_replication", started=True))).to_do == ["Nothing."]
 
 
