@@ -8,7 +8,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from kafka_dr.vocabulary import Entry, Step
 GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
 _ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE)
 _STATES = {Entry.INTENT: "running", Entry.OUTCOME: "done", Entry.CLOSED: "done", Entry.ABORT: "done", Entry.REFUSAL: "failed", Entry.FAILURE: "failed"}
+_STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
 _TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
 
 
@@ -55,7 +56,7 @@ class LiveStep:
 
 @dataclass(frozen=True)
 class Fence:
-    """How clients stand: `counting`, `overdue`, `opening`, `returning` or `over`.
+    """How clients stand: `counting`, `overdue`, `opening`, `returning`, `over`, or `stopped` (closed while they stand still).
 
     Attributes:
         seconds: how long they have stood still.
@@ -114,11 +115,18 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
     if opened is None:
         return None
     told = {name: str(opened.payload.get(name, "")) for name in ("dag_id", "run_id", "source", "target", "reason")}
-    closed = _newest(lines, Step.CLOSE_PROCEDURE, Entry.CLOSED)
-    outcome = closed.payload.get("outcome") if closed else None
+    outcome = _outcome(lines)
     steps = _steps(lines, now, outcome)
     fence = fence_of(lines, told["source"], told["target"], now)
+    if fence and outcome and fence.state != "over":
+        fence = replace(fence, state="stopped", returns_at=None, words=_STOPPED)
     return InHand(procedure_id, **told, outcome=outcome, steps=steps, fence=fence, question=_question(lines, steps, fence), trouble=_trouble(lines, steps))
+
+
+def _outcome(lines: Sequence[Line]) -> str | None:
+    """How it was closed; a failed one whose step was cleared is in hand again."""
+    newest = lines[-1]
+    return str(newest.payload.get("outcome")) if newest.kind == Entry.CLOSED else None
 
 
 # -- steps -------------------------------------------------------------------------------------------------------

@@ -145,6 +145,15 @@ def test_an_ended_procedure_shows_what_happened_only() -> None:
     assert told.at(99).outcome == "failed" and [(s.id, s.state) for s in told.at(99).steps] == [("open_procedure", "done"), ("forecast", "no outcome"), ("close_procedure", "done")]
 
 
+def test_a_stopped_procedure_promises_nothing() -> None:
+    """Closed as failed with clients fenced: nothing returns by itself; once a step is cleared it is in hand again."""
+    told = fenced(max_fence_seconds=600.0).says(120, "drain_consumers", Entry.FAILURE, reason="x").says(130, "return_to_source", Entry.INTENT).says(131, "return_to_source", Entry.FAILURE, reason="y")
+    told.says(140, "close_procedure", Entry.CLOSED, outcome="failed")
+    assert told.at(150).outcome == "failed" and "nothing happens by itself" in words(told, 150) and "returns by itself" not in words(told, 150)
+    told.says(160, "return_to_source", Entry.INTENT, **{"try": 2})
+    assert told.at(170).outcome is None and words(told, 170).endswith("being given back to them")
+
+
 def test_a_gate_that_asks_names_its_deadline() -> None:
     """Before the fence its own; behind the fence the fence's, if that comes first."""
     asked = Told(approval_wait_seconds=3600.0, max_fence_seconds=600.0).says(10, "approve_failover", Entry.INTENT).at(70)
