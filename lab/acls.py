@@ -33,7 +33,7 @@ _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
     "orchestrator": {
         _TOPIC: ("READ", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "CREATE", "ALTER", "DELETE"),
         _GROUP: ("READ", "DESCRIBE", "DELETE"),
-        _TRANSACTION: ("DESCRIBE",),
+        _TRANSACTION: ("DESCRIBE", "WRITE"),
         _CLUSTER: ("DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"),
     },
 }
