@@ -47,8 +47,8 @@ class OpenTarget(ProcedureStep):
             procedure.hold_lease()
             procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed]})
         lifted = removed_entries(procedure)
-        procedure.hold_lease()
-        procedure.target_acls.remove(lifted)
+        with procedure.acting(undo=lambda: procedure.target_acls.add(lifted)):
+            procedure.target_acls.remove(lifted)
         rules = target_rules(procedure)
         refused = [f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)]
         if any(e in rules.entries for e in lifted):

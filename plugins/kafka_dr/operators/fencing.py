@@ -216,8 +216,8 @@ def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEnt
     missing.sort(key=lambda e: e.name == PROBE_TOPIC)
     if missing:
         procedure.write(step, Entry.INTENT, {"adds_acl_entries": [vars(e) for e in missing]})
-        procedure.hold_lease()
-        procedure.source_acls.add(missing)
+        with procedure.acting(undo=lambda: procedure.source_acls.remove(missing)):
+            procedure.source_acls.add(missing)
     open_ = still_allowed(source_rules(procedure), scope, exempt)
     if open_:
         raise FenceNotProven("Clients may still act on the source", ", ".join(open_[:10]), "Look at the ACLs of these principals; a super user cannot be fenced by ACL.")

@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,7 +19,7 @@ import pandas as pd
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.naming import Naming
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePassed, Refusal
+from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePassed, LeaseLost, Refusal, Superseded
 from kafka_dr.hooks.airflow_api import AirflowApi, HitlAnswer
 from kafka_dr.hooks.application_drain import ApplicationDrain
 from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
@@ -198,6 +199,23 @@ class Procedure:
         """Take a new epoch for this process: an older one of the same procedure, orphaned or frozen, can act no more."""
         self.hold_lease()
         self.epoch = self.journal.take_lease(self.pair, self.id, renew=True)
+
+    @contextmanager
+    def acting(self, undo: Callable[[], object]) -> Iterator[None]:
+        """The lease is held just before a mutating call and just after it.
+
+        A process that stood still in between may act after the source was given back: it undoes that, unless another procedure
+        has taken the pair since, whose doing it may be by now.
+        """
+        self.hold_lease()
+        yield
+        try:
+            self.hold_lease()
+        except (LeaseLost, Superseded):
+            lease = self.journal.lease(self.pair)
+            if lease is not None and lease.holder == self.id and self.began(Step.RETURN_TO_SOURCE) is not None:
+                undo()
+            raise
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry under this procedure's epoch."""

@@ -136,8 +136,8 @@ class StopMirrorMaker(ResumedStep):
         procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         for name in (connectors.checkpoint, connectors.source):
-            procedure.hold_lease()
-            worker.stop(name, deadline=procedure.request.deadlines.stop_seconds)
+            with procedure.acting(undo=lambda name=name: worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)):
+                worker.stop(name, deadline=procedure.request.deadlines.stop_seconds)
         ends = self._still_ends(procedure)
         proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
         replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}

@@ -9,13 +9,16 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.errors import Superseded
+from kafka_dr.domain.fence import FenceScope
+from kafka_dr.errors import LeaseLost, Superseded
+from kafka_dr.operators.fencing import add_fence
 from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.reverse_replication import SeedReverseReplication
 from kafka_dr.vocabulary import Entry, Step
-from tests.plugins.kafka_dr.conftest import FENCE, ORDERS
+from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS
 
 
 class Twice(ProcedureStep):
@@ -121,3 +124,38 @@ def test_a_resumed_step_looks_again_before_it_acts(bench: Any, kind: type, chang
     with pytest.raises(AirflowFailException, match=said):
         step.execute(bench.context(attempt=2))
     assert bench.kinds(step.task_id)[-1] == Entry.REFUSAL and bench.clusters["standby"].committed == {}
+
+
+def test_what_was_done_too_late_is_undone(bench: Any) -> None:
+    """A process stood still just before its act, and woke after the source was given back: its denials do not stay."""
+    procedure = bench.planned()
+    cluster, added = bench.clusters["primary"], []
+    cluster.acls = {GRANT}
+
+    def frozen_then_add(entries: Any) -> None:
+        added.extend(entries)
+        ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())
+        cluster.acls |= set(entries)
+
+    procedure.source_acls.add = frozen_then_add
+    with pytest.raises(Superseded):
+        add_fence(procedure, Step.FENCE_PRODUCERS, FenceScope.writes(["orders"]))
+    assert added and cluster.acls == {GRANT}
+
+
+def test_what_another_procedure_may_need_by_now_is_left(bench: Any) -> None:
+    """It woke after a newer procedure had taken the pair: the denials may be that one's, and stay."""
+    procedure = bench.planned()
+    cluster = bench.clusters["primary"]
+    cluster.acls = {GRANT}
+
+    def frozen_then_add(entries: Any) -> None:
+        ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())
+        bench.journal.release_lease("primary+standby", procedure.id, bench.procedure().epoch, "returned")
+        bench.opened("r2")
+        cluster.acls |= set(entries)
+
+    procedure.source_acls.add = frozen_then_add
+    with pytest.raises(LeaseLost):
+        add_fence(procedure, Step.FENCE_PRODUCERS, FenceScope.writes(["orders"]))
+    assert FENCE in cluster.acls
