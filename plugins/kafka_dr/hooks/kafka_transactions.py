@@ -1,6 +1,6 @@
 """Kafka's own tool for transactions, run as a program: the Python client can neither describe nor end another's transaction.
 
-The connection's settings travel in a file that only we may read and that is gone afterwards, never on the command line.
+The connection's settings travel in a file that only we may read and that has no name: whatever is killed, none is left behind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kafka_dr.domain.java_client import for_java, properties_text
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -77,16 +77,17 @@ class TransactionTool:
         if not any(Path(self._jars).glob("kafka-tools*.jar")):
             raise BadInput("Kafka's own tools are not where the topology says", f"no kafka-tools*.jar in {self._jars}", "correct `kafka_tools`: the folder `libs` of a Kafka distribution")
         with self._settings_file() as settings:
-            command = [java(), *_FLAGS, "-cp", f"{self._jars}/*", _MAIN, "--bootstrap-server", self._servers, "--command-config", settings, *arguments]
-            done = self._finished(command, arguments[0])
+            place = f"/dev/fd/{settings.fileno()}"
+            command = [java(), *_FLAGS, "-cp", f"{self._jars}/*", _MAIN, "--bootstrap-server", self._servers, "--command-config", place, *arguments]
+            done = self._finished(command, arguments[0], settings.fileno())
         if done.returncode != 0:
             raise self._failed(arguments[0], _last_words(done.stderr))
         return done.stdout
 
-    def _finished(self, command: list[str], what: str) -> subprocess.CompletedProcess[str]:
-        environment = {key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"}
+    def _finished(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
+        own = {"env": {key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"}, "pass_fds": (settings,)}
         try:
-            return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=_SECONDS, check=False)
+            return subprocess.run(command, **own, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise self._failed(what, f"no end within {_SECONDS:.0f} s") from None
         except OSError as error:
@@ -96,16 +97,13 @@ class TransactionTool:
         return KafkaUnavailable(f"Kafka's tool could not do `{what}` on {self._alias}", seen, "look at the brokers, the tool's version, and our rights: DESCRIBE and WRITE on transactional ids, ALTER on the cluster")
 
     @contextmanager
-    def _settings_file(self) -> Iterator[str]:
-        """The connection for Java, in a file that nobody else may read; gone afterwards."""
-        text = properties_text({**for_java(self._with_pem_contents()), **_LIMITS})
-        descriptor, path = tempfile.mkstemp(prefix="switchback-", suffix=".properties")
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(text)
-            yield path
-        finally:
-            Path(path).unlink(missing_ok=True)
+    def _settings_file(self) -> Iterator[IO[str]]:
+        """The connection for Java, in a nameless file that nobody else may read."""
+        with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
+            file.write(properties_text({**for_java(self._with_pem_contents()), **_LIMITS}))
+            file.flush()
+            file.seek(0)
+            yield file
 
     def _with_pem_contents(self) -> dict[str, Any]:
         inline = {}
