@@ -1,0 +1,263 @@
+"""Prints what a procedure will do, or what is left of it as commands for a person with a shell.
+
+    python -m kafka_dr.commands.plan PROCEDURE_ID
+    python -m kafka_dr.commands.plan --source ALIAS --target ALIAS --commands [--out FOLDER]
+
+It reads the journal and its files, and asks neither cluster. `--commands` writes `to_go_on.sh`, `to_return.sh` and the files they
+need into a folder, and prints both. Kafka's tools read `source.properties` and `target.properties` there: write them yourself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from kafka_dr.domain import by_hand
+from kafka_dr.domain.by_hand import Hand, Place, entry_of
+from kafka_dr.domain.plan import plan_markdown
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, Refusal, SwitchbackError
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.operators.clients import removed_entries
+from kafka_dr.operators.connections import Connections
+from kafka_dr.operators.fencing import added_entries, groups_of, partitions_of_plan
+from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.procedure import Identity, Procedure, frame_partitions
+from kafka_dr.operators.procedure_step import procedure_holding
+from kafka_dr.settings import Request, load_topology
+from kafka_dr.topology import Flow
+from kafka_dr.vocabulary import Entry, Step, TranslationClass
+
+_PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; 0 when it printed what was asked, 2 when it could not."""
+    options = _parser().parse_args(arguments)
+    try:
+        procedure = _procedure(options)
+        if options.by_hand:
+            print(note_by_hand(procedure, options.by_hand, options.user or ""))
+        elif options.commands:
+            print(write_commands(procedure, options.out or Path(f"{procedure.id}-by-hand")))
+        else:
+            print(plan_text(procedure))
+    except SwitchbackError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.plan", description=__doc__.splitlines()[0])
+    parser.add_argument("procedure_id", nargs="?", help="as the evidence folder is called")
+    parser.add_argument("--source", help="with --target: the procedure that holds this pair of clusters, or held it last")
+    parser.add_argument("--target")
+    parser.add_argument("--commands", action="store_true", help="as commands, to go on and to return")
+    parser.add_argument("--out", type=Path, help="folder for the commands and their files; by default PROCEDURE_ID-by-hand")
+    parser.add_argument("--by-hand", choices=("opening", "returning"), help="note in the journal that you open the target, or give the source back, by hand")
+    parser.add_argument("--as", dest="user", help="with --by-hand: who you are")
+    return parser
+
+
+def _procedure(options: argparse.Namespace) -> Procedure:
+    if options.source and options.target:
+        return procedure_holding(options.source, options.target)
+    if not options.procedure_id:
+        raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
+    topology, connections = load_topology(), Connections()
+    opened = Journal(connections.journal_url(topology.journal.connection)).last(options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+    if opened is None:
+        raise BadInput(f"The journal knows no procedure {options.procedure_id!a}", "", "See the ids in the evidence folder, or give --source and --target.")
+    return Procedure(Identity(opened.payload["dag_id"], opened.payload["run_id"]), Request(**opened.payload["request"]), topology, connections)
+
+
+def plan_text(procedure: Procedure) -> str:
+    """The plan as the approver read it, and how far the procedure is."""
+    done, begun = _steps(procedure)
+    lines = [f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}" for step in Step]
+    if Step.FORECAST not in done:
+        return "\n".join([f"{procedure.id} has no plan yet: forecast is not done.", "", *lines])
+    return "\n".join([plan_markdown(procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]), "", *lines])
+
+
+def note_by_hand(procedure: Procedure, what: str, who: str) -> str:
+    """Write the intent of what is done by hand, so that every later look at the journal, Airflow's too, knows of it.
+
+    Raises:
+        Refusal: the other way was already taken.
+    """
+    if not who.strip():
+        raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
+    procedure.take_turn()
+    if what == "opening":
+        procedure.refuse_if_going_back()
+        if procedure.began(Step.OPEN_TARGET) is None:
+            entries = [vars(entry_of(text)) for text in procedure.plan()["opening"]]
+            procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": entries, "by_hand": who})
+        return f"{procedure.id}: {who} opens the target by hand; from now on no step returns to the source"
+    if procedure.outcome(Step.OPEN_TARGET) is not None:
+        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
+    procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True, "by_hand": who})
+    return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
+
+
+def write_commands(procedure: Procedure, folder: Path) -> str:
+    """Write both scripts and their files; return what is printed."""
+    hand = hand_of(procedure)
+    folder.mkdir(parents=True, exist_ok=True)
+    title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
+    texts = {
+        **_files(procedure, hand),
+        "to_go_on.sh": by_hand.script(f"{title}: TO GO ON", by_hand.to_go_on(hand)),
+        "to_return.sh": by_hand.script(f"{title}: TO RETURN", by_hand.to_return(hand)),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    written = f"# Written to {folder}: {', '.join(sorted(texts))}\n# Kafka's tools need source.properties and target.properties there (an administrator's login); curl needs CONNECT_USER=name:password.\n"
+    return "\n".join([written, texts["to_go_on.sh"], texts["to_return.sh"]])
+
+
+def hand_of(procedure: Procedure) -> Hand:
+    """What the journal and its files say, as the commands need it."""
+    done, begun = _steps(procedure)
+    if Step.FORECAST not in done:
+        raise Refusal("There is no plan yet", "forecast is not done; nothing was touched", "Run the procedure to its approval first.")
+    plan, topology, reverse = procedure.plan(), procedure.topology, procedure.reverse_flow
+    return Hand(
+        procedure_id=procedure.id,
+        source=_place(procedure, "source", procedure.request.source),
+        target=_place(procedure, "target", procedure.request.target),
+        flow=_flow(procedure, procedure.flow),
+        reverse=_flow(procedure, reverse) if reverse is not None else None,
+        done=done,
+        begun=begun,
+        fence=tuple(map(entry_of, plan["fence"])),
+        opening=tuple(map(entry_of, plan["opening"])),
+        added=tuple(added_entries(procedure)),
+        removed=tuple(removed_entries(procedure)),
+        positions=_positions(procedure, done),
+        local_topics=tuple(_local_topics(procedure).values()),
+        seeds=_seeds(procedure, done),
+        routing=_routing(procedure),
+        drain=_address(procedure, topology.drain.connection)[0] if topology.drain else "",
+        mark=f'python -m kafka_dr.commands.plan {quote(procedure.id)} --as "${{USER:-somebody}}" --by-hand',
+        start_reverse=procedure.request.start_reverse_replication,
+        loops=topology.naming.policy != "default",
+        notes=_notes(procedure, done),
+    )
+
+
+def _steps(procedure: Procedure) -> tuple[frozenset[str], frozenset[str]]:
+    entries = procedure.journal.entries(procedure.id)
+    return (frozenset(e.step for e in entries if e.kind == Entry.OUTCOME), frozenset(e.step for e in entries if e.kind in (Entry.INTENT, Entry.OUTCOME)))
+
+
+def _place(procedure: Procedure, end: str, alias: str) -> Place:
+    """The servers stand in the connection; where that cannot be read, a person knows them."""
+    try:
+        servers = str(procedure.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"])
+    except Exception:
+        servers = _PLACEHOLDER[end]
+    return Place(alias, servers, f"{end}.properties")
+
+
+def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
+    """An http connection's address, and whether it needs a login."""
+    try:
+        url, user, _ = procedure.connections.login(connection)
+    except Exception:
+        return f"http://{connection}", False
+    return url, bool(user)
+
+
+def _flow(procedure: Procedure, flow: Flow) -> by_hand.Flow:
+    url, login = _address(procedure, flow.connect)
+    return by_hand.Flow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
+
+
+def _positions(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
+    """What commit_groups would commit; none once it has, None before there is anything to commit."""
+    if Step.COMMIT_GROUPS in done:
+        return ()
+    if Step.TRANSLATE_OFFSETS not in done:
+        return None
+    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    placed = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
+    named = zip(placed["group"], placed["target_topic"], placed["partition"], placed["target_position"], strict=True)
+    local = _local_topics(procedure)
+    # Topics of their own, where clients go on with others than the mirrored ones: their groups begin at the beginning.
+    begin = [(g, local[t][0], p, 0) for g, t in sorted(set(zip(rows["group"], rows["topic"], strict=True))) if t in local for p in range(local[t][1])]
+    return (*((g, t, int(p), int(o)) for g, t, p, o in named), *begin)
+
+
+def _local_topics(procedure: Procedure) -> dict[str, tuple[str, int]]:
+    """Source topic -> the topic that clients will write to and its partitions, where that is not the mirrored one."""
+    plan = procedure.plan()
+    return {t: (plan["local_names"][t], count) for t, remote, count, _ in plan["topics"] if plan["local_names"][t] != remote}
+
+
+def _seeds(procedure: Procedure, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
+    """Where the reverse flow goes on: one below the ends at the opening; only for topics whose ends are known."""
+    if Step.STOP_MIRROR_MAKER not in done:
+        return None
+    ends = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    if Step.COMMIT_GROUPS in done:
+        ends |= frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
+    written = set(procedure.plan()["local_names"].values())
+    return {tp: (end - 1 if end > 0 else None) for tp, end in ends.items() if tp.topic in written}
+
+
+def _notes(procedure: Procedure, done: frozenset[str]) -> dict[str, str]:
+    notes = {}
+    if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
+        found = procedure.figures(Step.TRANSLATE_OFFSETS)
+        notes[Step.REVIEW_TRANSLATION] = f"{found['exact']} of {found['positions']} positions are exact; the others may read again, never skip."
+    if procedure.topology.naming.policy != "identity" and Step.COMMIT_GROUPS not in done:
+        notes[Step.SEED_REVERSE_REPLICATION] = "The topics that clients will write to are made by commit_groups: create them like the source's, and seed each partition with one below its end."
+    return notes
+
+
+def _routing(procedure: Procedure) -> str:
+    routing = procedure.topology.routing
+    if routing.kind == "file":
+        return f"cp routing.json {quote(routing.path + '.new')} && mv {quote(routing.path + '.new')} {quote(routing.path)}"
+    url, login = _address(procedure, routing.connection)
+    who = ' -u "$ROUTING_USER"' if login else ""
+    return f"curl -fsS{who} -X PUT -H 'Content-Type: application/json' --data @routing.json {quote(url + '/route')}"
+
+
+def _files(procedure: Procedure, hand: Hand) -> dict[str, str]:
+    partitions = partitions_of_plan(procedure)
+    remote = remote_partitions(procedure, partitions)
+    found = {
+        "groups.txt": "".join(f"{group}\n" for group in groups_of(procedure)),
+        "source_partitions.txt": by_hand.partition_patterns(partitions),
+        "target_partitions.txt": by_hand.partition_patterns(remote.values()),
+        "routing.json": _route(procedure, hand),
+        **{name: text for name, _, text in by_hand.position_files(hand.positions or ())},
+    }
+    for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary")):
+        if step in hand.done:
+            found[f"{name}.txt"] = by_hand.offset_lines(frame_partitions(procedure.kept(procedure.figures(step)[name]), "offset"))
+    if hand.reverse is not None and hand.seeds:
+        found["reverse_offsets.json"] = by_hand.seeds_json(hand.reverse.alias, hand.seeds)
+    return found
+
+
+def _route(procedure: Procedure, hand: Hand) -> str:
+    try:
+        version = procedure.routing.current().version + 1
+    except SwitchbackError:
+        version = 1
+    record: dict[str, Any] = {"cluster": hand.target.alias, "bootstrap_servers": hand.target.servers, "version": version}
+    return json.dumps(record, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
