@@ -62,4 +62,5 @@ with DAG(
         stop_mirror_maker, translate_offsets, review_translation, commit_groups, seed_reverse_replication, open_target,
     ]  # fmt: skip
     chain(*before_opening, redirect_clients, verify_clients, start_reverse_replication, close_procedure)
-    chain(before_opening, return_to_source, close_procedure)
+    # redirect_clients finds out when open_target was only marked successful; then clients must come back, too.
+    chain([*before_opening, redirect_clients], return_to_source, close_procedure)

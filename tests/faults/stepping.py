@@ -162,7 +162,7 @@ class Stepping:
         """A run from beginning to end, the way back included; returns the evidence."""
         done = self.forward(run, after=after, **how)
         failed = next((step for step in FORWARD if run.ended.get(step) in ("refused", "failed")), None)
-        if not done and failed in BEFORE_OPENING:
+        if not done and failed in (*BEFORE_OPENING, "redirect_clients"):
             self.step(run, "return_to_source", **how.get("return_to_source", {}))
         self.step(run, "close_procedure", **how.get("close_procedure", {}))
         return self.evidence(run)

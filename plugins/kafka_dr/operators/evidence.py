@@ -14,7 +14,7 @@ from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.procedure import Identity, Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.procedure_step import ProcedureStep, was_opened
 from kafka_dr.settings import load_topology
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -34,6 +34,9 @@ class CloseProcedure(ProcedureStep):
         try:
             self.procedure(context)
         except BadInput as error:
+            run = context["dag_run"]
+            if was_opened(Identity(run.dag_id, run.run_id)):
+                raise AirflowFailException(f"failed: the procedure was opened, and what it was given cannot be used any more: {error}") from None
             refused = evidence_of_bad_params(context, error)
             raise AirflowFailException(f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}") from None
         return super().execute(context)

@@ -65,6 +65,16 @@ def procedure_holding(source: str, target: str) -> Procedure:
     return Procedure(identity, Request(**opened.payload["request"]), topology, connections)
 
 
+def was_opened(identity: Identity) -> bool:
+    """Whether the journal knows that a run was opened: then it was not refused, whatever became of its params or the topology since."""
+    try:
+        topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
+    except BadInput:
+        return False
+    journal = Journal(Connections().journal_url(topology.journal.connection))
+    return journal.last(identity.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) is not None
+
+
 class JournaledStep:
     """What steps and gates share; `task_id` is the step's name."""
 

@@ -165,6 +165,15 @@ def test_a_run_with_bad_params_has_evidence_too(bench: Any) -> None:
     assert evidence(bench)["outcome"] == "refused"
 
 
+def test_an_opened_procedure_is_never_called_refused(bench: Any) -> None:
+    """Its clients may be fenced when the topology loses a cluster: no evidence says that nothing was touched."""
+    bench.stopped()
+    bench.params = bench.params | {"target": "nowhere"}
+    with pytest.raises(AirflowFailException, match="failed: the procedure was opened"):
+        close(bench)
+    assert not list((bench.folder / "evidence").rglob("evidence.json")) and lease_is_held(bench)
+
+
 def test_params_that_became_bad_do_not_touch_filed_evidence(bench: Any) -> None:
     """Closed, and closed again after the topology lost the target: red, and the evidence of what was done stays."""
     completed(bench)
