@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from kafka_dr.commands.hand_marks import MARKS, note
 from kafka_dr.domain import by_hand
 from kafka_dr.domain.by_hand import Hand, Place, entry_of
 from kafka_dr.domain.plan import plan_markdown
@@ -39,10 +41,12 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; 0 when it printed what was asked, 2 when it could not."""
     options = _parser().parse_args(arguments)
+    # Connections that are kept in Airflow's own database are read as its servers read them.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         procedure = _procedure(options)
         if options.by_hand:
-            print(note_by_hand(procedure, options.by_hand, options.user or ""))
+            print(note(procedure, hand_of(procedure), options.by_hand, options.user or ""))
         elif options.commands:
             print(write_commands(procedure, options.out or Path(f"{procedure.id}-by-hand")))
         else:
@@ -60,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target")
     parser.add_argument("--commands", action="store_true", help="as commands, to go on and to return")
     parser.add_argument("--out", type=Path, help="folder for the commands and their files; by default PROCEDURE_ID-by-hand")
-    parser.add_argument("--by-hand", choices=("opening", "returning"), help="note in the journal that you open the target, or give the source back, by hand")
+    parser.add_argument("--by-hand", choices=MARKS, help="note in the journal that you open the target, have opened it, or give the source back")
     parser.add_argument("--as", dest="user", help="with --by-hand: who you are")
     return parser
 
@@ -84,27 +88,6 @@ def plan_text(procedure: Procedure) -> str:
     if Step.FORECAST not in done:
         return "\n".join([f"{procedure.id} has no plan yet: forecast is not done.", "", *lines])
     return "\n".join([plan_markdown(procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]), "", *lines])
-
-
-def note_by_hand(procedure: Procedure, what: str, who: str) -> str:
-    """Write the intent of what is done by hand, so that every later look at the journal, Airflow's too, knows of it.
-
-    Raises:
-        Refusal: the other way was already taken.
-    """
-    if not who.strip():
-        raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
-    procedure.take_turn()
-    if what == "opening":
-        procedure.refuse_if_going_back()
-        if procedure.began(Step.OPEN_TARGET) is None:
-            entries = [vars(entry_of(text)) for text in procedure.plan()["opening"]]
-            procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": entries, "by_hand": who})
-        return f"{procedure.id}: {who} opens the target by hand; from now on no step returns to the source"
-    if procedure.outcome(Step.OPEN_TARGET) is not None:
-        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
-    procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True, "by_hand": who})
-    return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
 
 
 def write_commands(procedure: Procedure, folder: Path) -> str:

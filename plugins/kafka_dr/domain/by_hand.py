@@ -234,7 +234,7 @@ def _open(hand: Hand) -> Block:
     ]
     entries = hand.removed if Step.OPEN_TARGET in hand.begun else hand.opening
     begun = [] if Step.OPEN_TARGET in hand.begun else [*look, f"{hand.mark} opening"]
-    return Block(Step.OPEN_TARGET, says, (*begun, *acl_commands(hand.target, "remove", entries)))
+    return Block(Step.OPEN_TARGET, says, (*begun, *acl_commands(hand.target, "remove", entries), f"{hand.mark} opened"))
 
 
 def _redirect(hand: Hand) -> Block:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from kafka_dr.commands import plan as command
-from kafka_dr.errors import Refusal
+from kafka_dr.commands.hand_marks import note
+from kafka_dr.errors import ReadBackFailed, Refusal
+from kafka_dr.hooks.group_requests import Position
 from kafka_dr.vocabulary import Entry, Step
-from tests.plugins.kafka_dr.conftest import FENCE
+from tests.plugins.kafka_dr.conftest import FENCE, ORDERS, TARGET_FENCE
 
 
 ID = "planned_failover-r1"
@@ -97,6 +101,36 @@ def test_returning_by_hand_stops_every_step_forward(bench: Any, run: Any) -> Non
     with pytest.raises(Refusal, match="given back"):
         bench.procedure().refuse_if_going_back()
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 2
+
+
+def test_opened_by_hand_is_read_back_before_it_is_noted(bench: Any, run: Any) -> None:
+    """While the target still refuses clients nothing is noted; afterwards the opening is done, and cannot be taken back."""
+    bench.stopped()
+    assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 2, "the opening was never begun"
+    assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
+    code, text = run(ID, "--by-hand", "opened", "--as", "carol")
+    assert code == 2 and "still there" in text and bench.procedure().outcome(Step.OPEN_TARGET) is None
+    bench.clusters["standby"].acls.discard(TARGET_FENCE)
+    assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 0
+    assert bench.procedure().figures(Step.OPEN_TARGET)["by_hand"] == "carol"
+    assert run(ID, "--by-hand", "returning", "--as", "carol")[0] == 2
+
+
+def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None:
+    """What the person's tool did not commit is named."""
+    procedure = bench.planned(groups=("billing",))
+    bench.stopped_after_drain(procedure, ["billing"])
+    frame = pd.DataFrame([{"group": "billing", "topic": "orders", "partition": 0, "target_topic": "orders", "target_position": 7, "class": "END"}])
+    procedure.write(Step.TRANSLATE_OFFSETS, Entry.OUTCOME, {"translation": procedure.keep("positions", frame), "exact": 1, "positions": 1})
+    bench.clusters["standby"].acls.discard(TARGET_FENCE)
+    hand = replace(command.hand_of(bench.procedure()), done=frozenset({Step.TRANSLATE_OFFSETS, Step.SEED_REVERSE_REPLICATION}), positions=(("billing", "orders", 0, 7),))
+    note(bench.procedure(), hand, "opening", "carol")
+    with pytest.raises(ReadBackFailed, match="not what it was to become") as failed:
+        note(bench.procedure(), hand, "opened", "carol")
+    assert "billing on orders-0 is at None, not at 7" in failed.value.seen
+    bench.clusters["standby"].committed["billing"] = {ORDERS: Position(7)}
+    note(bench.procedure(), hand, "opened", "carol")
+    assert bench.procedure().figures(Step.COMMIT_GROUPS)["positions"] == 1
 
 
 def test_by_hand_needs_a_name(bench: Any, run: Any) -> None:

@@ -1,0 +1,88 @@
+"""What a person did by hand, noted in the journal, so that every later look at it, Airflow's too, goes on from there.
+
+Invariants
+1. What changes the direction is noted before it is done; what was done is read back before it is noted.
+2. Each note takes a new epoch: no process of the procedure that still runs somewhere can act beside the person.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.by_hand import Hand
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
+from kafka_dr.operators.observing import target_rules
+from kafka_dr.operators.offsets import held_positions, local_partitions
+from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.vocabulary import Entry, Step
+
+MARKS = ("opening", "opened", "returning")
+
+
+def note(procedure: Procedure, hand: Hand, what: str, who: str) -> str:
+    """Write one of the marks; returns what is now so, as a sentence.
+
+    Raises:
+        BadInput: nobody is named.
+        Refusal: the other direction was already taken.
+        ReadBackFailed: the target is not what the opened mark would say.
+    """
+    if not who.strip():
+        raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
+    procedure.take_turn()
+    return {"opening": _opening, "opened": _opened, "returning": _returning}[what](procedure, hand, who)
+
+
+def _opening(procedure: Procedure, hand: Hand, who: str) -> str:
+    procedure.refuse_if_going_back()
+    if procedure.began(Step.OPEN_TARGET) is None:
+        procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in hand.opening], "by_hand": who})
+    return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
+
+
+def _returning(procedure: Procedure, _: Hand, who: str) -> str:
+    if procedure.outcome(Step.OPEN_TARGET) is not None:
+        raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
+    procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True, "by_hand": who})
+    return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
+
+
+def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
+    """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
+    if procedure.began(Step.OPEN_TARGET) is None:
+        raise Refusal("The opening was never begun", "open_target has no intent", "Note --by-hand opening before the target is opened.")
+    checks = {Step.COMMIT_GROUPS: _wrong_positions, Step.SEED_REVERSE_REPLICATION: _wrong_seeds, Step.OPEN_TARGET: _still_closed}
+    wrong = [line for step, check in checks.items() if step not in hand.done for line in check(procedure, hand)]
+    if wrong:
+        raise ReadBackFailed("The target is not what it was to become", "; ".join(wrong[:5]), "Run the script's commands for it again, then note it again.")
+    figures = {Step.REVIEW_TRANSLATION: lambda: {"asked": False}, Step.COMMIT_GROUPS: lambda: _committed(procedure, hand), Step.SEED_REVERSE_REPLICATION: lambda: {"seeded": len(hand.seeds or {})}, Step.OPEN_TARGET: lambda: {"opened_at": procedure.now()}}
+    for step, tell in figures.items():
+        if step not in hand.done:
+            procedure.write(step, Entry.OUTCOME, {**tell(), "by_hand": who})
+    return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
+
+
+def _wrong_positions(procedure: Procedure, hand: Hand) -> list[str]:
+    wanted = {(group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()}
+    held = held_positions(procedure, sorted({group for group, _ in wanted}))
+    return [f"{group} on {tp} is at {held.get((group, tp))}, not at {offset}" for (group, tp), offset in wanted.items() if held.get((group, tp)) != offset]
+
+
+def _wrong_seeds(procedure: Procedure, hand: Hand) -> list[str]:
+    flow = procedure.reverse_flow
+    if flow is None or not hand.seeds:
+        return []
+    kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+    return [f"{flow.connectors.source} goes on after {kept.get(tp)} on {tp}, not after {last}" for tp, last in hand.seeds.items() if kept.get(tp) != last]
+
+
+def _still_closed(procedure: Procedure, hand: Hand) -> list[str]:
+    closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
+    return [f"still there: {entry}" for entry in sorted(closed)]
+
+
+def _committed(procedure: Procedure, hand: Hand) -> dict[str, Any]:
+    ends = procedure.target.ends(list(local_partitions(procedure)))
+    return {"positions": len(hand.positions or ()), "local_ends": procedure.keep("local_ends", partitions_frame(ends, "offset"))}
