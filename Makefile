@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lab lab-down demo test faults
+.PHONY: help setup lock lab lab-down demo test faults bench
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -29,3 +29,6 @@ test: setup ## every test
 
 faults: setup ## every fault that the product must survive
 	@$(VENV) -m pytest tests/faults
+
+bench: setup ## speed beside the peers, every ratio beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)
+	@$(VENV) -m tests.benchmarks $(if $(ONLY),--only $(ONLY))

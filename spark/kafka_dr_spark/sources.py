@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ import pyarrow.dataset as ds
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
-from kafka_dr_spark.tasks import POSITION, SYNC, TAGGED, pack
+from kafka_dr_spark.tasks import POSITION, SYNC, TAGGED, Packing
 
 Key = tuple[str, int]
+# A row takes some 100 bytes.
+ROWS_HELD = 2_000_000
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
 
 
@@ -30,6 +33,10 @@ class Extent:
     rows: int
     lowest: int
     highest: int
+
+    def with_more(self, other: Extent) -> Extent:
+        """Return both together."""
+        return Extent(self.rows + other.rows, min(self.lowest, other.lowest), max(self.highest, other.highest))
 
 
 def load_json(path: Path) -> Any:
@@ -76,11 +83,15 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
     return found
 
 
-def measure_positions(rows: pa.Table) -> dict[Key, Extent]:
+def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
     """Return how much there is to do for each partition of `tagged_rows`."""
-    positions = rows.filter(pc.equal(rows["kind"], POSITION))
-    grouped = positions.group_by(["topic", "partition"]).aggregate([("a", "count"), ("a", "min"), ("a", "max")]).to_pylist()
-    return {(one["topic"], one["partition"]): Extent(one["a_count"], one["a_min"], one["a_max"]) for one in grouped}
+    found: dict[Key, Extent] = {}
+    for table in rows:
+        positions = table.filter(pc.equal(table["kind"], POSITION))
+        for one in positions.group_by(["topic", "partition"]).aggregate([("a", "count"), ("a", "min"), ("a", "max")]).to_pylist():
+            key, here = (one["topic"], one["partition"]), Extent(one["a_count"], one["a_min"], one["a_max"])
+            found[key] = here if key not in found else found[key].with_more(here)
+    return found
 
 
 def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> int:
@@ -101,15 +112,31 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
     return chosen
 
 
-def tagged_rows(folder: Path) -> pa.Table:
-    """Return positions and syncs, checked, as one table in the shape of `tasks.TAGGED`."""
-    positions, syncs = open_dataset(folder, "positions"), open_dataset(folder, "syncs")
-    held = positions.to_table(columns=column_names("positions"))
-    check_values("positions", held)
-    rows = _tagged(held, POSITION, name="group", policy="policy", a="position", b="position_at")
-    if not syncs.schema.names:
-        return rows
-    return pa.concat_tables([rows, _tagged(syncs.to_table(), SYNC, a="upstream", b="downstream", c="sequence")])
+class TaggedRows:
+    """Positions and syncs, checked, in the shape of `tasks.TAGGED`: read in portions, and anew each time they are gone through."""
+
+    def __init__(self, folder: Path) -> None:
+        self._positions, self._syncs = open_dataset(folder, "positions"), open_dataset(folder, "syncs")
+        self.count = self._positions.count_rows() + (self._syncs.count_rows() if self._syncs.schema.names else 0)
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for held in _portions(self._positions, column_names("positions")):
+            check_values("positions", held)
+            yield _tagged(held, POSITION, name="group", policy="policy", a="position", b="position_at")
+        for held in _portions(self._syncs, column_names("syncs")) if self._syncs.schema.names else ():
+            yield _tagged(held, SYNC, a="upstream", b="downstream", c="sequence")
+
+
+def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
+    for batch in dataset.to_batches(columns=columns, batch_size=ROWS_HELD // 4, batch_readahead=1, fragment_readahead=1):
+        if len(batch):
+            yield pa.Table.from_batches([batch])
+
+
+def tagged_rows(folder: Path) -> Iterable[pa.Table]:
+    """Return positions and syncs: held in memory where they are few enough, else read once for each who goes through them."""
+    rows = TaggedRows(folder)
+    return list(rows) if rows.count <= ROWS_HELD else rows
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
@@ -120,19 +147,32 @@ def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
     return pa.table([column.cast(field.type) for column, field in zip(columns, TAGGED)], schema=TAGGED)
 
 
-def packed_for_tasks(rows: pa.Table, tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
-    """Return one packed table a task, with all rows of its partitions; rows of partitions without a task are left out."""
-    assigned = pa.table(
-        {
-            "topic": pa.array([topic for topic, _ in tasks_of], pa.string()),
-            "partition": pa.array([partition for _, partition in tasks_of], pa.int32()),
-            "task": pa.array(list(tasks_of.values()), pa.int32()),
-        }
-    )
-    joined = rows.join(assigned, ["topic", "partition"], join_type="inner").sort_by("task")
-    edges = np.searchsorted(joined["task"].to_numpy(), np.arange(tasks + 1))
-    ordered = joined.select(TAGGED.names)
-    return [pack(ordered.slice(start, end - start)) for start, end in zip(edges, edges[1:])]
+def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
+    """Return one packed table a task, with all rows of its partitions; rows of partitions without a task are left out.
+
+    The driver never holds more than a portion of the rows and what is packed.
+    """
+    packing = [Packing() for _ in range(tasks)]
+    for table in rows:
+        task = _tasks_of(table, tasks_of)
+        order = np.argsort(task, kind="stable")
+        ordered, edges = table.take(pa.array(order)), np.searchsorted(task[order], np.arange(tasks + 1))
+        for one, start, end in zip(packing, edges.tolist(), edges[1:].tolist()):
+            one.add(ordered.slice(start, end - start))
+    return [one.packed() for one in packing]
+
+
+def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> np.ndarray:
+    """Return each row's task, -1 where its partition has none; few topics stand in very many rows."""
+    encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
+    topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
+    numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
+    numbers = {number: code for code, number in enumerate(numbers.tolist())}
+    table = np.full((len(topics), len(numbers)), -1, np.int64)
+    for (topic, partition), task in tasks_of.items():
+        if topic in topics and partition in numbers:
+            table[topics[topic], numbers[partition]] = task
+    return table[encoded.indices.to_numpy(), number_of]
 
 
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:

@@ -41,12 +41,29 @@ def output_schema() -> pa.Schema:
     return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
 
 
+class Packing:
+    """Packs tables of one schema, one after the other, as one compressed Arrow stream."""
+
+    def __init__(self) -> None:
+        self._sink, self._stream = pa.BufferOutputStream(), None
+
+    def add(self, rows: pa.Table) -> None:
+        """Take more rows in."""
+        if self._stream is None:
+            self._stream = pa.ipc.new_stream(self._sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+        self._stream.write_table(rows)
+
+    def packed(self) -> bytes:
+        """End the stream and return it."""
+        self._stream.close()
+        return self._sink.getvalue().to_pybytes()
+
+
 def pack(rows: pa.Table) -> bytes:
     """Return a table as one compressed Arrow stream, as it travels between driver and tasks."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_table(rows)
-    return sink.getvalue().to_pybytes()
+    packing = Packing()
+    packing.add(rows)
+    return packing.packed()
 
 
 def unpack(packed: bytes) -> pa.Table:

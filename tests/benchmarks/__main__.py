@@ -6,6 +6,7 @@ import argparse
 import gc
 import importlib
 import os
+import signal
 import sys
 import time
 import traceback
@@ -31,6 +32,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run what is asked for; a benchmark that fails leaves its figures unmeasured and the others run."""
     wanted, figures = arguments(), Figures()
+    # The lab of a benchmark that is ended must come down too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     modules = {letter: importlib.import_module(f"tests.benchmarks.{BENCHMARKS[letter]}") for letter in wanted.only.split(",")}
     for module in modules.values():
         module.promise(figures)

@@ -24,7 +24,7 @@ from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, tim
 
 RATE, BACK = "(b) hook's commit rate / bare pipelined commits' rate", "(b) read-back's time / commit's time"
 PARTITIONS, IN_FLIGHT = 100, 128
-TOOL_SIZES, TOOL_SECONDS = (50, 200, 1_000), 300.0
+TOOL_SIZES, TOOL_SECONDS = (50, 200, 1_000), 120.0
 Wanted = dict[str, dict[TopicPartition, int]]
 
 

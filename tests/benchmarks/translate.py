@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from kafka_dr.domain.mirror_records import Checkpoint, encode_checkpoint
 from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters
-from tests.benchmarks.contestants import Job, Passes, java_line, kept
+from tests.benchmarks.contestants import Job, Passes, Translated, java_line, kept
 from tests.benchmarks.job_input import write_input
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, told
 
@@ -93,28 +93,35 @@ def peer(site: Clusters) -> list[str]:
 
 
 def beside_mirror_client(figures: Figures, site: Clusters, given: Path, groups: int, passes: int) -> None:
-    """Warm and cold passes in turn."""
-    job, cold_runs = Job(site, given), []
-    with job.warm() as ours, kept(peer(site)) as theirs:
-        first = {"the job": our_pass(ours, given), "Pattern": their_pass(theirs, groups)}
-        say("  first pass in each process: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in first.items()))
-        warm = in_turns({"warm pass of the job": lambda: our_pass(ours, given), "warm Pattern pass": lambda: their_pass(theirs, groups)}, passes)
+    """Warm passes in turn, then cold processes in turn with the warm Pattern pass that they are compared with."""
+    job = Job(site, given)
+    with kept(peer(site)) as theirs:
+        with job.warm() as ours:
+            first = {"the job": our_pass(ours, given), "Pattern": their_pass(theirs, groups)}
+            say("  first pass in each process: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in first.items()))
+            warm = in_turns({"warm pass of the job": lambda: our_pass(ours, given), "warm Pattern pass": lambda: their_pass(theirs, groups)}, passes)
+        mine = warm["warm pass of the job"]
+        figures.measured(WARM, ratio(mine, warm["warm Pattern pass"]), f"{groups * PARTITIONS / statistics.median(mine):,.0f} positions/s")
         some = [float(theirs.ask(f"group consumer-group-{n:07d}").split()[0]) for n in range(GROUPWISE_GROUPS)]
-    mine, pattern = warm["warm pass of the job"], warm["warm Pattern pass"]
-    figures.measured(WARM, ratio(mine, pattern))
-    scaled = statistics.median(some) * groups
-    say(f"  one group by MirrorClient: {told(some)}; {groups:,} groups scaled: {scaled:,.0f} s")
-    figures.measured(GROUPWISE, scaled / statistics.median(mine), f"{GROUPWISE_GROUPS} groups run, scaled to {groups:,}")
+        scaled = statistics.median(some) * groups
+        say(f"  one group by MirrorClient: {told(some)}; {groups:,} groups scaled: {scaled:,.0f} s")
+        figures.measured(GROUPWISE, scaled / statistics.median(mine), f"{GROUPWISE_GROUPS} groups run, scaled to {groups:,}")
+        cold_processes(figures, site, job, lambda: their_pass(theirs, groups), groups, max(2, passes // 2))
+
+
+def cold_processes(figures: Figures, site: Clusters, job: Job, warm_pattern: Callable[[], float], groups: int, passes: int) -> None:
+    """A fresh process of each, and the warm Pattern pass between them."""
+    runs: list[Translated] = []
 
     def cold() -> float:
-        cold_runs.append(job.cold())
-        return cold_runs[-1].seconds
+        runs.append(job.cold())
+        return runs[-1].seconds
 
-    processes = in_turns({"cold process of the job": cold, "cold Pattern process": lambda: cold_pattern(site, groups)}, max(2, passes // 2))
-    ours_cold = processes["cold process of the job"]
-    figures.measured(COLD, ratio(ours_cold, pattern), f"{ratio(ours_cold, processes['cold Pattern process']):.2g} of a cold Pattern process")
-    figures.measured(MEMORY, max(one.driver for one in cold_runs), f"JVM and Python; the workers beside them {max(one.workers for one in cold_runs)} MB")
-    say(f"  classes {cold_runs[-1].summary['classes']}, records read {cold_runs[-1].summary['records_read']}, seconds {cold_runs[-1].summary['seconds']}")
+    took = in_turns({"cold process of the job": cold, "warm Pattern pass": warm_pattern, "cold Pattern process": lambda: cold_pattern(site, groups)}, passes)
+    ours = took["cold process of the job"]
+    figures.measured(COLD, ratio(ours, took["warm Pattern pass"]), f"{ratio(ours, took['cold Pattern process']):.2g} of a cold Pattern process")
+    figures.measured(MEMORY, max(one.driver for one in runs), f"JVM and Python; the workers beside them {max(one.workers for one in runs)} MB")
+    say(f"  classes {runs[-1].summary['classes']}, records read {runs[-1].summary['records_read']}, seconds {runs[-1].summary['seconds']}")
 
 
 def our_pass(passes: Passes, given: Path) -> float:
