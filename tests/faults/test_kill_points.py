@@ -9,11 +9,9 @@ import pytest
 
 from lab.bring_up import up
 from lab.take_down import down
-from tests.faults.rounds import FORWARD, Rounds, how_many, points
+from tests.faults.rounds import COPIED, Rounds, how_many, points
 
 COPIES = 5
-#: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the gates.
-COPIED = tuple(step for step in FORWARD if step not in ("approve_failover", "translate_offsets", "review_translation"))
 
 
 @pytest.fixture(scope="module")
