@@ -1,0 +1,73 @@
+"""What a person does over Airflow's own API: log in, start a run, answer a gate. Airflow's roles decide what they may."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from kafka_dr.errors import BadInput, HookUnavailable, Refusal
+from kafka_dr.hooks.http_endpoint import Answer, JsonEndpoint
+
+_SECONDS = 60.0
+_FORBIDDEN = (401, 403, 422)
+_CONFLICT = 409
+
+
+class Account:
+    """A person's login; every call is theirs, and Airflow writes down their name."""
+
+    def __init__(self, base_url: str, username: str, password: str) -> None:
+        """Log in.
+
+        Raises:
+            Refusal: a wrong user or password.
+        """
+        self.username = username
+        self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
+        answer = self._endpoint.attempt("POST", "/auth/token", {"username": username, "password": password}, _SECONDS)
+        if answer.status in _FORBIDDEN:
+            raise Refusal(f"Airflow does not let {username!a} in", f"HTTP {answer.status}", "Give the right user name and password.")
+        if not answer.ok or not isinstance(answer.body, dict):
+            # The body may repeat what was sent: it is not shown.
+            raise self._endpoint.failure("nobody can log in", f"HTTP {answer.status}" if answer.status else answer.text)
+        self._headers = {"Authorization": f"Bearer {answer.body['access_token']}"}
+
+    def __repr__(self) -> str:
+        return f"Account({self.username!r})"
+
+    def trigger(self, dag_id: str, conf: dict[str, Any], run_id: str | None = None) -> str:
+        """Start a run; return its id."""
+        body = {"logical_date": None, "conf": conf} | ({"dag_run_id": run_id} if run_id else {})
+        done = self._done("POST", f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns", body, f"start {dag_id}")
+        return str(done["dag_run_id"])
+
+    def note(self, dag_id: str, run_id: str, text: str) -> None:
+        """Write a note on a run: who took it over shall stand there."""
+        self._done("PATCH", _run_path(dag_id, run_id), {"note": text}, f"take over {run_id}")
+
+    def clear_failed(self, dag_id: str, run_id: str) -> None:
+        """Let the failed tasks of a run, and what waited for them, run again."""
+        body = {"dry_run": False, "dag_run_id": run_id, "only_failed": True, "reset_dag_runs": True}
+        self._done("POST", f"/api/v2/dags/{quote(dag_id, safe='')}/clearTaskInstances", body, f"clear the failed tasks of {run_id}")
+
+    def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
+        """Answer a gate; False when somebody else was faster."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
+        answer = self._endpoint.attempt("PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers)
+        if answer.status != _CONFLICT:
+            self._accepted(answer, f"answer {gate}")
+        return answer.ok
+
+    def _done(self, method: str, path: str, body: dict[str, Any], what: str) -> dict[str, Any]:
+        return self._accepted(self._endpoint.attempt(method, path, body, _SECONDS, self._headers), what)
+
+    def _accepted(self, answer: Answer, what: str) -> dict[str, Any]:
+        if answer.status == 400:
+            raise BadInput(f"Airflow cannot {what}", answer.seen, "correct the params; nothing was started")
+        if 400 < answer.status < 500:
+            raise Refusal(f"Airflow does not let {self.username} {what}", answer.seen, "Log in as somebody who may.")
+        return self._endpoint.accept(answer, what) or {}
+
+
+def _run_path(dag_id: str, run_id: str) -> str:
+    return f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"

@@ -1,0 +1,178 @@
+"""Procedures on a day without Airflow: one command, two people's own passwords, kills, and a run taken over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.vocabulary import Entry, Step
+from lab.airflow_api import AirflowApi
+from lab.airflow_settings import environment, write_passwords
+from lab.rehearsal import Rehearsal
+from lab.state import Lab
+from tests.faults.on_a_terminal import ROOT, OnTerminal
+from tests.rehearsed import SEED
+
+CONF = {"source": "primary", "target": "standby", "reason": "Airflow is not there"}
+SECONDS = 240.0
+
+
+@contextmanager
+def command(lab: Lab, *arguments: str) -> Iterator[OnTerminal]:
+    """The command on a terminal, with the lab's environment."""
+    argv = [sys.executable, "-m", "kafka_dr.commands.run_procedure", *arguments]
+    with OnTerminal(argv, environment(lab) | {"PYTHONPATH": str(ROOT / "plugins")}) as terminal:
+        yield terminal
+
+
+def password(lab: Lab, user: str) -> str:
+    """A user's own."""
+    return lab.load().passwords[f"airflow_{user}"]
+
+
+def log_in(terminal: OnTerminal, lab: Lab, user: str) -> None:
+    """Somebody gives their password."""
+    terminal.answer(f"Password of {user}: ", password(lab, user))
+
+
+def approve(terminal: OnTerminal, lab: Lab, user: str, given: str | None = None) -> None:
+    """Somebody answers the gate that is asked."""
+    terminal.answer("User name of who answers: ", user, SECONDS)
+    terminal.answer(f"Password of {user}: ", given if given is not None else password(lab, user))
+    if given is None:
+        terminal.answer("Choice .*: ", "approve")
+
+
+@contextmanager
+def rehearsal(state: Path, folder: Path, rate: int = 1_000) -> Iterator[Rehearsal]:
+    """Topics, groups, clients and load, running."""
+    made = Rehearsal(state, folder, SEED, rate, scale=0.3, groups=12)
+    try:
+        made.seed_topics()
+        made.start_clients()
+        made.start_load()
+        yield made
+    finally:
+        made.stop()
+
+
+def judged(made: Rehearsal) -> dict[str, Any]:
+    """The clients work on the target, and the judge finds nothing; the evidence."""
+    assert made.settle() == []
+    _, evidence = made.evidence()
+    verdict = made.judge(evidence, "approver")
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert verdict.figures["exact"] == verdict.figures["positions"] > 0
+    assert verdict.figures["new_records_consumed"] > 0
+    return evidence
+
+
+def wait_for_entry(lab: Lab, step: Step, kind: Entry, seconds: float = SECONDS) -> str:
+    """Wait until the journal has such an entry; the procedure's id."""
+    ends_at = time.monotonic() + seconds
+    while not (found := Journal(f"sqlite:///{lab.journal}").entries(step=step, kind=kind)):
+        assert time.monotonic() < ends_at, f"no {kind} of {step} within {seconds:.0f} s"
+        time.sleep(0.05)
+    return found[-1].procedure_id
+
+
+def secrets_in(text: str, lab: Lab) -> list[str]:
+    """Users whose password stands in a text."""
+    return [name for name, secret in lab.load().passwords.items() if secret in text]
+
+
+@pytest.fixture
+def bare_lab(fresh_lab: Callable[..., Path]) -> Lab:
+    """A lab without Airflow, with its users' passwords in a file."""
+    lab = Lab(fresh_lab("identity", airflow=False))
+    lab.airflow_home.mkdir(parents=True, exist_ok=True)
+    write_passwords(lab)
+    (lab.airflow_home / "airflow.cfg").touch()
+    return lab
+
+
+def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
+    """A wrong password and the starter's own answer are asked again; the approver's own answer opens; the judge finds nothing."""
+    with rehearsal(bare_lab.root, tmp_path) as made, command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), "--own-database", str(tmp_path / "own")) as terminal:
+        terminal.answer("Password of operator: ", "not it")
+        log_in(terminal, bare_lab, "operator")
+        asked = terminal.wait_for("User name of who answers: ", SECONDS)
+        assert "Plan digest" in asked and "Move all clients from primary to standby" in asked
+        terminal.type("approver")
+        terminal.answer("Password of approver: ", password(bare_lab, "operator"))
+        terminal.wait_for("does not let 'approver' in")
+        approve(terminal, bare_lab, "operator")
+        assert "operator started the run and answered the gate" in terminal.wait_for("answered the gate")
+        approve(terminal, bare_lab, "approver")
+        terminal.wait_for(r"clients are fenced; in \d+ s")
+        code, last = terminal.finish(SECONDS)
+        assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
+        evidence = judged(made)
+        assert secrets_in(terminal.seen, bare_lab) == []
+    assert [a["by"] for a in evidence["approvals"] if a["gate"] == Step.APPROVE_FAILOVER] == ["approver"]
+
+
+def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
+    """kill -9 of the command while clients are fenced; another command goes on where it was."""
+    own = ["--own-database", str(tmp_path / "own")]
+    with rehearsal(bare_lab.root, tmp_path) as made:
+        with command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
+            log_in(terminal, bare_lab, "operator")
+            approve(terminal, bare_lab, "approver")
+            procedure_id = wait_for_entry(bare_lab, Step.STOP_MIRROR_MAKER, Entry.INTENT)
+            terminal.kill()
+        with command(bare_lab, "--resume", procedure_id, "--as", "operator", *own) as terminal:
+            log_in(terminal, bare_lab, "operator")
+            terminal.wait_for("taken over by operator")
+            code, last = terminal.finish(SECONDS)
+        assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
+        judged(made)
+
+
+def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """A living scheduler keeps the command out; killed with -9 while clients are fenced, its run is gone on with."""
+    lab = Lab(fresh_lab("identity"))
+    with rehearsal(lab.root, tmp_path) as made:
+        with command(lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF)) as terminal:
+            code, last = terminal.finish()
+            assert code == 2 and "Airflow's scheduler is alive" in last
+        run_id = _until_fenced(lab)
+        os.kill(lab.processes.pid("airflow-scheduler"), signal.SIGKILL)
+        with command(lab, "--resume", run_id, "--as", "operator") as terminal:
+            log_in(terminal, lab, "operator")
+            terminal.wait_for("taken over by operator")
+            code, last = terminal.finish(SECONDS)
+        assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
+        judged(made)
+
+
+def _until_fenced(lab: Lab) -> str:
+    """Start and approve a run in Airflow, and wait until clients are fenced."""
+    operator, approver = AirflowApi.of(lab, "operator"), AirflowApi.of(lab, "approver")
+    run_id = operator.trigger("planned_failover", CONF)
+    ends_at = time.monotonic() + SECONDS
+    while not (gates := approver.open_gates("planned_failover", run_id)):
+        assert time.monotonic() < ends_at, "the gate was never reached"
+        time.sleep(0.2)
+    # An answer that comes while the gate's process still parks is lost.
+    time.sleep(1)
+    approver.answer("planned_failover", run_id, gates[0]["task_instance"], "Approve", {})
+    wait_for_entry(lab, Step.DRAIN_CONSUMERS, Entry.INTENT)
+    return run_id
+
+
+def test_bad_params_are_refused_before_anything(bare_lab: Lab, tmp_path: Path) -> None:
+    """Nothing is started for params that no procedure could use, and everything wrong is said at once."""
+    with command(bare_lab, "planned_failover", "--conf", json.dumps({"source": "nowhere", "target": "standby", "resaon": "x"}), "--own-database", str(tmp_path / "own")) as terminal:
+        code, _ = terminal.finish()
+    assert code == 2 and "nowhere" in terminal.seen and "resaon" in terminal.seen and not (tmp_path / "own" / "airflow.db").exists()

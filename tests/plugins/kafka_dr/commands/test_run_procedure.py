@@ -1,0 +1,107 @@
+"""What the command refuses before it begins, and what it makes of a journal; the command itself runs in tests/faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_dr.commands import conductor, run_procedure
+from kafka_dr.commands.ending import ending_of
+from kafka_dr.commands.own_database import own_database_environment
+from kafka_dr.errors import BadInput
+from kafka_dr.params import check_params
+from kafka_dr.settings import load_topology
+from kafka_dr.vocabulary import Entry, Step
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["planned_failover"], "Which procedure"),
+        (["--conf", "{}"], "Which procedure"),
+        (["planned_failover", "--conf", "{"], "no JSON"),
+        (["planned_failover", "--conf", "[]"], "no JSON object"),
+        (["--resume", "r", "--conf", "{}"], "exclude each other"),
+    ],
+)
+def test_what_cannot_be_begun(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said before Airflow is even imported."""
+    assert run_procedure.main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_params_come_back_from_the_journal(bench: Any) -> None:
+    """A procedure made anew asks for what it was started with, and for nothing else."""
+    topology = load_topology()
+    given = {"source": "primary", "target": "standby", "reason": "r", "max_fence_seconds": 33.0, "exclude_groups": {"g": "why"}, "acknowledge_recreated_topics": True}
+    request = check_params(topology, given, own=conductor.OWN_PARAMS)
+    told = conductor.conf_of(request, topology)
+    assert given.items() <= told.items() and check_params(topology, told, own=conductor.OWN_PARAMS) == request
+    assert "stable_seconds" not in told and "choices" not in told and "deadlines" not in told
+
+
+def test_before_the_opening_every_step_is_looked_at_again(bench: Any) -> None:
+    """Steps decide for themselves whether they are done."""
+    procedure = bench.stopped()
+    assert conductor._done_for_good(bench.journal.entries(procedure.id)) == []
+
+
+def test_after_the_opening_only_gates_and_what_follows_run(bench: Any) -> None:
+    """Looking for a drained tail where clients already write would find their records."""
+    procedure = bench.stopped()
+    procedure.write(Step.APPROVE_FAILOVER, Entry.APPROVAL, {"by": "bob"})
+    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+    done = conductor._done_for_good(bench.journal.entries(procedure.id))
+    assert {Step.FENCE_PRODUCERS, Step.COMMIT_GROUPS, Step.REVIEW_TRANSLATION} <= set(done)
+    assert not {Step.APPROVE_FAILOVER, Step.OPEN_TARGET, Step.REDIRECT_CLIENTS} & set(done)
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "outcome", "state", "said", "good"),
+    [
+        ("planned_failover", "completed", "success", "completed", True),
+        ("planned_failover", "completed", "failed", "failed", False),
+        ("planned_failover", "returned", "failed", "returned", False),
+        ("abort_procedure", "aborted", "success", "aborted", True),
+        ("abort_procedure", "completed", "failed", "completed", False),
+        ("planned_failover", None, "failed", "failed", False),
+        ("planned_failover", None, "success", "completed", True),
+    ],
+)
+def test_how_it_ended(bench: Any, dag_id: str, outcome: str | None, state: str, said: str, good: bool) -> None:
+    """By the evidence; by the tasks where there is none. A green run is never claimed for a red one."""
+    topology = load_topology()
+    if outcome:
+        folder = Path(topology.evidence) / "p"
+        folder.mkdir(parents=True)
+        (folder / "evidence.json").write_text(json.dumps({"outcome": outcome, "failing_step": "forecast", "reason_for_outcome": "a\nb"}))
+    ending = ending_of(topology, "p", dag_id, state, [SimpleNamespace(task_id="forecast", state="failed")])
+    assert (ending.outcome, ending.good) == (said, good) and "\n" not in ending.reason
+
+
+def test_a_folder_becomes_airflows_home(tmp_path: Path) -> None:
+    """A database, users and connections; secrets only in files of our own."""
+    for name, text in {"users.json": {"alice": "a", "bob": "b"}, "connections/k.json": {"kafka_east": {"conn_type": "kafka"}}}.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(text))
+        file.chmod(0o600)
+    found = own_database_environment(tmp_path)
+    assert found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{tmp_path}/airflow.db"
+    assert found["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "alice:op,bob:op"
+    assert json.loads(found["AIRFLOW_CONN_KAFKA_EAST"]) == {"conn_type": "kafka"}
+
+
+@pytest.mark.parametrize(("text", "mode", "said"), [('{"a": "b"}', 0o644, "others may read it"), ("[]", 0o600, "no JSON object"), ("{", 0o600, "no JSON object")])
+def test_secrets_that_others_may_read_are_refused(tmp_path: Path, text: str, mode: int, said: str) -> None:
+    """And so is what is no list of users."""
+    file = tmp_path / "users.json"
+    file.write_text(text)
+    file.chmod(mode)
+    with pytest.raises(BadInput, match="users.json") as refused:
+        own_database_environment(tmp_path)
+    assert said in str(refused.value)
