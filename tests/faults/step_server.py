@@ -1,7 +1,8 @@
 """Runs single steps of a procedure, each in a forked process of its own, as told line by line on stdin; answers on stdout.
 
 What Airflow does around a step is left out (parking a question, waking after a wait, trying again): the driver does it.
-A process can be killed with -9 right after its n-th journal write, and several processes of one step can be started at once.
+A process can be killed with -9, or frozen until it is thawed, right after its n-th journal write or just before it calls a hook; it can
+be refused every byte it writes to files, as on a full disk; several processes of one step can be started at once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import resource
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -27,6 +31,8 @@ from kafka_dr.hooks.procedure_journal import Journal
 
 WRITES = ("append", "take_lease", "release_lease")
 DAGS = Path(__file__).parents[2] / "dags"
+#: How long one process of a step may take; one that takes longer is killed and counts as hung.
+LONGEST_SECONDS = 300.0
 
 
 def load_dag(dag_id: str) -> Any:
@@ -58,6 +64,33 @@ def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int
     return lambda: seen[0]
 
 
+def stop_before(hook: str, number: signal.Signals) -> None:
+    """Send this process a signal when it first calls a hook, such as `kafka_acls.ClusterAcls.add`: after all that was looked at before the act."""
+    module, kind, name = hook.split(".")
+    owner = getattr(importlib.import_module(f"kafka_dr.hooks.{module}"), kind)
+    call, seen = getattr(owner, name), [False]
+
+    def first_stopped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not seen[0]:
+            seen[0] = True
+            os.kill(os.getpid(), number)
+        return call(self, *args, **kwargs)
+
+    setattr(owner, name, first_stopped)
+
+
+@contextmanager
+def full_disk(full: bool) -> Iterator[None]:
+    """No file of this process may grow; Python ignores SIGXFSZ, so that a write fails as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if full:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def act(asked: dict[str, Any]) -> dict[str, Any]:
     """Run one step in this process; say how it ended, in Airflow's terms."""
     task = load_dag(asked["dag_id"]).get_task(asked["step"])
@@ -80,7 +113,7 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
         return {"state": "again", "text": str(error)}
     except BaseException as error:
         if type(error).__name__ == "TaskAwaitingInput":
-            return {"state": "parked", "subject": task.subject, "body": task.body}
+            return {"state": "parked", "subject": task.subject, "body": task.body, "seconds": task.response_timeout.total_seconds()}
         return {"state": "again", "text": f"{type(error).__name__}: {error}"}
 
 
@@ -89,33 +122,57 @@ def forked(asked: dict[str, Any], answer: Path, log: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
-    with log.open("ab") as output:
+    with (Path(os.devnull) if asked.get("full_disk") else log).open("ab") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ.update(asked["environment"])
     writes = count_writes(asked.get("kill_at"), asked.get("freeze_at"))
-    found = act(asked)
+    for key, number in (("kill_before", signal.SIGKILL), ("freeze_before", signal.SIGSTOP)):
+        if key in asked:
+            stop_before(asked[key], number)
+    with full_disk(asked.get("full_disk", False)):
+        found = act(asked)
     answer.write_text(json.dumps(found | {"writes": writes()}))
     os._exit(0)
 
 
+def ended(pid: int, answer: Path, seconds: float) -> dict[str, Any]:
+    """Wait for a process; say how it ended, or that it is frozen."""
+    ends_at = time.monotonic() + seconds
+    while (found := os.waitpid(pid, os.WNOHANG | os.WUNTRACED))[0] == 0:
+        if time.monotonic() > ends_at:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return {"state": "hung"}
+        time.sleep(0.005)
+    if os.WIFSTOPPED(found[1]):
+        return {"state": "frozen", "pid": pid, "answer": str(answer)}
+    return json.loads(answer.read_text()) if answer.exists() else {"state": "killed"}
+
+
+def served(asked: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """Do what was asked: thaw a frozen process, or start processes; and say how each ended."""
+    seconds = asked.get("seconds", LONGEST_SECONDS)
+    if "thaw" in asked:
+        os.kill(asked["thaw"], signal.SIGCONT)
+        return [ended(asked["thaw"], Path(asked["answer"]), seconds)]
+    folder = Path(asked["folder"])
+    answers = [folder / f".answer-{number}-{copy}" for copy in range(asked.get("copies", 1))]
+    pids = [forked(asked, answer, folder / "steps.log") for answer in answers]
+    return [ended(pid, answer, seconds) for pid, answer in zip(pids, answers, strict=True)]
+
+
 def main() -> None:
     """Serve until stdin ends. The imports above were paid once; no client exists here, so forking is safe."""
-    replies = os.fdopen(os.dup(1), "w")
-    for line in sys.stdin:
+    replies, frozen = os.fdopen(os.dup(1), "w"), set()
+    for number, line in enumerate(sys.stdin):
         asked = json.loads(line)
-        folder = Path(asked["folder"])
-        answers = [folder / f".answer-{n}" for n in range(asked.get("copies", 1))]
-        for answer in answers:
-            answer.unlink(missing_ok=True)
-        pids = [forked(asked, answer, folder / "steps.log") for answer in answers]
-        if asked.get("freeze_at"):
-            os.waitpid(pids[0], os.WUNTRACED)
-            print(json.dumps([{"state": "frozen", "pid": pids[0]}]), file=replies, flush=True)
-            continue
-        for pid in pids:
-            os.waitpid(pid, 0)
-        print(json.dumps([json.loads(a.read_text()) if a.exists() else {"state": "killed"} for a in answers]), file=replies, flush=True)
+        frozen.discard(asked.get("thaw"))
+        found = served(asked, number)
+        frozen |= {one["pid"] for one in found if one["state"] == "frozen"}
+        print(json.dumps(found), file=replies, flush=True)
+    for pid in frozen:
+        os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

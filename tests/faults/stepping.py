@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,15 @@ class Stepping:
 
     Args:
         before: called before every step with the run and the step's name; where faults are put in.
+        asked: called when a gate waits, with the run, the gate's name and how long it waits; returns the answer, or None when nobody answers.
     """
 
-    def __init__(self, lab: Lab, folder: Path, before: Callable[[Run, str], None] | None = None) -> None:
+    def __init__(
+        self, lab: Lab, folder: Path, before: Callable[[Run, str], None] | None = None, asked: Callable[[Run, str, float], str | None] | None = None
+    ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.lab, self.folder, self.before = lab, folder, before or (lambda run, step: None)
+        self.asked = asked or (lambda run, gate, seconds: "Approve")
         self._told = folder / "answers.json"
         self._told.write_text("{}")
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
@@ -84,12 +88,19 @@ class Stepping:
     # -- one process of a step ------------------------------------------------------------------------------------
 
     def processes(self, run: Run, step: str, copies: int = 1, **how: Any) -> list[dict[str, Any]]:
-        """Start so many processes of a step at once, and say how each ended."""
+        """Start so many processes of a step at once, and say how each ended; `how` is what `step_server` knows."""
         self._tell(run, {})
         asked = {
             "dag_id": run.dag_id, "run_id": run.run_id, "step": step, "attempt": run.attempts.get(step, 1), "params": run.params, "copies": copies,
             "triggered_at": run.triggered_at, "folder": str(self.folder), "environment": self.environment, **how,
         }  # fmt: skip
+        return self._served(asked)
+
+    def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
+        """Let a frozen process go on; say how it ended."""
+        return self.merged(self._served({"thaw": frozen["pid"], "answer": frozen["answer"]}))
+
+    def _served(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
         self._server.stdin.write(json.dumps(asked) + "\n")
         self._server.stdin.flush()
         return json.loads(self._server.stdout.readline())
@@ -108,10 +119,27 @@ class Stepping:
         self._tell(run, {gate: {"subject": subject, "body": "", "options": ["Approve", "Reject"], "chosen_options": [option], "responded_by_user": person, "responded_at": datetime.now(UTC).isoformat()}})
         return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
 
+    def age(self, run: Run, gate: str, seconds: float) -> None:
+        """Move the clock of an answer: it was given so much earlier."""
+        given = json.loads(self._told.read_text())[run.run_id]["gates"][gate]
+        self._tell(run, {gate: given | {"responded_at": (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()}})
+
+    def _event(self, run: Run, gate: str, parked: dict[str, Any]) -> dict[str, Any]:
+        """What wakes a gate: somebody's answer, or the end of its time."""
+        began = time.monotonic()
+        option = self.asked(run, gate, parked["seconds"])
+        if option is None:
+            time.sleep(max(0.0, began + parked["seconds"] - time.monotonic()))
+            return {"error": "The timeout has passed, and the response has not yet been received.", "error_type": "timeout"}
+        return self.answer(run, gate, parked["subject"], option=option)
+
     # -- a step, as Airflow drives it ---------------------------------------------------------------------------
 
     def step(self, run: Run, step: str, **how: Any) -> str:
-        """Run a step to its end: `done`, `refused`, or `failed` when its tries are used up. `how` goes to its first process only."""
+        """Run a step to its end: `done`, `refused`, or `failed` when its tries are used up.
+
+        `how` goes to its first process only; `meanwhile` is called while that one is frozen, which is then thawed.
+        """
         self.before(run, step)
         for attempt in range(1, TRIES + 1):
             run.attempts[step] = run.attempts.get(step, 0) + 1
@@ -124,13 +152,18 @@ class Stepping:
         return run.ended[step]
 
     def _one_try(self, run: Run, step: str, how: dict[str, Any]) -> dict[str, Any]:
-        found, written = self.merged(self.processes(run, step, **how)), 0
+        how, written = dict(how), 0
+        meanwhile = how.pop("meanwhile", None)
+        found = self.merged(self.processes(run, step, **how))
+        if found["state"] == "frozen" and meanwhile:
+            meanwhile()
+            found = self.thaw(found)
         while found["state"] in ("waiting", "parked"):
             written += found["writes"]
             # The n-th journal write of a try may be made by the process that is woken after a wait or an answer.
             later = {"kill_at": how["kill_at"] - written} if "kill_at" in how else {}
             if found["state"] == "parked":
-                found = self.merged(self.processes(run, step, event=self.answer(run, step, found["subject"]), **later))
+                found = self.merged(self.processes(run, step, event=self._event(run, step, found), **later))
             else:
                 time.sleep(WOKEN_AFTER)
                 found = self.merged(self.processes(run, step, woken=True, **later))
@@ -140,7 +173,7 @@ class Stepping:
     @staticmethod
     def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
         """How a step stands after several processes of it: as the one that got furthest."""
-        order = ("done", "parked", "waiting", "refused", "again", "killed", "frozen")
+        order = ("done", "parked", "waiting", "refused", "again", "killed", "hung", "frozen")
         return min(found, key=lambda one: order.index(one["state"]))
 
     def forward(self, run: Run, until: str | None = None, after: str | None = None, **how: dict[str, Any]) -> bool:
