@@ -15,9 +15,12 @@ from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.vocabulary import Entry
 
+#: Most transactions end within moments: Kafka's tool, which takes a second or two each time, is asked about those that do not.
+ASK_AFTER_SECONDS = 3.0
 #: How long a transaction is left to its application and its broker after it was named, before it may be ended by decision.
 END_AFTER_SECONDS = 5.0
 _NAMED_AT_ONCE = 10
+_NOTED_AT_ONCE = 200
 
 Key = tuple[str, int, int]
 
@@ -44,9 +47,12 @@ class OpenTransactions:
             ends: their log ends.
         """
         self._said = []
-        named = {key for key, (_, transaction) in self._named().items() if self._tool is None or transaction["producer_id"] is not None}
-        new = [tp for tp, offset in sorted(waiting.items()) if (tp.topic, tp.partition, offset) not in named]
-        self._name(new[:_NAMED_AT_ONCE], waiting, ends)
+        named = self._named()
+        oldest = {tp: named.get((tp.topic, tp.partition, offset)) for tp, offset in sorted(waiting.items())}
+        new = [tp for tp, known in oldest.items() if known is None][:_NOTED_AT_ONCE]
+        self._note(self._from_log({tp: Span(waiting[tp], ends[tp]) for tp in new}))
+        asked = [tp for tp, known in oldest.items() if known and known[1]["producer_id"] is None and time.time() - known[0] >= ASK_AFTER_SECONDS]
+        self._note(self._from_tool(asked[:_NAMED_AT_ONCE]))
         still = self._still_open(waiting)
         if still and self._procedure.plan().get("abort_open_transactions", False):
             self._end(still)
@@ -56,18 +62,13 @@ class OpenTransactions:
 
     # -- naming --------------------------------------------------------------------------------------------------
 
-    def _name(self, partitions: list[TopicPartition], waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-        if not partitions:
-            return
-        found = self._from_tool(partitions)
-        if found is None:
-            found = self._from_log({tp: Span(waiting[tp], ends[tp]) for tp in partitions})
+    def _note(self, found: list[OpenTransaction]) -> None:
         if found:
             self._procedure.write(self._step, Entry.NOTE, {"open_transactions": [t.as_dict() for t in found]})
 
-    def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction] | None:
-        if self._tool is None:
-            return None
+    def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
+        if self._tool is None or not partitions:
+            return []
         try:
             found = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
             # After the partitions: what was open there then and is still open now is among these.
@@ -75,11 +76,13 @@ class OpenTransactions:
             told = {k.transactional_id: self._tool.started_and_timeout(k.transactional_id) for t in found if (k := known.get(t.producer_id))}
         except (SystemUnavailable, BadInput) as error:
             self._said.append(str(error))
-            return None
+            return []
         return [_with_coordinators_words(t, known.get(t.producer_id), told) for t in found]
 
     def _from_log(self, spans: Mapping[TopicPartition, Span]) -> list[OpenTransaction]:
-        """Without the tool only the first record of the oldest transaction tells anything."""
+        """Where a partition's oldest transaction begins, and when its first record there was written."""
+        if not spans:
+            return []
         try:
             records = self._procedure.reader(self._procedure.request.source).ranges(spans, limit=1)
         except (SystemUnavailable, BadInput) as error:

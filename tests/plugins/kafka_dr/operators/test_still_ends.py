@@ -100,6 +100,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     monkeypatch.setattr(Tool, "broken", False)
     monkeypatch.setattr(Tool, "known_states", [KnownTransaction("pay-1", 7, "Ongoing"), KnownTransaction("pay-2", 8, "PrepareCommit")])
     monkeypatch.setattr(open_transactions, "TransactionTool", Tool)
+    monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(open_transactions, "END_AFTER_SECONDS", 0.0)
     return made
 
@@ -176,7 +177,7 @@ def test_open_transactions_are_named_and_waited_for_not_aborted(make_bench: Any,
     assert "orders-0 from offset 6, producer 9, no transactional id" in said and "abort_open_transactions" in said
     assert Tool.ended == [] and Entry.OUTCOME not in bench.kinds(STEP)
     noted = [e.payload for e in bench.entries(STEP) if e.kind == Entry.NOTE]
-    assert len(noted) == 1 and [t["start_offset"] for t in noted[0]["open_transactions"]] == [4, 6]
+    assert [[(t["start_offset"], t["producer_id"]) for t in note["open_transactions"]] for note in noted] == [[(4, None)], [(4, 7), (6, 9)]]
 
 
 def test_a_transaction_that_ends_in_time_is_only_named(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,6 +223,16 @@ def test_by_decision_what_stays_open_is_ended(make_bench: Any, log: Log, monkeyp
     assert [t["producer_id"] for t in figures["transactions_aborted"]] == [7, 9] and [t["producer_id"] for t in figures["open_transactions"]] == [7, 9]
 
 
+def test_the_tool_is_not_asked_about_what_ends_in_moments(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run of the tool takes a second or two, while clients stand still."""
+    monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 60.0)
+    bench = ready(make_bench, log, monkeypatch)
+    log.open = {4: 7}
+    with pytest.raises(AirflowFailException, match=r"orders-0 from offset 4, \d+ s old"):
+        fence(bench)
+    assert not any(t["producer_id"] for e in bench.entries(STEP) for t in e.payload.get("open_transactions", []))
+
+
 def test_what_is_being_committed_is_waited_for(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit that its coordinator has accepted is never undone, whatever was decided."""
     bench = ready(make_bench, log, monkeypatch, abort=True)
@@ -258,9 +269,11 @@ def test_a_lost_lease_ends_nothing(make_bench: Any, log: Log, monkeypatch: pytes
     procedure = bench.procedure()
     procedure.write(STEP, Entry.INTENT, {"try": 1})
     look = open_transactions.OpenTransactions(procedure, STEP)
+    look.look({ORDERS: 4}, {ORDERS: 10})
     assert "1 partitions hold open transactions" in look.look({ORDERS: 4}, {ORDERS: 10}) and Tool.ended == ["pay-1"]
     Tool.ended.clear()
     log.open = {5: 7}
+    look.look({ORDERS: 5}, {ORDERS: 10})
     monkeypatch.setattr(type(procedure), "hold_lease", _refuse)
     with pytest.raises(LeaseLost):
         look.look({ORDERS: 5}, {ORDERS: 10})
@@ -283,5 +296,5 @@ def test_a_woken_step_goes_on_from_what_it_named(make_bench: Any, log: Log, monk
         step.resume(bench.context())
     log.open.clear()
     step.resume(bench.context())
-    assert [e.kind for e in bench.entries(STEP)].count(Entry.NOTE) == 1
+    assert [e.kind for e in bench.entries(STEP)].count(Entry.NOTE) == 2
     assert bench.procedure().kept(bench.entries(STEP)[-1].payload["cut_off"]).equals(partitions_frame({ORDERS: 10}, "offset"))
