@@ -38,13 +38,12 @@ class Commit:
 
     def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
         self.group = group
-        self.wanted = {tp: p if isinstance(p, Position) else Position(p) for tp, p in wanted.items()}
-        self.outcomes: dict[TopicPartition, str] = {}
-        for tp, position in self.wanted.items():
-            if not group:
-                self.outcomes[tp] = "INVALID_GROUP_ID"
-            elif position.offset < 0 or tp.partition < 0 or not tp.topic:
-                self.outcomes[tp] = "INVALID_POSITION"
+        self.wanted = dict(wanted)
+        if group:
+            invalid = [tp for tp, p in wanted.items() if offset_of(p) < 0 or tp.partition < 0 or not tp.topic]
+            self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
+        else:
+            self.outcomes = dict.fromkeys(wanted, "INVALID_GROUP_ID")
 
     @property
     def done(self) -> bool:
@@ -70,6 +69,9 @@ class CommitRequest:
 
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
         """Note what is final; returns what is to be sent again."""
+        if not isinstance(outcome, KafkaError) and not any(p.error for p in outcome.topic_partitions):
+            self.commit.outcomes.update(dict.fromkeys(self.partitions, OK))
+            return None
         if isinstance(outcome, KafkaError):
             errors = dict.fromkeys(self.partitions, outcome)
         else:
@@ -98,7 +100,15 @@ def commit_word(error: KafkaError | None) -> str:
     return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
 
 
-def _wire(tp: TopicPartition, position: Position) -> WirePartition:
+def offset_of(position: int | Position) -> int:
+    """The offset of a position, given alone or with its metadata."""
+    return position.offset if isinstance(position, Position) else position
+
+
+def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
+    # A million of them is nothing unusual.
+    if not isinstance(position, Position):
+        return WirePartition(tp.topic, tp.partition, position)
     given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
     return WirePartition(tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None})
 
