@@ -107,7 +107,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 def ready(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch, abort: bool = False, tool: bool = True, **deadlines: float) -> Any:
     """An approved run on that log; the plan says whether transactions are aborted."""
-    limits = {"stable_seconds": 0.01, "fence_seconds": 0.3, "transaction_seconds": 0.6} | deadlines
+    limits = {"stable_seconds": 0.01, "fence_seconds": 0.3, "transaction_seconds": 2.0} | deadlines
     bench = make_bench(deadlines=limits, **({"kafka_tools": "/opt/kafka/libs"} if tool else {}))
     if abort:
         known = bench.planned.__globals__
@@ -207,6 +207,7 @@ def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(make_bench: Any, lo
         fence(bench)
     assert Tool.ended == []
     Tool.broken = False
+    bench.params |= {"transaction_seconds": 60.0}
     assert bench.procedure().outcome(STEP) is None
     FenceProducers(task_id=STEP.value).execute(bench.context(attempt=2))
     assert Tool.ended == ["pay-1"]
@@ -214,7 +215,7 @@ def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(make_bench: Any, lo
 
 def test_by_decision_what_stays_open_is_ended(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through its coordinator where one knows it, on the partition alone where none does; each is in an intent before."""
-    bench = ready(make_bench, log, monkeypatch, abort=True)
+    bench = ready(make_bench, log, monkeypatch, abort=True, transaction_seconds=60.0)
     log.open = {4: 7, 6: 9}
     figures = fence(bench)
     assert Tool.ended == ["pay-1", (ORDERS, 6)]
