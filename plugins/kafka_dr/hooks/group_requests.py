@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -39,11 +40,18 @@ class Commit:
     def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
         self.group = group
         self.wanted = dict(wanted)
-        if group:
-            invalid = [tp for tp, p in wanted.items() if offset_of(p) < 0 or tp.partition < 0 or not tp.topic]
-            self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
+        self.plain = set(map(type, self.wanted.values())) == {int}
+        if not group:
+            self.outcomes = dict.fromkeys(self.wanted, "INVALID_GROUP_ID")
+        elif self._clean():
+            self.outcomes = {}
         else:
-            self.outcomes = dict.fromkeys(wanted, "INVALID_GROUP_ID")
+            invalid = [tp for tp, p in self.wanted.items() if _offset(p) < 0 or tp.partition < 0 or not tp.topic]
+            self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
+
+    def _clean(self) -> bool:
+        """Whether all positions are plain and valid, seen without a look at each: ten thousand groups hold a million."""
+        return self.plain and min(self.wanted.values()) >= 0 and min(map(itemgetter(1), self.wanted)) >= 0 and all(map(itemgetter(0), self.wanted))
 
     @property
     def done(self) -> bool:
@@ -52,7 +60,7 @@ class Commit:
 
     def requests(self) -> Iterator[CommitRequest]:
         """What is to be sent, in parts."""
-        left = [tp for tp in self.wanted if tp not in self.outcomes]
+        left = [tp for tp in self.wanted if tp not in self.outcomes] if self.outcomes else list(self.wanted)
         return (CommitRequest(self, batch) for batch in batches(left, _COMMIT_LIMIT))
 
 
@@ -65,7 +73,10 @@ class CommitRequest:
 
     def wire(self) -> list[WirePartition]:
         """The client's own form of it."""
-        return [_wire(tp, self.commit.wanted[tp]) for tp in self.partitions]
+        wanted = self.commit.wanted
+        if self.commit.plain:
+            return [WirePartition(tp[0], tp[1], wanted[tp]) for tp in self.partitions]
+        return [_wire(tp, wanted[tp]) for tp in self.partitions]
 
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
         """Note what is final; returns what is to be sent again."""
@@ -100,13 +111,11 @@ def commit_word(error: KafkaError | None) -> str:
     return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
 
 
-def offset_of(position: int | Position) -> int:
-    """The offset of a position, given alone or with its metadata."""
+def _offset(position: int | Position) -> int:
     return position.offset if isinstance(position, Position) else position
 
 
 def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
-    # A million of them is nothing unusual.
     if not isinstance(position, Position):
         return WirePartition(tp.topic, tp.partition, position)
     given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}

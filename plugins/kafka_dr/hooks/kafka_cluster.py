@@ -379,7 +379,7 @@ class KafkaCluster:
         results: dict[str, dict[TopicPartition, str]] = {}
 
         def settle(commit: Commit) -> None:
-            results.setdefault(commit.group, {}).update(commit.outcomes)
+            results[commit.group] = results[commit.group] | commit.outcomes if commit.group in results else commit.outcomes
             if on_result:
                 on_result(commit.group, dict(commit.outcomes))
 
