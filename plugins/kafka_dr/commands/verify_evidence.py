@@ -87,7 +87,7 @@ def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
     """The page is what the evidence makes of it."""
     try:
         expected = evidence_page(evidence).encode("utf-8", "surrogatepass")
-    except (LookupError, TypeError, ValueError, UndefinedError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, UndefinedError) as error:
         yield f"evidence.html cannot be compared: evidence.json makes no page ({type(error).__name__})"
         return
     if (folder / "evidence.html").read_bytes() != expected:
