@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from kafka_dr.hooks.procedure_journal import Journal
@@ -21,6 +23,7 @@ from lab.airflow_settings import environment, write_passwords
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from tests.faults.on_a_terminal import ROOT, OnTerminal
+from tests.faults.world import World
 from tests.rehearsed import SEED
 
 CONF = {"source": "primary", "target": "standby", "reason": "Airflow is not there"}
@@ -77,6 +80,16 @@ def judged(made: Rehearsal) -> dict[str, Any]:
     return evidence
 
 
+def supervisor_process(terminal: OnTerminal) -> psutil.Process:
+    """The process that Airflow supervises the newest task with: of the command's children, the last one with a child."""
+    return max((child for child in psutil.Process(terminal.process.pid).children() if child.children()), key=psutil.Process.create_time)
+
+
+def task_process(terminal: OnTerminal) -> psutil.Process:
+    """The task's own."""
+    return supervisor_process(terminal).children()[0]
+
+
 def wait_for_entry(lab: Lab, step: Step, kind: Entry, seconds: float = SECONDS) -> str:
     """Wait until the journal has such an entry; the procedure's id."""
     ends_at = time.monotonic() + seconds
@@ -118,12 +131,13 @@ def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
         code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
         evidence = judged(made)
-        assert secrets_in(terminal.seen, bare_lab) == []
+        logs = [path.read_text(errors="replace") for path in (bare_lab.logs / "airflow").rglob("*.log")]
+        assert len(logs) > 10 and secrets_in("\n".join([terminal.seen, *logs]), bare_lab) == []
     assert [a["by"] for a in evidence["approvals"] if a["gate"] == Step.APPROVE_FAILOVER] == ["approver"]
 
 
 def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
-    """kill -9 of the command while clients are fenced; another command goes on where it was."""
+    """kill -9 of the command while clients are fenced; another goes on, and tries a step again whose process, then whose supervisor, is killed."""
     own = ["--own-database", str(tmp_path / "own")]
     with rehearsal(bare_lab.root, tmp_path) as made:
         with command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
@@ -134,9 +148,38 @@ def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
         with command(bare_lab, "--resume", procedure_id, "--as", "operator", *own) as terminal:
             log_in(terminal, bare_lab, "operator")
             terminal.wait_for("taken over by operator")
+            for victim in (task_process, supervisor_process):
+                terminal.wait_for(r"translate_offsets +running", SECONDS)
+                victim(terminal).kill()
+                terminal.wait_for(r"translate_offsets +up_for_retry")
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
         judged(made)
+
+
+def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
+    """Ctrl-C at the gate says how to go on; after a kill behind the fence, the abort gives the source back as it was."""
+    own = ["--own-database", str(tmp_path / "own")]
+    made = Rehearsal(bare_lab.root, tmp_path, SEED, scale=0.2, groups=10)
+    world = World(bare_lab, made.seed_topics().positions)
+    before = world.look()
+    with command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
+        log_in(terminal, bare_lab, "operator")
+        terminal.wait_for("User name of who answers: ", SECONDS)
+        terminal.interrupt()
+        code, _ = terminal.finish()
+        assert code == 130 and (found := re.search(r"run_procedure --resume (\S+) --as operator", terminal.seen)), terminal.seen[-2000:]
+    with command(bare_lab, "--resume", found[1], "--as", "operator", *own) as terminal:
+        log_in(terminal, bare_lab, "operator")
+        approve(terminal, bare_lab, "approver")
+        wait_for_entry(bare_lab, Step.STOP_MIRROR_MAKER, Entry.OUTCOME)
+        terminal.kill()
+    assert world.look() != before
+    with command(bare_lab, "abort_procedure", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
+        log_in(terminal, bare_lab, "operator")
+        code, last = terminal.finish(SECONDS)
+    assert code == 0 and last.startswith("outcome=aborted "), terminal.seen[-3000:]
+    assert world.look() == before
 
 
 def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -169,10 +212,3 @@ def _until_fenced(lab: Lab) -> str:
     approver.answer("planned_failover", run_id, gates[0]["task_instance"], "Approve", {})
     wait_for_entry(lab, Step.DRAIN_CONSUMERS, Entry.INTENT)
     return run_id
-
-
-def test_bad_params_are_refused_before_anything(bare_lab: Lab, tmp_path: Path) -> None:
-    """Nothing is started for params that no procedure could use, and everything wrong is said at once."""
-    with command(bare_lab, "planned_failover", "--conf", json.dumps({"source": "nowhere", "target": "standby", "resaon": "x"}), "--own-database", str(tmp_path / "own")) as terminal:
-        code, _ = terminal.finish()
-    assert code == 2 and "nowhere" in terminal.seen and "resaon" in terminal.seen and not (tmp_path / "own" / "airflow.db").exists()

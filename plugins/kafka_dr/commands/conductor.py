@@ -65,6 +65,7 @@ class Conductor:
         self._printed: set[tuple[Any, ...]] = set()
         self._told: set[int] = set()
         self._count_at = self._scheduler_at = 0.0
+        self._held = 0
 
     def conduct(self, conf: dict[str, Any] | None) -> int:
         """From the first check to the last line."""
@@ -81,6 +82,9 @@ class Conductor:
         except SwitchbackError as error:
             self._terminal.say(f"nothing was begun: {type(error).__name__}: {error}")
             return 2
+        except KeyboardInterrupt:
+            self._terminal.say("stopped before any step was begun")
+            return _INTERRUPTED
 
     def _start_api(self, log: Path) -> None:
         listening = listen()
@@ -116,10 +120,12 @@ class Conductor:
         _refuse_unknown(dag.params, wanted.conf)
         self._api.wait_until_ready()
         account = self._log_in()
+        if wanted.run_id is not None:
+            self._held = _one_command_only(Identity(wanted.dag_id, wanted.run_id).procedure_id)
         run_id = self._begin(account, wanted)
         self._run, self._conf = (wanted.dag_id, run_id), wanted.conf
         self._resume_with = f"--resume {run_id} --as {account.username}" + (f" --own-database {self._options.own_database}" if self._options.own_database else "")
-        self._held = self._one_command_only(Identity(*self._run).procedure_id)
+        self._held = self._held or _one_command_only(Identity(*self._run).procedure_id)
         self._procedure = self._watched()
         settings.engine.dispose()
         loop = RunLoop(self._api, *self._run)
@@ -138,7 +144,7 @@ class Conductor:
         opened = next((e for e in reversed(self._journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED)) if name in (e.procedure_id, e.payload["run_id"])), None)
         if opened is not None:
             return _Run(opened.payload["dag_id"], opened.payload["run_id"], conf_of(Request(**opened.payload["request"]), self._topology), opened)
-        known = known_run(name)
+        known = known_run(name, self._options.dag_id)
         if known is None:
             raise BadInput(f"There is no run {name!a}", "neither the journal nor Airflow's database knows it", "See the ids of procedures in the evidence folder.")
         return _Run(known[0], name, known[1])
@@ -193,16 +199,6 @@ class Conductor:
         lease = self._journal.lease(pair) if pair else None
         if pair and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
             raise Refusal(f"{procedure_id} has ended", f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}", "See its evidence; start a new procedure.")
-
-    def _one_command_only(self, procedure_id: str) -> int:
-        """A lock that ends with this process and that no child inherits."""
-        path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Refusal("Another command already runs this procedure", f"{path} is locked", "Go on there, or end that command first.") from None
-        return file
 
     def _watched(self) -> Procedure | None:
         """The procedure whose journal tells how far it is: of an abort, the aborted one."""
@@ -320,6 +316,17 @@ def _redirect_output() -> Path:
     os.dup2(file, 2)
     os.close(file)
     return path
+
+
+def _one_command_only(procedure_id: str) -> int:
+    """A lock that ends with this process and that no child inherits; its descriptor."""
+    path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Refusal("Another command already runs this procedure", f"{path} is locked", "Go on there, or end that command first.") from None
+    return file
 
 
 def _refuse_unknown(params: Any, conf: dict[str, Any]) -> None:

@@ -224,10 +224,11 @@ def state_of(dag_id: str, run_id: str) -> str | None:
         return None if found is None else str(found)
 
 
-def known_run(run_id: str) -> tuple[str, dict[str, Any]] | None:
+def known_run(run_id: str, dag_id: str | None = None) -> tuple[str, dict[str, Any]] | None:
     """DAG and params of a run that Airflow knows by this id; None when there is none, or more than one."""
     with create_session() as session:
-        found = list(session.execute(select(DagRun.dag_id, DagRun.conf).where(DagRun.run_id == run_id)))
+        rows = session.execute(select(DagRun.dag_id, DagRun.conf).where(DagRun.run_id == run_id))
+        found = [row for row in rows if dag_id in (None, row.dag_id)]
         return (found[0].dag_id, dict(found[0].conf or {})) if len(found) == 1 else None
 
 

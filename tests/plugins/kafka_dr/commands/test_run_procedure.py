@@ -34,6 +34,14 @@ def test_what_cannot_be_begun(arguments: list[str], said: str, capsys: pytest.Ca
     assert said in capsys.readouterr().err
 
 
+def test_bad_params_are_refused_before_anything(bench: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Nothing is started for params that no procedure could use, and everything wrong is said at once."""
+    conf = json.dumps({"source": "nowhere", "target": "standby", "resaon": "x"})
+    assert run_procedure.main(["planned_failover", "--conf", conf]) == 2
+    said = capsys.readouterr().err
+    assert "nowhere" in said and "resaon" in said and not (tmp_path / "journal.db").exists()
+
+
 def test_params_come_back_from_the_journal(bench: Any) -> None:
     """A procedure made anew asks for what it was started with, and for nothing else."""
     topology = load_topology()
