@@ -22,8 +22,8 @@ def compare_with_mirror_maker(rows: pd.DataFrame, checkpoints: Mapping[tuple[str
         The rows with `mirror_maker_position` and `mirror_maker_rereads` (target offsets between its position and ours,
         null where it has no checkpoint or we have no position).
     """
-    keys = zip(rows["group"], rows["target_topic"], rows["partition"], strict=True)
-    theirs = [checkpoints.get((group, TopicPartition(topic, int(partition)))) for group, topic, partition in keys]
+    place, keys = TopicPartition._make, zip(*(rows[c].tolist() for c in ("group", "target_topic", "partition")), strict=True)
+    theirs = [checkpoints.get((group, place((topic, partition)))) for group, topic, partition in keys]
     compared = rows.assign(mirror_maker_position=theirs)
     compared["mirror_maker_position"] = compared["mirror_maker_position"].astype("Int64")
     compared["target_position"] = compared["target_position"].astype("Int64")
