@@ -169,7 +169,7 @@ def to_go_on(hand: Hand) -> list[Block]:
 
 
 def _fence(hand: Hand) -> Block:
-    ask = [f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(_for(hand))} {quote(hand.drain + '/drain')}"] if hand.drain else []
+    ask = [_tell(hand, "drain")] if hand.drain else []
     wanted = [e for e in hand.fence if e.resource_type == "topic"]
     says = ("Clients are refused to write on the source. Its log ends must stand still: `diff` prints nothing.",)
     return Block(Step.FENCE_PRODUCERS, says, (*ask, *acl_commands(hand.source, "add", wanted), *_still(hand.source, "source_partitions.txt", "cut_off.txt")))
@@ -238,7 +238,7 @@ def _open(hand: Hand) -> Block:
 
 
 def _redirect(hand: Hand) -> Block:
-    go = [f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(_for(hand))} {quote(hand.drain + '/resume')}"] if hand.drain else []
+    go = [_tell(hand, "resume")] if hand.drain else []
     says = ("Clients look up the target.",) if hand.routing else ("Change where clients connect: routing.json says to what.",)
     return Block(Step.REDIRECT_CLIENTS, says, (*([hand.routing] if hand.routing else []), *go))
 
@@ -268,7 +268,7 @@ def to_return(hand: Hand) -> list[Block]:
         return [Block(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
     commands = [*_close_target(hand), f"{hand.mark} returning", *_resume(hand), *acl_commands(hand.source, "remove", hand.added)]
     if hand.drain:
-        commands.append(f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(_for(hand))} {quote(hand.drain + '/resume')}")
+        commands.append(_tell(hand, "resume"))
     says = ("MirrorMaker 2 goes on, the fence is lifted exactly as it was laid, the applications are told. When Airflow is back, clear",
             "return_to_source: it looks at everything again, and closes the procedure.")  # fmt: skip
     return [Block(Step.RETURN_TO_SOURCE, says, tuple(commands))]
@@ -346,5 +346,7 @@ def _ends(place: Place, partitions: str, kept: str) -> str:
     return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {kept}"
 
 
-def _for(hand: Hand) -> str:
-    return json.dumps({"procedure_id": hand.procedure_id})
+def _tell(hand: Hand, what: str) -> str:
+    """A word to the application's drain hook; its silence ends nothing, people can be told as well."""
+    body = json.dumps({"procedure_id": hand.procedure_id})
+    return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(f'{hand.drain}/{what}')} || echo 'the drain hook does not answer: tell the application to {what}'"
