@@ -208,7 +208,13 @@ class Procedure:
         has taken the pair since, whose doing it may be by now.
         """
         self.hold_lease()
-        yield
+        try:
+            yield
+        finally:
+            # Also after a failure: what was interrupted, or had no answer in time, may have taken effect.
+            self._undo_if_late(undo)
+
+    def _undo_if_late(self, undo: Callable[[], object]) -> None:
         try:
             self.hold_lease()
         except (LeaseLost, Superseded):

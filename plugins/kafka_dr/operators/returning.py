@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ReadBackFailed, Refusal, SystemUnavailable
+from kafka_dr.errors import DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.clients import removed_entries, tell_to_resume
 from kafka_dr.operators.fencing import added_entries, boundary_moved, partitions_of_plan, probe_answers
@@ -19,12 +20,19 @@ from kafka_dr.vocabulary import Entry, Step
 #: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
 _SHOW_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
+#: Without a journal nothing is done, and clients stand still: it is waited for half an hour, not for two more tries.
+_TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
 
 class ReturnToSource(ProcedureStep):
     """Resume MirrorMaker 2, lift the fences exactly as found, tell the applications; verified."""
 
     bounded = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("retries", _TRIES)
+        kwargs.setdefault("retry_delay", _BETWEEN_TRIES)
+        super().__init__(**kwargs)
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Without a lease nothing was touched, and there is nothing to undo."""
@@ -38,14 +46,14 @@ class ReturnToSource(ProcedureStep):
         self.intend(procedure, context)
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Undo in the order that keeps the source usable; a cluster or worker that is away is waited for."""
+        """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told, is waited for."""
         if procedure.began(Step.FENCE_PRODUCERS) is None:
             return {"touched": False}
 
         def given_back() -> dict[str, Any]:
             try:
                 return self._give_back(procedure)
-            except SystemUnavailable as error:
+            except (SystemUnavailable, DeadlinePassed, ReadBackFailed) as error:
                 raise NotYet(str(error)) from None
 
         return procedure.wait(self.task_id, "Everything as it was found", given_back, procedure.request.deadlines.return_seconds)
@@ -55,9 +63,10 @@ class ReturnToSource(ProcedureStep):
             self._close_target_again(procedure)
         if not any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)):
             procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
-        resumed = self._resume_replication(procedure)
         lifted = self._lift_fence(procedure)
         told = tell_to_resume(procedure)
+        # Only now: a worker or a target that is away must not keep clients from a source that works.
+        resumed = self._resume_replication(procedure)
         return {
             "touched": True,
             "connectors_resumed": resumed,
@@ -98,6 +107,8 @@ class ReturnToSource(ProcedureStep):
         added = added_entries(procedure)
         if not added:
             return 0
+        if not source_rules(procedure).entries & frozenset(added):
+            return len(added)
         procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": len(added)})
         procedure.hold_lease()
         procedure.source_acls.remove(added)
@@ -118,12 +129,19 @@ def probe_refused_by(procedure: Procedure) -> dict[str, str]:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, int]:
-    """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored.
+def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, Any]:
+    """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored; or why that cannot be seen.
 
     Args:
         told: what the drain hook answered; only if it says that producers run, their first records are waited for.
     """
+    try:
+        return _flowing(procedure, told)
+    except SystemUnavailable as error:
+        return {"records_not_seen": str(error)}
+
+
+def _flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, int]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     before = _sums(procedure, remote)

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, KafkaUnavailable, SwitchbackError
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
@@ -118,7 +119,7 @@ def test_a_target_that_does_not_take_the_fence_is_not_returned_from(bench: Any) 
     """Return is allowed only after the target is fenced again, and that is read back."""
     procedure = bench.stopped()
     begin_opening(bench, procedure)
-    bench.clusters["standby"].takes_acls = False
+    bench.clusters["standby"].takes_acls, bench.params = False, bench.params | {"return_seconds": 0.3}
     with pytest.raises(AirflowFailException, match="could not be fenced again"):
         return_(bench)
     assert fences(bench, "primary") and bench.workers["standby"].asked == []
@@ -134,6 +135,34 @@ def test_writes_to_local_topics_are_seen_before_returning(make_bench: Any) -> No
     with pytest.raises(AirflowFailException, match="already wrote on the target.*orders-0: 0 -> 3"):
         return_(bench)
     assert fences(bench, "primary")
+
+
+@pytest.mark.parametrize("error", [ConnectUnavailable, DeadlinePassed])
+def test_clients_do_not_wait_for_a_worker_that_is_away(bench: Any, error: type[SwitchbackError]) -> None:
+    """The source is given back at once; the return is done when the worker does what it is told."""
+    bench.stopped()
+    resume, fenced = bench.workers["standby"].resume, []
+
+    def away(name: str, **given: Any) -> None:
+        fenced.append(fences(bench, "primary"))
+        bench.workers["standby"].resume = resume
+        raise error("the worker did not resume it")
+
+    bench.workers["standby"].resume = away
+    return_(bench)
+    assert fenced == [set()] and bench.workers["standby"].asked == [("resume", "p.source"), ("resume", "p.checkpoint")]
+
+
+def test_a_target_that_is_away_does_not_keep_the_return_from_ending(bench: Any) -> None:
+    """What cannot be seen is said: the source was given back, and the run ends as returned."""
+    bench.stopped()
+
+    def away(*_: Any) -> None:
+        raise KafkaUnavailable("listing offsets on standby failed")
+
+    bench.clusters["standby"].ends = away
+    return_(bench)
+    assert "standby" in bench.entries(STEP)[-1].payload["records_not_seen"]
 
 
 def test_replication_is_not_resumed_into_a_circle(bench: Any) -> None:
