@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults.rounds import COPIED, Rounds, points
 
-SAMPLE = 4
+SAMPLE = 2
 
 
 def test_killed_and_copied_at_random(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
