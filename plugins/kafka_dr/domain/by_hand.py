@@ -261,15 +261,14 @@ _STOPPED = '"connector":{"state":"STOPPED"'
 
 
 def to_return(hand: Hand) -> list[Block]:
-    """The way back, in the order that keeps the source usable."""
+    """The way back: clients first, for a worker that is away must not keep them from a source that works."""
     if Step.OPEN_TARGET in hand.done:
         return [Block(Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",))]
     if Step.FENCE_PRODUCERS not in hand.begun:
         return [Block(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
-    commands = [*_close_target(hand), f"{hand.mark} returning", *_resume(hand), *acl_commands(hand.source, "remove", hand.added)]
-    if hand.drain:
-        commands.append(_tell(hand, "resume"))
-    says = ("MirrorMaker 2 goes on, the fence is lifted exactly as it was laid, the applications are told. When Airflow is back, clear",
+    told = [_tell(hand, "resume")] if hand.drain else []
+    commands = [*_close_target(hand), f"{hand.mark} returning", *acl_commands(hand.source, "remove", hand.added), *told, *_resume(hand)]
+    says = ("The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When Airflow is back, clear",
             "return_to_source: it looks at everything again, and closes the procedure.")  # fmt: skip
     return [Block(Step.RETURN_TO_SOURCE, says, tuple(commands))]
 
