@@ -1,0 +1,306 @@
+"""One run of planned_failover as an attacker sees it: Airflow's REST API, its database, its command line, and the journal's file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.vocabulary import Entry
+from lab.airflow_api import AirflowApi
+from lab.airflow_settings import environment
+from lab.mirror_maker import call
+from lab.procedure_run import procedure_id
+from lab.state import ALIASES, Lab
+from lab.workload.seeding import await_mirrored
+
+DAG_ID = "planned_failover"
+GATE = "approve_failover"
+REVIEW = "review_translation"
+TOPIC, PARTITIONS = "orders", 2
+PAIR = "primary+standby"
+#: An answer that comes before the gate's process has ended fails the try, and the question is asked again.
+_PARKED_SECONDS = 1.5
+
+
+class User(AirflowApi):
+    """One of the lab's users, who may send what no page offers."""
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        """Any request."""
+        return self._call(method, path, body)
+
+
+class AttackedRun:
+    """A run, and everything somebody might do to it."""
+
+    def __init__(self, lab: Lab, run_id: str) -> None:
+        self.lab, self.run_id = lab, run_id
+        self.id = procedure_id(DAG_ID, run_id)
+        self.before: dict[str, Any] = {}
+        self.path = f"/dags/{DAG_ID}/dagRuns/{quote(run_id, safe='')}"
+
+    @classmethod
+    def start(cls, lab: Lab, **params: Any) -> AttackedRun:
+        """Triggered over the API by the operator."""
+        conf = {"source": "primary", "target": "standby", "reason": "an attack", **params}
+        return cls(lab, User.of(lab, "operator").trigger(DAG_ID, conf))
+
+    @classmethod
+    def start_by_command_line(cls, lab: Lab, as_name: str) -> AttackedRun:
+        """Triggered by Airflow's command line, which takes the starter's name from the environment."""
+        conf = json.dumps({"source": "primary", "target": "standby", "reason": "an attack"})
+        run_id = f"by_hand_{time.time_ns()}"
+        argv = [sys.executable, "-m", "airflow", "dags", "trigger", DAG_ID, "--conf", conf, "--run-id", run_id]
+        subprocess.run(argv, env=environment(lab) | {"LOGNAME": as_name, "USER": as_name}, cwd=lab.airflow_home, check=True, capture_output=True)
+        return cls(lab, run_id)
+
+    def user(self, name: str) -> User:
+        """One of the lab's users."""
+        return User.of(self.lab, name)
+
+    def task(self, task_id: str) -> dict[str, Any]:
+        """A task as it is now."""
+        return self.user("viewer").send("GET", f"{self.path}/taskInstances/{task_id}")
+
+    def until(self, task_id: str, *states: str, seconds: float = 90.0) -> dict[str, Any]:
+        """Wait for a task to be in one of these states; a run that has ended without it is not waited for."""
+
+        def look() -> dict[str, Any] | None:
+            over = self.user("viewer").run(DAG_ID, self.run_id)["state"] in ("success", "failed")
+            found = self.task(task_id)
+            if over and found["state"] not in states:
+                raise TimeoutError(f"the run has ended with {task_id} {found['state']}")
+            return found if found["state"] in states else None
+
+        return awaited(look, f"{task_id} in {states}", seconds)
+
+    def asked(self, gate: str = GATE, attempt: int | None = None) -> dict[str, Any]:
+        """Wait until a gate is parked (on this try of it), and stays so: an answer that comes while it parks is lost."""
+        found = self.until(gate, "awaiting_input")
+        while attempt is not None and found["try_number"] < attempt:
+            time.sleep(0.2)
+            found = self.until(gate, "awaiting_input")
+        time.sleep(_PARKED_SECONDS)
+        return found
+
+    def answered(self, user: str, option: str = "Approve", gate: str = GATE) -> None:
+        """Answer a gate, again where Airflow lost the answer because the gate's process had not ended yet."""
+        attempt = self.asked(gate)["try_number"]
+        for _ in range(3):
+            self.answer(user, option, gate)
+            found = self.until(gate, "awaiting_input", "success", "failed")
+            if found["state"] != "awaiting_input" or found["try_number"] == attempt:
+                return
+            attempt = self.asked(gate)["try_number"]
+
+    def answer(self, user: str, option: str = "Approve", gate: str = GATE, **forged: Any) -> dict[str, Any]:
+        """Answer a gate."""
+        body = {"chosen_options": [option], "params_input": {}, **forged}
+        return self.user(user).send("PATCH", f"{self.path}/taskInstances/{gate}/-1/hitlDetails", body)
+
+    def ignored(self, user: str, gate: str = GATE, **forged: Any) -> dict[str, Any]:
+        """Answer a gate until the procedure notes that the answer counts for nothing; what Airflow replied to it."""
+        before = len(self.notes(gate))
+        for _ in range(3):
+            attempt = self.asked(gate)["try_number"]
+            replied = self.answer(user, gate=gate, **forged)
+            self.asked(gate, attempt + 1)
+            if len(self.notes(gate)) > before:
+                return replied
+        raise TimeoutError(f"no answer of {user} was taken")
+
+    def notes(self, gate: str) -> list[Any]:
+        """What a gate noted in the journal."""
+        return Journal(f"sqlite:///{self.lab.journal}").entries(self.id, gate, Entry.NOTE)
+
+    def mark(self, task_id: str, user: str = "operator", state: str = "success") -> None:
+        """Set a task's state by hand."""
+        self.user(user).send("PATCH", f"{self.path}/taskInstances/{task_id}", {"new_state": state})
+
+    def forge(self, task_id: str, value: Any, user: str = "operator", key: str = "return_value") -> None:
+        """Write a task's XCom, or overwrite it."""
+        entries = f"{self.path}/taskInstances/{task_id}/xcomEntries"
+        present = {entry["key"] for entry in self.user(user).send("GET", entries)["xcom_entries"]}
+        if key in present:
+            self.user(user).send("PATCH", f"{entries}/{key}", {"value": value})
+        else:
+            self.user(user).send("POST", entries, {"key": key, "value": value})
+
+    def clear(self, task_id: str, user: str = "operator", downstream: bool = False) -> None:
+        """Clear a task."""
+        body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False, "include_downstream": downstream}
+        self.user(user).send("POST", f"/dags/{DAG_ID}/clearTaskInstances", body)
+
+    def sql(self, statement: str, *values: Any) -> None:
+        """Change Airflow's database behind its back."""
+        with closing(sqlite3.connect(self.lab.airflow_home / "airflow.db", timeout=30)) as database, database:
+            database.execute(statement, values)
+
+    def forget_starter(self) -> None:
+        """Take the starter out of Airflow's database."""
+        self.sql("UPDATE dag_run SET triggering_user_name = NULL WHERE run_id = ?", self.run_id)
+
+    def rewrite_journal(self, step: str, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
+        """Change the newest entry of a kind in the journal's file, as somebody with a database tool would."""
+        with closing(sqlite3.connect(self.lab.journal, timeout=30)) as database, database:
+            where = (self.id, step, kind)
+            sequence, text = database.execute(
+                "SELECT sequence, payload FROM entries WHERE procedure_id = ? AND step = ? AND kind = ? ORDER BY sequence DESC LIMIT 1", where
+            ).fetchone()
+            payload = json.loads(text)
+            change(payload)
+            database.execute("UPDATE entries SET payload = ? WHERE sequence = ?", (json.dumps(payload, sort_keys=True, separators=(",", ":")), sequence))
+
+    def write_journal(self, step: str, figures: dict[str, Any]) -> None:
+        """Append an outcome to the journal as the product itself would, hashes and all."""
+        journal = Journal(f"sqlite:///{self.lab.journal}")
+        epoch = journal.entries(self.id)[-1].epoch
+        journal.append(self.id, step, Entry.OUTCOME, epoch, figures)
+
+    def ended(self, seconds: float = 150.0) -> dict[str, Any]:
+        """Wait for the run's end; its evidence."""
+        viewer = self.user("viewer")
+        awaited(lambda: viewer.run(DAG_ID, self.run_id)["state"] in ("success", "failed"), f"the end of {self.run_id}", seconds)
+        return json.loads((self.lab.evidence / self.id / "evidence.json").read_text())
+
+
+def seed(lab: Lab) -> None:
+    """One topic of a hundred records and one group half-way through it, mirrored; the world stands still."""
+    admin = AdminClient(lab.client_properties("primary", "admin"))
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    producer = Producer(lab.client_properties("primary", "producer"))
+    for number in range(100):
+        producer.produce(TOPIC, str(number).encode(), partition=number % PARTITIONS)
+    producer.flush(30)
+    commit(lab, "billing", 25)
+    await_mirrored(lab.status(), "standby", {TOPIC: PARTITIONS})
+    at_rest(lab)
+
+
+def at_rest(lab: Lab, window: float = 6.0) -> None:
+    """MirrorMaker 2 has made its own topics and mirrored everything."""
+    before: dict[str, Any] = {}
+    while (now := world(lab)) != before:
+        before = now
+        time.sleep(window)
+
+
+def commit(lab: Lab, group: str, offset: int) -> None:
+    """Place a group on every partition of the topic."""
+    at = [TopicPartition(TOPIC, p, offset) for p in range(PARTITIONS)]
+    admin = AdminClient(lab.client_properties("primary", "admin"))
+    admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, at)])[group].result(30)
+
+
+def awaited(look: Callable[[], Any], what: str, seconds: float) -> Any:
+    """Look until there is something; TimeoutError names what was waited for."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {what} within {seconds:.0f} s")
+        time.sleep(0.2)
+    return found
+
+
+def free(lab: Lab) -> None:
+    """Abort what an attack left behind; the pair of clusters is nobody's afterwards."""
+    lease = Journal(f"sqlite:///{lab.journal}").lease(PAIR)
+    if lease is None or lease.released_at is not None:
+        return
+    operator = User.of(lab, "operator")
+    run_id = operator.trigger("abort_procedure", {"source": "primary", "target": "standby", "reason": "a test left it"})
+    awaited(lambda: operator.run("abort_procedure", run_id)["state"] in ("success", "failed"), "end of the abort", 120)
+
+
+@contextmanager
+def frozen_scheduler(lab: Lab) -> Iterator[None]:
+    """Airflow's scheduler stands still: what is done inside comes before its next step."""
+    pid = lab.processes.pid("airflow-scheduler")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def world(lab: Lab) -> dict[str, Any]:
+    """What a procedure changes: rights, topics, log ends, positions, connectors, the routing record."""
+    found: dict[str, Any] = {"routing": lab.routing.read_text()}
+    anything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    for alias in ALIASES:
+        admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
+        connectors = call(lab, alias, "GET", "/connectors?expand=status").json()
+        topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
+        found[alias] = {
+            "acls": sorted(map(str, admin.describe_acls(anything).result(30))),
+            "topics": topics,
+            "ends": log_ends(admin) if TOPIC in topics else {},
+            "positions": positions(admin),
+            "connectors": {name: entry["status"]["connector"]["state"] for name, entry in connectors.items()},
+        }
+    return found
+
+
+def log_ends(admin: AdminClient) -> dict[int, int]:
+    """Log ends of the attacked topic."""
+    asked = admin.list_offsets({TopicPartition(TOPIC, p): OffsetSpec.latest() for p in range(PARTITIONS)})
+    return {tp.partition: future.result(30).offset for tp, future in asked.items()}
+
+
+def positions(admin: AdminClient) -> dict[str, list[tuple[str, int, int]]]:
+    """Committed positions of every group."""
+    groups = sorted(group.group_id for group in admin.list_consumer_groups().result(30).valid)
+    return {group: position_of(admin, group) for group in groups if not group.startswith("__")}
+
+
+def position_of(admin: AdminClient, group: str) -> list[tuple[str, int, int]]:
+    """Committed positions of one group."""
+    future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+    return sorted((tp.topic, tp.partition, tp.offset) for tp in future.result(30).topic_partitions)
+
+
+@contextmanager
+def nothing_irreversible(lab: Lab) -> Iterator[None]:
+    """Whatever happens inside, the world is soon as it was before."""
+    before = world(lab)
+    yield
+    settles(lab, before)
+
+
+def settles(lab: Lab, before: dict[str, Any], seconds: float = 30.0) -> None:
+    """The world becomes what it was; MirrorMaker 2 takes a moment to run again."""
+    deadline = time.monotonic() + seconds
+    while (after := world(lab)) != before and time.monotonic() < deadline:
+        time.sleep(1)
+    assert after == before, "; ".join(differences(before, after))
+
+
+def differences(before: Any, after: Any, place: str = "") -> list[str]:
+    """Where two worlds differ, and how."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [line for key in sorted(before.keys() | after.keys(), key=str) for line in differences(before.get(key), after.get(key), f"{place}/{key}")]
+    if isinstance(before, list) and isinstance(after, list):
+        before, after = [x for x in before if x not in after], [x for x in after if x not in before]
+    return [f"{place}: {before} -> {after}"] if before != after else []
