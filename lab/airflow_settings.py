@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 from lab.jars import LAB, PROJECT
-from lab.jvm import FLAGS, temporary_folder
+from lab.jvm import temporary_folder
 from lab.spark_cluster import master_url
+from lab.spark_start import spark_environment
 from lab.state import ALIASES, ROLES, Lab, write_private
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -34,11 +35,8 @@ def own_environment(lab: Lab) -> dict[str, str]:
         **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections(lab).items()},
         "KAFKA_DR_TOPOLOGY": str(lab.topology),
         "KAFKA_DR_SPARK_HOME": str(PROJECT / "spark"),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **spark_environment(),
         "SPARK_LOCAL_DIRS": str(temporary_folder(lab)),
-        # Half of Spark's processor time for a short job goes into optimising code that runs once.
-        "SPARK_SUBMIT_OPTS": " ".join(FLAGS),
         "TMPDIR": str(temporary_folder(lab)),
         "NO_PROXY": _LOCAL,
         "no_proxy": _LOCAL,

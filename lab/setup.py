@@ -28,6 +28,7 @@ def main() -> int:
         raise SystemExit(f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}")
     ensure_java()
     ensure_packages()
+    ensure_fast_spark()
     (ivy,) = VENV.glob("lib/python3*/site-packages/pyspark/jars/ivy-*.jar")
     _step("jars", ready_jars() is not None, f"fetching from Maven Central into {jars_folder()}, two minutes")
     folder = ensure_jars(ivy, java())
@@ -92,6 +93,14 @@ def _compile_packages() -> None:
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
     # Some packages carry templates that are no valid Python; those are not needed.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def ensure_fast_spark() -> None:
+    """Pay once what every start of Spark would cost again, see `lab.spark_start`."""
+    done = (VENV / "spark-classes.jsa").exists()
+    _step("spark", done, "compiling what every start of Spark would compile again, 15 s")
+    if not done:
+        subprocess.run([str(VENV / "bin" / "python"), "-m", "lab.spark_start"], cwd=PROJECT, check=True)
 
 
 def _python_works() -> bool:

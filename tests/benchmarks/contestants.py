@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lab.jars import PROJECT, jars_folder
-from lab.jvm import FLAGS, java
+from lab.jvm import java
+from lab.spark_start import spark_environment
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters
 from tests.benchmarks.measuring import PeakMemory
 
@@ -47,9 +48,7 @@ class Job:
         settings = {side: json.dumps(self._site.settings(alias)) for side, alias in (("SOURCE", SOURCE), ("TARGET", TARGET))}
         return os.environ | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_SUBMIT_OPTS": " ".join(FLAGS),
+            **spark_environment(),
             "KAFKA_DR_SOURCE_CONFIG": settings["SOURCE"],
             "KAFKA_DR_TARGET_CONFIG": settings["TARGET"],
         }

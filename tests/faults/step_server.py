@@ -7,6 +7,7 @@ be refused every byte it writes to files, as on a full disk; several processes o
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import os
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -35,8 +37,9 @@ DAGS = Path(__file__).parents[2] / "dags"
 LONGEST_SECONDS = 300.0
 
 
+@cache
 def load_dag(dag_id: str) -> Any:
-    """The DAG of a file, tasks and order and all."""
+    """The DAG of a file, tasks and order and all; a fork of this process has its modules already."""
     spec = importlib.util.spec_from_file_location(f"dag_{dag_id}", DAGS / f"{dag_id}.py")
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -163,8 +166,11 @@ def served(asked: dict[str, Any], number: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Serve until stdin ends. The imports above were paid once; no client exists here, so forking is safe."""
+    """Serve until stdin ends. All imports are paid once; no client exists here, so forking is safe."""
     replies, frozen = os.fdopen(os.dup(1), "w"), set()
+    for path in sorted(DAGS.glob("*.py")):
+        load_dag(path.stem)
+    gc.freeze()
     for number, line in enumerate(sys.stdin):
         asked = json.loads(line)
         frozen.discard(asked.get("thaw"))

@@ -65,12 +65,13 @@ class Stepping:
         self._told.write_text("{}")
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
         paths = os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))
-        environment = {**inherited, "PYTHONPATH": paths}
+        own = own_environment(lab)
+        environment = {**inherited, **own, "PYTHONPATH": paths}
         self._api = subprocess.Popen([sys.executable, "-m", "tests.faults.answering_api", str(self._told)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         self.api_url = f"http://127.0.0.1:{int(self._api.stdout.readline())}"
         with (folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen([sys.executable, "-m", "tests.faults.step_server"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-        self.environment = own_environment(lab) | {"AIRFLOW_CONN_AIRFLOW_API": json.dumps({"conn_type": "http", "host": self.api_url, "login": "switchback", "password": "p"})}
+        self.environment = own | {"AIRFLOW_CONN_AIRFLOW_API": json.dumps({"conn_type": "http", "host": self.api_url, "login": "switchback", "password": "p"})}
 
     def close(self) -> None:
         """End both helpers."""

@@ -15,17 +15,18 @@ import pytest
 from kafka_dr_spark import sources
 from kafka_dr_spark.digests import input_digest, partition_digest, translation_digest
 from kafka_dr_spark.schemas import check_columns, check_fields, check_values, column_names
+from lab.spark_start import spark_environment
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 
 JOB = Path(__file__).parents[2] / "spark" / "jobs" / "translate_offsets.py"
-SUBMIT = ["spark-submit", "--master", "local[2]", "--driver-java-options", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"]
+SUBMIT = ["spark-submit", "--master", "local[2]"]
 
 
 def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, **settings: str) -> subprocess.CompletedProcess:
     """Run the job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
     source, target = ({**cluster.config, **settings} for cluster in clusters)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    env = {**os.environ, "PATH": path, **spark_environment()}
     env |= {"KAFKA_DR_SOURCE_CONFIG": json.dumps(source), "KAFKA_DR_TARGET_CONFIG": json.dumps(target)}
     command = SUBMIT if submit else [sys.executable]
     line = [*command, str(JOB), "--input", str(folder), "--output", str(output)]

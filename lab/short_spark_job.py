@@ -1,0 +1,10 @@
+"""What the product's jobs use of Spark, tasks over bytes in workers: `lab.spark_start` keeps the Java classes that this loads."""
+
+from __future__ import annotations
+
+from pyspark import SparkContext
+
+if __name__ == "__main__":
+    lengths = SparkContext.getOrCreate().parallelize([b"a", b"bc"], 2).map(len).collect()
+    if lengths != [1, 2]:
+        raise SystemExit(f"Spark says that these lengths are 1 and 2: {lengths}")
