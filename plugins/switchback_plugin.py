@@ -18,7 +18,16 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-import kafka_dr.settings  # noqa: F401
+import kafka_dr.operators.approval
+import kafka_dr.operators.clients
+import kafka_dr.operators.evidence
+import kafka_dr.operators.fencing
+import kafka_dr.operators.offsets
+import kafka_dr.operators.opening
+import kafka_dr.operators.readiness
+import kafka_dr.operators.replication
+import kafka_dr.operators.returning
+import kafka_dr.operators.reverse_replication  # noqa: F401
 
 PRELOADED = (confluent_kafka.admin, pandas, pyarrow.parquet)
 PREFIX = "/switchback"
