@@ -47,7 +47,11 @@ class ProcessTable:
         self._folder, self._logs, self._marker = folder, logs, marker
 
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
-        """Start a process in a session of its own, its output appended to ``<name>.out``."""
+        """Start a process in a session of its own, its output appended to ``<name>.out``.
+
+        What a dead process of this name left in its session ends first: with its record gone, nobody would find it.
+        """
+        self._end_left_behind(name)
         for folder in (self._folder, self._logs):
             folder.mkdir(parents=True, exist_ok=True)
         with self.output(name).open("ab") as output:
@@ -58,6 +62,14 @@ class ProcessTable:
         seen = sighting(child.pid)
         started = Started(child.pid, seen.started if seen else 0, boot_id())
         (self._folder / f"{name}.json").write_text(json.dumps(asdict(started)))
+
+    def _end_left_behind(self, name: str) -> None:
+        old = self._record(name)
+        if old is None or old.boot != boot_id() or self.pid(name) is not None:
+            return
+        for seen in sightings():
+            if _owner(seen.pid) == os.getuid() and _belongs(seen, old):
+                _kill_if_same(seen)
 
     def pid(self, name: str) -> int | None:
         """The pid of a living process of this name, else None."""

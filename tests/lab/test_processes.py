@@ -49,6 +49,20 @@ def test_a_started_process_is_found_by_another_table(table: ProcessTable, tmp_pa
     assert ProcessTable(tmp_path / "processes", tmp_path / "logs", str(tmp_path)).pid("one") == pid
 
 
+def test_a_new_process_of_a_name_ends_what_the_dead_one_left(table: ProcessTable, tmp_path: Path) -> None:
+    """Children of a killed leader, unmarked as Airflow's idle workers are, do not outlive its record."""
+    unmarked = [sys.executable, "-c", f"import os, subprocess, sys, time\nsubprocess.Popen({SLEEP!r}, env={{}})\ntime.sleep(300)"]
+    leader = _start(table, "one", unmarked, tmp_path)
+    _wait_for(2, table)
+    (child,) = set(table.members()) - {leader}
+    os.kill(leader, signal.SIGKILL)
+    _wait_for(1, table)
+    second = _start(table, "one", SLEEP, tmp_path)
+    _wait_for(1, table)
+    assert set(table.members()) == {second}
+    assert sighting(child) is None or sighting(child).state == "Z"
+
+
 def test_a_killed_process_has_no_pid(table: ProcessTable, tmp_path: Path) -> None:
     """After kill -9 the pid is gone and the death is reported with the tail of the output."""
     pid = _start(table, "one", [sys.executable, "-c", "import time; print('last words', flush=True); time.sleep(300)"], tmp_path)

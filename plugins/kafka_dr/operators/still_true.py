@@ -21,6 +21,7 @@ from kafka_dr.operators.fencing import (
 from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -66,12 +67,18 @@ def source_still_fenced(procedure: Procedure) -> None:
 
 
 def source_ends_are_cut_off(procedure: Procedure) -> None:
-    """A super user passes every ACL: only the log ends show that nobody wrote since the cut-off."""
+    """A super user passes every ACL: only the log ends show that nobody wrote since the cut-off.
+
+    The end of a transaction that was begun without a record moves an end, too, and is no write.
+    """
     cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
     ends = procedure.source.ends(partitions_of_plan(procedure))
-    moved = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] != cut_off[tp]]
-    if moved:
-        raise Refusal("Somebody wrote on the source after the cut-off", ", ".join(moved[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
+    shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
+    if shrunk:
+        raise Refusal("Log ends of the source lie before the cut-off", ", ".join(shrunk[:10]), "A topic was recreated or cut; the procedure returns to the source.")
+    written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
+    if written:
+        raise Refusal("Somebody wrote on the source after the cut-off", "; ".join(written[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
 
 
 def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> None:

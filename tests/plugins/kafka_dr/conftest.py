@@ -16,7 +16,7 @@ from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.hooks.group_requests import Position
-from kafka_dr.hooks.kafka_records import Accepted, Refused
+from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import procedure_step
@@ -43,6 +43,7 @@ class Cluster:
         self.settings: dict[str, dict[str, str]] = {}
         self.keys: dict[TopicPartition, bytes] = {}
         self.records: dict[TopicPartition, dict[int, str]] = {}
+        self.markers: dict[TopicPartition, int] = {}
 
     def brokers(self) -> list[Any]:
         """Brokers by id."""
@@ -304,7 +305,11 @@ class Bench:
             within = {tp: [content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end] for tp, (start, end) in spans.items()}
             return {tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]] for tp, found in within.items()}
 
-        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges)
+        def last_records(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tail]:
+            ends = {tp: (cluster.log_ends[tp], cluster.log_ends[tp] - 1 - cluster.markers.get(tp, 0)) for tp in partitions}
+            return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),), 0, end) for tp, (end, last) in ends.items()}
+
+        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges, last_records=last_records)
 
     def writer(self, config: Mapping[str, str], alias: str) -> Any:
         """A writer for probes and the canary; a probe is refused where the fence's entry is there."""

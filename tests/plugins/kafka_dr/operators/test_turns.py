@@ -10,13 +10,14 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.fence import FenceScope
-from kafka_dr.errors import LeaseLost, Superseded
+from kafka_dr.errors import LeaseLost, Refusal, Superseded
 from kafka_dr.operators.fencing import add_fence
 from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.reverse_replication import SeedReverseReplication
+from kafka_dr.operators.still_true import refuse_if_changed
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS
 
@@ -102,7 +103,8 @@ def test_a_step_is_done_again_after_a_predecessor_was(bench: Any) -> None:
 
 CHANGES = {
     "the fence was lifted": (lambda b: b.clusters["primary"].acls.discard(FENCE), "fence is not what it was"),
-    "somebody wrote on the source": (lambda b: b.clusters["primary"].log_ends.update({ORDERS: 11}), "wrote on the source after the cut-off"),
+    "somebody wrote on the source": (lambda b: b.clusters["primary"].log_ends.update({ORDERS: 11}), "wrote on the source after the cut-off.*orders-0: newest record at offset 10, no timestamp, no key, 1 bytes"),
+    "a topic of the source was recreated": (lambda b: b.clusters["primary"].log_ends.update({ORDERS: 3}), "lie before the cut-off.*orders-0: 10 -> 3"),
     "somebody wrote on the target": (lambda b: b.clusters["standby"].log_ends.update({ORDERS: 11}), "wrote on the target before"),
     "a connector was resumed": (lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}), "p.source runs again"),
 }
@@ -124,6 +126,17 @@ def test_a_resumed_step_looks_again_before_it_acts(bench: Any, kind: type, chang
     with pytest.raises(AirflowFailException, match=said):
         step.execute(bench.context(attempt=2))
     assert bench.kinds(step.task_id)[-1] == Entry.REFUSAL and bench.clusters["standby"].committed == {}
+
+
+def test_the_end_of_an_empty_transaction_is_no_write(bench: Any) -> None:
+    """A transaction begun before the fence and ended after it adds a marker to the log, no record: the step goes on."""
+    bench.stopped()
+    source = bench.clusters["primary"]
+    source.log_ends[ORDERS], source.markers[ORDERS] = 12, 2
+    refuse_if_changed(bench.procedure())
+    source.log_ends[ORDERS] = 13
+    with pytest.raises(Refusal, match="newest record at offset 10"):
+        refuse_if_changed(bench.procedure())
 
 
 def test_what_was_done_too_late_is_undone(bench: Any) -> None:
