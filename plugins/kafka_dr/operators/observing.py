@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from kafka_dr.domain.acl import AclRules
@@ -32,13 +34,16 @@ _MOVED_TYPES = ("classic", "consumer")
 
 def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0) -> Observation:
     """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the first)."""
-    flow = flow_view(procedure, procedure.flow)
-    reverse = flow_view(procedure, procedure.reverse_flow) if procedure.reverse_flow else None
-    config = flow.source_connector.config if flow.source_connector else {}
-    scope = scope_of(procedure, procedure.source.topics(), config)
-    local = local_names(procedure, scope)
-    source = cluster_view(procedure.source, source_rules(procedure), scope)
-    target = cluster_view(procedure.target, target_rules(procedure), [*scope.values(), *local.values()])
+    with side_by_side() as start:
+        reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
+        topics, rules = start(procedure.source.topics), {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))}
+        flow = flow_view(procedure, procedure.flow)
+        config = flow.source_connector.config if flow.source_connector else {}
+        scope = scope_of(procedure, topics.result(), config)
+        local = local_names(procedure, scope)
+        target_view = start(cluster_view, procedure.target, rules["target"].result(), [*scope.values(), *local.values()])
+        source = cluster_view(procedure.source, rules["source"].result(), scope)
+        target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     first, last = two_samples(procedure, partitions, target, apart)
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
@@ -60,6 +65,13 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
         has_drain_hook=procedure.drain is not None,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )
+
+
+@contextmanager
+def side_by_side() -> Iterator[Callable[..., Future]]:
+    """Start calls that wait for different systems at once; what one of them raises, its result raises."""
+    with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
+        yield pool.submit
 
 
 def two_samples(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView, apart: float) -> tuple[Sample, Sample]:
@@ -148,8 +160,10 @@ def sample(procedure: Procedure, partitions: list[TopicPartition], target: Clust
     """Log ends of the scope on both sides, by source partition."""
     remote = remote_partitions(procedure, partitions)
     there = [tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions]
-    ends = procedure.target.ends(there)
-    return Sample(procedure.source.ends(partitions), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
+    with side_by_side() as start:
+        here = start(procedure.source.ends, partitions)
+        ends = procedure.target.ends(there)
+    return Sample(here.result(), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
 
 
 def remote_partitions(procedure: Procedure, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:

@@ -129,20 +129,25 @@ class WaitForZeroLag(ProcedureStep):
 
 
 class StopMirrorMaker(ResumedStep):
-    """Stop the checkpoint connector, then the source connector; the target's still ends are the boundary."""
+    """Stop the checkpoint connector and the source connector; the target's still ends are the boundary."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """STOPPED, no tasks, ends still for a window, and drained still."""
         procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-        for name in (connectors.checkpoint, connectors.source):
-            with procedure.acting(undo=lambda name=name: worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)):
-                worker.stop(name, deadline=procedure.request.deadlines.stop_seconds)
+        names, seconds = (connectors.checkpoint, connectors.source), procedure.request.deadlines.stop_seconds
+
+        def undo() -> None:
+            for name in names:
+                worker.resume(name, deadline=seconds, needs_tasks=False)
+
+        with procedure.acting(undo):
+            worker.stop_all(names, deadline=seconds)
         ends = self._still_ends(procedure)
         proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
         replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}
         return {
-            "stopped": [connectors.checkpoint, connectors.source],
+            "stopped": list(names),
             "partitions_drained": len(proofs),
             "boundary": procedure.keep("boundary", partitions_frame(ends, "offset")),
             "replicated": procedure.keep("replicated", partitions_frame(replicated, "offset")),

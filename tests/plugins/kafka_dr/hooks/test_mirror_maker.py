@@ -139,6 +139,17 @@ def test_a_stopped_connector_that_still_has_tasks_is_not_stopped(connect, mirror
         mirror.stop(NAME, deadline=1)
 
 
+def test_all_are_asked_before_any_is_waited_for(connect, mirror) -> None:
+    """Each is asked once; a request without a good answer is made again while the others are waited for."""
+    assert [status.stopped for status in mirror.stop_all([NAME], deadline=10)] == [True]
+    assert len(connect.server.sent("PUT")) == 1
+    assert mirror.stop_all([NAME], deadline=10) and len(connect.server.sent("PUT")) == 1
+    connect._become("RUNNING", {0: "RUNNING"}, 204)
+    connect.faults = {"PUT": [connect.reply(409, {"error_code": 409, "message": "rebalance"})]}
+    assert mirror.stop_all([NAME], deadline=10)[0].stopped
+    assert len(connect.server.sent("PUT")) == 3
+
+
 def test_what_is_already_reached_is_not_asked_for(stopped, mirror) -> None:
     """Stopping twice sends nothing the second time."""
     mirror.stop(NAME)
