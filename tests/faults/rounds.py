@@ -14,7 +14,8 @@ from lab.state import Lab
 from tests.faults.stepping import FORWARD, Run, Stepping
 from tests.faults.world import World, bring_back_journal, keep_journal
 
-PARAMS = {"source": "primary", "target": "standby", "reason": "again and again"}
+#: A run is continued from where it was kept hours ago: neither its fence nor its approval may be too old by then.
+PARAMS = {"source": "primary", "target": "standby", "reason": "again and again", "max_fence_seconds": 86_400.0, "approval_valid_seconds": 86_400.0}
 #: What two runs may rightly differ in.
 RUN_SPECIFIC = {"procedure_id", "plan", "plan_digest", "approvals", "steps", "fenced_at", "seconds", "digest", "previous_digest", "closed_at", "positions"}
 #: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the gates.
@@ -78,7 +79,7 @@ class Rounds:
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
         """In what a round ended otherwise than the first one."""
         now, said = self.world.look(), comparable(evidence)
-        found = [f"world: {key}: {now[key]} instead of {self.end[key]}" for key in self.end if now[key] != self.end[key]]
+        found = [f"world: {key}: {unlike(now[key], self.end[key])}" for key in self.end if now[key] != self.end[key]]
         found += [f"evidence: {key}: {said.get(key)} instead of {self.said[key]}" for key in self.said if said.get(key) != self.said[key]]
         found += [f"{step} ended as {how}: {run.texts[step]}" for step, how in run.ended.items() if how != "done"]
         broken = Journal(f"sqlite:///{self.lab.journal}").verify()
@@ -87,9 +88,18 @@ class Rounds:
     def returned(self, run: Run) -> list[str]:
         """In what the world is not as it was found."""
         now = self.world.look()
-        wrong = [f"world: {key}: {now[key]} instead of {self.before[key]}" for key in self.before if key not in ("positions", "reverse_offsets") and now[key] != self.before[key]]
+        wrong = [f"world: {key}: {unlike(now[key], self.before[key])}" for key in self.before if key not in ("positions", "reverse_offsets") and now[key] != self.before[key]]
         evidence = self.driver.evidence(run)
         return wrong + ([] if evidence["outcome"] in ("returned", "aborted") else [f"outcome {evidence['outcome']}: {evidence['reason_for_outcome']}"])
+
+
+def unlike(now: Any, wanted: Any) -> str:
+    """In what two views of one part of the world differ."""
+    if isinstance(now, dict) and isinstance(wanted, dict):
+        return "; ".join(f"{key}: {unlike(now.get(key), wanted.get(key))}" for key in sorted({*now, *wanted}) if now.get(key) != wanted.get(key))
+    if isinstance(now, list) and isinstance(wanted, list):
+        return f"more: {[one for one in now if one not in wanted]}, missing: {[one for one in wanted if one not in now]}"
+    return f"{now} instead of {wanted}"
 
 
 def comparable(evidence: dict[str, Any]) -> dict[str, Any]:

@@ -149,6 +149,8 @@ def test_a_thousand_groups_are_committed_and_read_back(primary: KafkaCluster, wi
     for _ in range(2):
         assert primary.commit_many(wanted.items()) == {group: dict.fromkeys(partitions, OK) for group in wanted}
         assert primary.positions(wanted) == wanted
+        columns = primary.position_columns(wanted)
+        assert set(zip(*columns, strict=True)) == {(g, *tp, p.offset) for g, at in wanted.items() for tp, p in at.items()}
     assert set(primary.delete_groups(wanted).values()) == {OK}
     assert set(map(len, primary.positions(wanted).values())) == {0}
 

@@ -15,6 +15,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
 from kafka_dr.operators.observing import target_rules
 from kafka_dr.operators.offsets import held_positions, local_partitions
+from kafka_dr.operators.positions import by_group
 from kafka_dr.operators.procedure import Procedure, partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
@@ -66,7 +67,8 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
 
 def _wrong_positions(procedure: Procedure, hand: Hand) -> list[str]:
     wanted = {(group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()}
-    held = held_positions(procedure, sorted({group for group, _ in wanted}))
+    groups = by_group(held_positions(procedure, sorted({group for group, _ in wanted})))
+    held = {(group, tp): offset for group, at in groups for tp, offset in at.items()}
     return [f"{group} on {tp} is at {held.get((group, tp))}, not at {offset}" for (group, tp), offset in wanted.items() if held.get((group, tp)) != offset]
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.vocabulary import TranslationClass
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -48,18 +51,15 @@ def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
     return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in missing]
 
 
-def expected_class(position: int, end: int, synced: bool) -> TranslationClass:
-    """How a position will be translated while the source is readable.
+def expected_classes(positions: pd.DataFrame) -> pd.Series:
+    """How positions will be translated while the source is readable.
 
     Args:
-        end: the source partition's log end.
-        synced: an offset sync names this very position.
+        positions: a row each: position; end, the source partition's log end; synced, whether an offset sync names this very position.
     """
-    if not 0 <= position <= end:
-        return TranslationClass.REFUSED
-    if position == end:
-        return TranslationClass.END
-    return TranslationClass.SYNC if synced else TranslationClass.CONTENT
+    at, end = positions["position"], positions["end"]
+    between = positions["synced"].map({True: TranslationClass.SYNC.value, False: TranslationClass.CONTENT.value})
+    return between.mask(at == end, TranslationClass.END.value).mask((at < 0) | (at > end), TranslationClass.REFUSED.value)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from kafka_dr.hooks.group_requests import (
     Commit,
     CommitRequest,
     Position,
+    PositionColumns,
     Window,
     commit_requests,
     deletion_word,
@@ -336,6 +337,18 @@ class KafkaCluster:
             timeout: for all groups together.
         """
 
+        return {group: _positions(answer) for group, answer in self._position_answers(groups, require_stable, timeout)}
+
+    def position_columns(self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0) -> PositionColumns:
+        """The same positions as columns, which take a third of the time, in no particular order."""
+        columns = PositionColumns([], [], [], [])
+        for group, answer in self._position_answers(groups, require_stable, timeout):
+            columns.add(group, answer.topic_partitions or ())
+        return columns
+
+    def _position_answers(self, groups: Iterable[str], require_stable: bool, timeout: float) -> Iterator[tuple[str, Any]]:
+        """Each group's answer, 128 requests in flight."""
+
         def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
             def ask(group: str) -> Future:
                 request = [ConsumerGroupTopicPartitions(group)]
@@ -347,8 +360,7 @@ class KafkaCluster:
             yield from pipelined(wanted, ask, window)
 
         window = Window(128, self._forget_coordinators)
-        answers = self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
-        return {group: _positions(answer) for group, answer in answers}
+        return self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
 
     def commit(
         self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -26,6 +26,8 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_client import border, client_config, described, outcome_of
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, READ_UNCOMMITTED, KafkaCluster
+
+_T = TypeVar("_T")
 
 _CONSUME = 10_000
 _LOOK_BACK_GROWTH = 8
@@ -120,6 +122,27 @@ class Tail:
         return self.end - (self.records[-1].offset + 1 if self.records else self.scanned_from)
 
 
+def record_of(message: Message) -> Record:
+    """A message as a record."""
+    kind, timestamp = message.timestamp()
+    headers = message.headers()
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        None if kind == 0 else timestamp,
+        kind == 2,
+        message.key(),
+        message.value(),
+        tuple(headers) if headers else (),
+    )
+
+
+def key_and_value(message: Message) -> tuple[bytes | None, bytes | None]:
+    """The two parts that MM2's internal topics consist of."""
+    return message.key(), message.value()
+
+
 class RecordReader:
     """Reads records by partition and offset; joins no group and commits nothing."""
 
@@ -187,13 +210,17 @@ class RecordReader:
             found[record.topic_partition].append(record)
         return found
 
-    def read_all(self, topic: str, timeout: float = 600.0) -> Iterator[Record]:
-        """Every record of a topic that is there now, partition by partition in order; made for MM2's internal topics."""
+    def read_all(self, topic: str, timeout: float = 600.0, take: Callable[[Message], _T] = record_of) -> Iterator[_T]:
+        """Every record of a topic that is there now, partition by partition in order; made for MM2's internal topics.
+
+        Args:
+            take: what to make of each message; `key_and_value` where millions are read for these alone.
+        """
         info = self._cluster.topics([topic], min(timeout, _QUESTION_SECONDS)).get(topic)
         if info is None:
             raise KafkaUnavailable(f"topic {topic!r} of {self._alias} does not exist", next_step="check its name, and that MirrorMaker 2 made it")
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _QUESTION_SECONDS))
-        return self.scan(spans, timeout)
+        return self.scan(spans, timeout, take=take)
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, Span]:
         """Log start, and log end (under read_committed the last stable offset), of each partition."""
@@ -202,7 +229,7 @@ class RecordReader:
         ends = self._cluster.ends(wanted, self.isolation, timeout)
         return {tp: Span(starts[tp], ends[tp]) for tp in wanted}
 
-    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float = 60.0, limit: int | None = None) -> Iterator[Record]:
+    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float = 60.0, limit: int | None = None, take: Callable[[Message], _T] = record_of) -> Iterator[_T]:
         """Records of all spans as they come, ordered within a partition; ends when every position has passed its span.
 
         Raises:
@@ -216,13 +243,13 @@ class RecordReader:
         try:
             with border(self._alias, "assigning partitions"):
                 consumer.incremental_assign([WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()])
-            yield from self._scanned(consumer, waiting, time.monotonic() + timeout, limit)
+            yield from self._scanned(consumer, waiting, time.monotonic() + timeout, limit, take)
         finally:
             consumer.close()
 
     def _scanned(
-        self, consumer: Consumer, waiting: dict[TopicPartition, Span], ends_at: float, limit: int | None
-    ) -> Iterator[Record]:
+        self, consumer: Consumer, waiting: dict[TopicPartition, Span], ends_at: float, limit: int | None, take: Callable[[Message], _T]
+    ) -> Iterator[_T]:
         counts: dict[tuple[str, int], int] = {}
         complaint = ""
         while waiting:
@@ -237,7 +264,7 @@ class RecordReader:
                 if span is None:
                     continue
                 if offset < span.end:
-                    yield _record(message)
+                    yield take(message)
                     counts[where] = counts.get(where, 0) + 1 if limit else 0
                 if offset + 1 >= span.end or (limit and counts[where] >= limit):
                     del waiting[where]
@@ -389,18 +416,3 @@ def _verdict(error: KafkaError, refusals: frozenset[int], broker: int | None, co
     if error.code() in refusals:
         return Refused(error.name(), error.code() in _AUTHORIZATION, broker)
     return Unknown(f"{error.name()}; the client says: {complaint}" if complaint else error.name())
-
-
-def _record(message: Message) -> Record:
-    kind, timestamp = message.timestamp()
-    headers = message.headers()
-    return Record(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        None if kind == 0 else timestamp,
-        kind == 2,
-        message.key(),
-        message.value(),
-        tuple(headers) if headers else (),
-    )

@@ -27,6 +27,7 @@ from kafka_dr.operators.procedure import (
     frame_partitions,
     partitions_frame,
 )
+from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import wait_until_still
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
@@ -293,9 +294,8 @@ def _way_out(left: list[str]) -> str:
 
 def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
     """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and partition."""
-    topics = set(topics_of(procedure))
     read_at = int(time.time() * 1000)
-    held = procedure.source.positions(groups, require_stable=True)
-    rows = sorted((group, tp.topic, tp.partition, p.offset, read_at, procedure.topology.policy_of(group)) for group, at in held.items() for tp, p in at.items() if tp.topic in topics)
-    columns = ["group", "topic", "partition", "position", "position_at", "policy"]
-    return pd.DataFrame(rows, columns=columns).astype({"partition": "int32", "position": "int64", "position_at": "int64"})
+    held = positions_of(procedure.source, groups)
+    held = held[held["topic"].isin(set(topics_of(procedure)))].reset_index(drop=True)
+    policies = {group: procedure.topology.policy_of(group) for group in groups}
+    return held.assign(position_at=read_at, policy=held["group"].map(policies).astype(object)).astype({"position_at": "int64"})

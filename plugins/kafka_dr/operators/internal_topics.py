@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
-from kafka_dr.domain.mirror_records import (
-    Checkpoint,
-    decode_checkpoints,
-    decode_offset_syncs,
-)
-from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_records import CheckpointColumns, decode_offset_syncs, newest_checkpoints
+from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
 
 
@@ -27,9 +24,16 @@ def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
     return frame.assign(sequence=sequence).astype({"partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
 
 
-def checkpoints_of(procedure: Procedure) -> dict[tuple[str, TopicPartition], Checkpoint]:
-    """MirrorMaker 2's newest checkpoint of each group and partition of the target."""
+def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
+    """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition, mirror_maker_position."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
-    records = list(procedure.reader(procedure.flow.target).read_all(topic))
-    decoded = decode_checkpoints([r.key for r in records], [r.value for r in records])
-    return {(c.group, TopicPartition(c.topic, c.partition)): c for c in decoded.records}
+    records = list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value))
+    return checkpoints_frame(newest_checkpoints(*(list(column) for column in zip(*records, strict=True)) if records else ([], [])))
+
+
+def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:
+    """Checkpoints as a frame."""
+    types = {"group": object, "topic": object, "partition": "int32", "mirror_maker_position": "int64"}
+    columns = (found.group, found.topic, found.partition, found.downstream)
+    frame = pd.DataFrame({name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)})
+    return frame.astype({"mirror_maker_position": "Int64"})

@@ -152,8 +152,8 @@ def groups_in_scope(procedure: Procedure, groups: Mapping[str, GroupView], scope
     """Groups that the flow's filter selects and that have a position on one of the scope's topics."""
     selects = group_filter_of(config)
     candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
-    positions = procedure.source.positions(candidates, require_stable=False)
-    return sorted(g for g, held in positions.items() if any(tp.topic in scope for tp in held))
+    held = procedure.source.position_columns(candidates, require_stable=False)
+    return sorted({group for group, topic in set(zip(held.group, held.topic, strict=True)) if topic in scope})
 
 
 def sample(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView) -> Sample:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, target_rules
+from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import timestamps_comparable
 from kafka_dr.operators.still_true import ResumedStep
@@ -42,7 +43,7 @@ class TranslateOffsets(ResumedStep):
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
         check_complete(positions, rows)
-        rows = compare_with_mirror_maker(rows, {key: c.downstream for key, c in checkpoints_of(procedure).items()})
+        rows = compare_with_mirror_maker(rows, checkpoints_of(procedure))
         return {
             "digest": summary["digest"],
             "classes": summary["classes"],
@@ -158,13 +159,13 @@ class CommitGroups(ResumedStep):
         """Snapshot, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
         wanted = wanted_positions(procedure)
-        groups = sorted({group for group, _ in wanted})
+        groups = list(dict.fromkeys(wanted["group"].tolist()))
         active = active_groups(procedure.target, groups)
         if active:
             raise Refusal("Groups have members on the target", ", ".join(sorted(active)[:10]), "Stop those consumers; positions of a living group are never touched.")
         before = held_positions(procedure, groups)
         snapshot = self._snapshot(procedure, before)
-        todo = {key: offset for key, offset in wanted.items() if before.get(key) != offset}
+        todo = differing(wanted, before)
         procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
         procedure.hold_lease()
         errors = commit(procedure, todo)
@@ -184,14 +185,12 @@ class CommitGroups(ResumedStep):
             "local_ends": procedure.keep("local_ends", partitions_frame(local, "offset")),
         }
 
-    def _snapshot(self, procedure: Procedure, held: Mapping[tuple[str, TopicPartition], int]) -> dict[str, Any]:
+    def _snapshot(self, procedure: Procedure, held: pd.DataFrame) -> dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
         taken = [e.payload["snapshot"] for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE) if "snapshot" in e.payload]
         if taken:
             return taken[0]
-        rows = sorted((g, tp.topic, tp.partition, offset) for (g, tp), offset in held.items())
-        frame = pd.DataFrame(rows, columns=["group", "topic", "partition", "position"]).astype({"partition": "int32", "position": "int64"})
-        receipt = procedure.keep("snapshot", frame)
+        receipt = procedure.keep("snapshot", held)
         procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
         return receipt
 
@@ -203,22 +202,25 @@ def require_reviewed(procedure: Procedure) -> None:
         procedure.require_approval(Step.REVIEW_TRANSLATION, procedure.figures(Step.TRANSLATE_OFFSETS)["digest"])
 
 
-def wanted_positions(procedure: Procedure) -> dict[tuple[str, TopicPartition], int]:
-    """(group, target partition) -> position; refused and unplaced rows are left out: they were shown at the review.
+def wanted_positions(procedure: Procedure) -> pd.DataFrame:
+    """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown at the review.
 
     Where clients will write to other topics than the mirrored ones, their groups start at those topics' beginning.
     """
     rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
-    placed = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
-    place, columns = TopicPartition._make, ("group", "target_topic", "partition", "target_position")
-    wanted = {(group, place((topic, partition))): position for group, topic, partition, position in zip(*(placed[c].tolist() for c in columns), strict=True)}
+    found = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
+    wanted = found[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
     left_alone = excluded_positions(procedure)
-    wanted |= {(group, remote): position for (group, _, remote), position in left_alone.items()}
+    others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
     local = make_local_topics(procedure)
-    reading = {*rows[["group", "topic"]].drop_duplicates().itertuples(index=False, name=None), *((group, topic) for group, topic, _ in left_alone)} if local else ()
-    for group, topic in sorted((g, t) for g, t in reading if t in local):
-        wanted.update({(group, tp): start for tp, start in local[topic].items() if (group, tp) not in wanted})
-    return wanted
+    if local:
+        taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
+        reading = {*zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True), *((group, topic) for group, topic, _ in left_alone)}
+        beginnings = {(group, *tp): start for group, topic in reading if topic in local for tp, start in local[topic].items()}
+        others |= {place: start for place, start in beginnings.items() if place not in taken}
+    if others:
+        wanted = pd.concat([wanted, pd.DataFrame([(*place, position) for place, position in others.items()], columns=COLUMNS)])
+    return in_order(wanted.astype(TYPES))
 
 
 def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartition], int]:
@@ -269,30 +271,34 @@ def portable_configs(configs: Settings) -> dict[str, str]:
     return {k: v for k, v in configs.items() if k in configs.overrides and not k.endswith(_NOT_PORTABLE[0]) and k not in _NOT_PORTABLE}
 
 
-def held_positions(procedure: Procedure, groups: list[str]) -> dict[tuple[str, TopicPartition], int]:
-    """What the groups hold on the target now, by group and partition."""
-    held = procedure.target.positions(groups, require_stable=False)
-    return {(group, tp): position.offset for group, at in held.items() for tp, position in at.items()}
+def held_positions(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
+    """What the groups hold on the target now; only groups that exist there are asked."""
+    there = procedure.target.groups()
+    return positions_of(procedure.target, [group for group in groups if group in there], require_stable=False)
 
 
-def commit(procedure: Procedure, todo: Mapping[tuple[str, TopicPartition], int]) -> dict[tuple[str, TopicPartition], str]:
+def differing(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+    """The wanted positions that are not held."""
+    both = beside(wanted, held, "held")
+    return wanted[both["held"].ne(both["position"]).fillna(True).to_numpy(dtype=bool)]
+
+
+def beside(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows, in their order, with what is held at their place; null where nothing is."""
+    # Whole numbers that may be missing, or pandas would make floats of them and round large offsets.
+    return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
+
+
+def commit(procedure: Procedure, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
     """Commit the positions, many groups in flight; what was refused comes back with the broker's words."""
     results = procedure.target.commit_many(by_group(todo))
     return {(group, tp): word for group, outcomes in results.items() for tp, word in outcomes.items() if word != OK}
 
 
-def by_group(positions: Mapping[tuple[str, TopicPartition], int]) -> Iterator[tuple[str, dict[TopicPartition, int]]]:
-    """Positions as one mapping a group, groups in order."""
-    grouped: dict[str, dict[TopicPartition, int]] = {}
-    for (group, tp), offset in sorted(positions.items()):
-        grouped.setdefault(group, {})[tp] = offset
-    yield from grouped.items()
-
-
-def ledger_frame(wanted: Mapping[Any, int], before: Mapping[Any, int], after: Mapping[Any, int], errors: Mapping[Any, str]) -> pd.DataFrame:
+def ledger_frame(wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]) -> pd.DataFrame:
     """One row per group and partition: what it held, what was wanted, what was read back, and the broker's refusal if any."""
-    keys = sorted(wanted)
-    figures = {name: pd.array([held.get(key) for key in keys], "Int64") for name, held in (("before", before), ("wanted", wanted), ("read_back", after))}
-    error = pd.array([errors.get(key) for key in keys] if errors else [None] * len(keys), "string")
-    where = {"group": [g for g, _ in keys], "topic": [tp.topic for _, tp in keys], "partition": pd.array([tp.partition for _, tp in keys], "int64")}
-    return pd.DataFrame({**where, **figures, "error": error})
+    refused = pd.DataFrame([(group, *tp, word) for (group, tp), word in errors.items()], columns=[*PLACE, "error"]).astype({"group": object, "topic": object, "partition": "int32"})
+    ledger = wanted.rename(columns={"position": "wanted"})
+    ledger = beside(beside(ledger, before, "before"), after, "read_back")
+    ledger = ledger.merge(refused, on=PLACE, how="left") if errors else ledger.assign(error=None)
+    return ledger[[*PLACE, "before", "wanted", "read_back", "error"]].astype({"partition": "int64", "before": "Int64", "wanted": "Int64", "read_back": "Int64", "error": "string"})

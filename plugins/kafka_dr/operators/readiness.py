@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any
+
+import pandas as pd
 
 from kafka_dr.domain.fence import (
     FenceScope,
@@ -12,15 +12,14 @@ from kafka_dr.domain.fence import (
     fence_entries,
     opening_entries,
 )
-from kafka_dr.domain.mirror_records import Checkpoint
 from kafka_dr.domain.observation import Observation
-from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_class, unknown_groups
+from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_classes, unknown_groups
 from kafka_dr.domain.readiness import blockers, isolation_of, notes
-from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Refusal, SwitchbackError
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
 from kafka_dr.operators.open_transactions import transaction_tool
+from kafka_dr.operators.positions import placed, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
@@ -75,9 +74,8 @@ class Forecast(ProcedureStep):
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0)
         refuse_unknown_groups(procedure, seen)
-        positions = procedure.source.positions(sorted(seen.groups), require_stable=False)
-        checkpoints, synced = checkpoints_of(procedure), synced_positions(procedure)
-        groups = tuple(_group_forecast(procedure, seen, g, positions.get(g, {}), checkpoints, synced) for g in sorted(seen.groups))
+        positions = positions_of(procedure.source, sorted(seen.groups), require_stable=False)
+        groups = forecast_of(procedure, seen, compared_positions(seen, positions, checkpoints_of(procedure), offset_syncs_of(procedure)))
         plan = _plan(procedure, seen, groups)
         return {
             "plan": plan.as_dict(),
@@ -150,40 +148,42 @@ def records_per_second(seen: Observation) -> float:
     return round(grown / (seen.last.at - seen.first.at), 1) if seen.last.at > seen.first.at else 0.0
 
 
-def synced_positions(procedure: Procedure) -> frozenset[tuple[TopicPartition, int]]:
-    """Source positions that an offset sync names."""
-    syncs = offset_syncs_of(procedure)
-    return frozenset((TopicPartition(t, int(p)), int(u)) for t, p, u in zip(syncs["topic"], syncs["partition"], syncs["upstream"], strict=True))
+def compared_positions(seen: Observation, positions: pd.DataFrame, checkpoints: pd.DataFrame, syncs: pd.DataFrame) -> pd.DataFrame:
+    """Positions on the scope's topics with what they are measured by.
+
+    Returns:
+        Beside group, topic, partition and position: lag (records to the log end); class, as expected; mirror_maker_rereads, the records
+        between MirrorMaker 2's position and the log end on the target that are not lag: an estimate before the drain, null without its checkpoint.
+    """
+    held = positions[positions["topic"].isin(list(seen.scope))]
+    held = placed(placed(held, seen.last.source_ends, "end"), seen.last.target_ends, "target_end")
+    known = syncs[["topic", "partition", "upstream"]].drop_duplicates().rename(columns={"upstream": "position"}).assign(synced=True)
+    held = held.merge(known, on=["topic", "partition", "position"], how="left")
+    held = held.assign(end=held["end"].fillna(held["position"]), synced=held["synced"].eq(True), target_topic=held["topic"].map(seen.scope).astype(object))
+    held = held.merge(checkpoints.rename(columns={"topic": "target_topic"}), on=["group", "target_topic", "partition"], how="left")
+    lag = (held["end"] - held["position"]).clip(lower=0)
+    rereads = (held["target_end"] - held["mirror_maker_position"] - lag).clip(lower=0)
+    return held.assign(lag=lag.astype("int64"), mirror_maker_rereads=rereads.astype("Int64")).assign(**{"class": expected_classes(held)})
 
 
-def _group_forecast(
-    procedure: Procedure,
-    seen: Observation,
-    group: str,
-    held: Mapping[TopicPartition, Any],
-    checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint],
-    synced: frozenset[tuple[TopicPartition, int]],
-) -> GroupForecast:
-    positions = {tp: p.offset for tp, p in held.items() if tp.topic in seen.scope}
-    ends = seen.last.source_ends
-    rereads = [seen_again for tp, offset in positions.items() if (seen_again := _rereads(procedure, seen, group, tp, offset, checkpoints)) is not None]
-    view = seen.source.groups.get(group)
-    return GroupForecast(
-        group=group,
-        partitions=len(positions),
-        lag=sum(max(0, ends.get(tp, offset) - offset) for tp, offset in positions.items()),
-        policy=procedure.topology.policy_of(group),
-        active=view is not None and not view.empty,
-        mirror_maker_rereads=sum(rereads) if rereads else None,
-        expected=dict(Counter(expected_class(at, ends.get(tp, at), (tp, at) in synced).value for tp, at in positions.items())),
+def forecast_of(procedure: Procedure, seen: Observation, held: pd.DataFrame) -> tuple[GroupForecast, ...]:
+    """What is expected for each group in scope."""
+    codes, names = ranked(held["group"])
+    found = held.groupby(codes)
+    figures = pd.DataFrame({"partitions": found.size(), "lag": found["lag"].sum(), "rereads": found["mirror_maker_rereads"].sum(min_count=1)})
+    known = {names[code]: (partitions, lag, rereads) for code, partitions, lag, rereads in figures.itertuples()}
+    classes: dict[str, dict[str, int]] = {}
+    for (code, name), count in held.groupby([codes, held["class"]]).size().items():
+        classes.setdefault(names[code], {})[name] = int(count)
+    return tuple(
+        GroupForecast(
+            group=group,
+            partitions=int((at := known.get(group, (0, 0, pd.NA)))[0]),
+            lag=int(at[1]),
+            policy=procedure.topology.policy_of(group),
+            active=(view := seen.source.groups.get(group)) is not None and not view.empty,
+            mirror_maker_rereads=None if pd.isna(at[2]) else int(at[2]),
+            expected=classes.get(group, {}),
+        )
+        for group in sorted(seen.groups)
     )
-
-
-def _rereads(procedure: Procedure, seen: Observation, group: str, tp: TopicPartition, offset: int, checkpoints: Mapping[tuple[str, TopicPartition], Checkpoint]) -> int | None:
-    """Records between MirrorMaker 2's position and the log end on the target that are not lag: an estimate before the drain."""
-    remote = TopicPartition(seen.scope[tp.topic], tp.partition)
-    checkpoint = checkpoints.get((group, remote))
-    if checkpoint is None or tp not in seen.last.target_ends:
-        return None
-    lag = max(0, seen.last.source_ends[tp] - offset)
-    return max(0, seen.last.target_ends[tp] - checkpoint.downstream - lag)

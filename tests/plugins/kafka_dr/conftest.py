@@ -15,7 +15,7 @@ from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
-from kafka_dr.hooks.group_requests import Position
+from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators import procedure as procedure_module
@@ -67,12 +67,18 @@ class Cluster:
         return dict.fromkeys(partitions, 0)
 
     def groups(self) -> dict[str, Any]:
-        """Groups with as many members as the test said."""
-        return {g: SimpleNamespace(name=g, state="Stable" if n else "Empty", type="classic", empty=not n, members=[SimpleNamespace(client_id="c", host="h")] * n) for g, n in self.members.items()}
+        """Groups with as many members as the test said, and those that only hold positions."""
+        known = dict.fromkeys(self.committed, 0) | self.members
+        return {g: SimpleNamespace(name=g, state="Stable" if n else "Empty", type="classic", empty=not n, members=[SimpleNamespace(client_id="c", host="h")] * n) for g, n in known.items()}
 
     def positions(self, groups: Iterable[str], **_: Any) -> dict[str, dict[TopicPartition, Position]]:
         """Committed positions."""
         return {g: dict(self.committed[g]) for g in groups if g in self.committed}
+
+    def position_columns(self, groups: Iterable[str], **_: Any) -> PositionColumns:
+        """Committed positions as columns."""
+        rows = [(g, *tp, p.offset) for g in groups for tp, p in self.committed.get(g, {}).items()]
+        return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
 
     def commit_many(self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]) -> dict[str, dict[TopicPartition, str]]:
         """Commit, and answer OK."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafka_dr.domain.mirror_records import (
     Checkpoint, Heartbeat, Malformed, OffsetSync, decode_checkpoint, decode_checkpoints, decode_heartbeat, decode_offset_sync, decode_offset_syncs,
-    encode_checkpoint, encode_heartbeat, encode_offset_sync,
+    encode_checkpoint, encode_heartbeat, encode_offset_sync, newest_checkpoints,
 )
 
 INT64 = st.integers(0, 2**63 - 1)
@@ -176,3 +176,25 @@ def test_bulk_of_nothing_and_of_unequal_columns() -> None:
     key, value = encode_offset_sync(OffsetSync("t", 0, 1, 1))
     with pytest.raises(ValueError, match="argument"):
         decode_offset_syncs([key, key], [value])
+
+
+NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
+CHECKPOINTS = st.lists(st.builds(Checkpoint, NAMES, st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 2**62), st.integers(0, 2**62), st.sampled_from(["", "", "x"])), max_size=12)
+
+
+@given(CHECKPOINTS)
+def test_the_newest_checkpoint_of_each_key_is_kept(records: list[Checkpoint]) -> None:
+    """The last one of a group and partition, whatever stood before it, with or without metadata."""
+    keys, values = (list(column) for column in zip(*map(encode_checkpoint, records), strict=True)) if records else ([], [])
+    found = newest_checkpoints(keys, values)
+    wanted = {(c.group, c.topic, c.partition): (c.upstream, c.downstream) for c in records}
+    assert dict(zip(zip(*found[:3], strict=True), zip(*found[3:], strict=True), strict=True)) == wanted and len(found.group) == len(wanted)
+
+
+@pytest.mark.parametrize("spoilt", [(None, b"v"), (b"k", b"v"), ("key", None), ("key", b"\0\1" + b"\0" * 18), ("key+", "value")])
+def test_what_cannot_be_read_hides_no_older_checkpoint(spoilt: tuple) -> None:
+    """A tombstone, an unknown version or a key that is none is passed over; bytes after the key's last field are ignored, as ever."""
+    key, value = encode_checkpoint(Checkpoint("g", "orders", 1, 5, 4, ""))
+    given = {"key": key, "key+": key + b"more", "value": value}
+    found = newest_checkpoints([key, given.get(spoilt[0], spoilt[0])], [value, given.get(spoilt[1], spoilt[1])])
+    assert [column[0] for column in found] == ["g", "orders", 1, 5, 4] and len(found.group) == 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.plan import POLICY_MEANS, ExcludedGroup, GroupForecast, Plan, expected_class, plan_markdown, unknown_groups
+from kafka_dr.domain.plan import POLICY_MEANS, ExcludedGroup, GroupForecast, Plan, expected_classes, plan_markdown, unknown_groups
 
 PLAN = Plan(
     procedure_id="planned_failover-1", dag_id="planned_failover", source="primary", target="standby", reason="maintenance", naming="identity",
@@ -52,7 +53,8 @@ def test_the_forecast_says_what_will_happen() -> None:
 )
 def test_the_expected_class_follows_from_position_end_and_syncs(position: int, end: int, synced: bool, wanted: str) -> None:
     """The log end counts before a sync; outside the log a person decides."""
-    assert expected_class(position, end, synced) == wanted
+    rows = pd.DataFrame({"position": [position], "end": [end], "synced": [synced]})
+    assert expected_classes(rows).tolist() == [wanted]
 
 
 def test_positions_outside_their_logs_are_announced() -> None:

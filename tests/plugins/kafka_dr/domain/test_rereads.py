@@ -10,9 +10,15 @@ from kafka_dr.domain.topic_partition import TopicPartition
 COLUMNS = ["group", "target_topic", "partition", "target_position"]
 
 
+def framed(checkpoints: dict[tuple[str, TopicPartition], int]) -> pd.DataFrame:
+    """Checkpoints as a frame."""
+    rows = [(group, *tp, offset) for (group, tp), offset in checkpoints.items()]
+    return pd.DataFrame(rows, columns=["group", "topic", "partition", "mirror_maker_position"]).astype({"group": object, "topic": object, "partition": "int64"})
+
+
 def compared(*rows: tuple[str, str, int, int | None], checkpoints: dict[tuple[str, TopicPartition], int] | None = None) -> list[tuple[object, object]]:
     """MirrorMaker 2's position and re-reads of every row; None for null."""
-    frame = compare_with_mirror_maker(pd.DataFrame(rows, columns=COLUMNS), checkpoints or {})
+    frame = compare_with_mirror_maker(pd.DataFrame(rows, columns=COLUMNS), framed(checkpoints or {}))
     pairs = frame[["mirror_maker_position", "mirror_maker_rereads"]].astype(object)
     return [tuple(None if pd.isna(v) else int(v) for v in row) for row in pairs.to_numpy()]
 
@@ -35,11 +41,11 @@ def test_unknown_stays_unknown() -> None:
 
 def test_nothing_compared_is_nothing() -> None:
     """The empty case has the columns."""
-    frame = compare_with_mirror_maker(pd.DataFrame([], columns=COLUMNS), {})
+    frame = compare_with_mirror_maker(pd.DataFrame([], columns=COLUMNS).astype({"partition": "int64"}), framed({}))
     assert len(frame) == 0 and {"mirror_maker_position", "mirror_maker_rereads"} <= set(frame.columns)
 
 
 def test_every_column_given_is_kept() -> None:
     """Nothing of a row gets lost."""
     frame = pd.DataFrame([("g", "t", 0, 5, "SYNC")], columns=[*COLUMNS, "class"])
-    assert compare_with_mirror_maker(frame, {})["class"].tolist() == ["SYNC"]
+    assert compare_with_mirror_maker(frame, framed({}))["class"].tolist() == ["SYNC"]

@@ -9,10 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from kafka_dr.domain.mirror_records import CheckpointColumns
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import offsets
 from kafka_dr.operators.fencing import positions_frame
+from kafka_dr.operators.internal_topics import checkpoints_frame
 from kafka_dr.operators.offsets import TranslateOffsets
 from kafka_dr.vocabulary import Step
 
@@ -34,7 +36,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     monkeypatch.setattr(TranslateOffsets, "_submit", submit)
     monkeypatch.setattr(offsets, "write_inputs", lambda procedure, folder, positions: (folder.mkdir(exist_ok=True), positions.to_parquet(folder / "positions.parquet")))
-    monkeypatch.setattr(offsets, "checkpoints_of", lambda procedure: {})
+    monkeypatch.setattr(offsets, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], [])))
     return asked
 
 

@@ -1,0 +1,55 @@
+"""Committed positions of many groups as frames: ten thousand groups hold a million of them, and clients stand still meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+
+PLACE = ["group", "topic", "partition"]
+COLUMNS = [*PLACE, "position"]
+TYPES = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
+
+
+def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: bool = True) -> pd.DataFrame:
+    """All committed positions of the groups: group, topic, partition (int32), position (int64), in order of the first three."""
+    columns = cluster.position_columns(groups, require_stable=require_stable)
+    return in_order(pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)}))
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows sorted by group, topic and partition; by ranks of the names, since comparing a million names takes seconds."""
+    groups, topics = (ranked(frame[name])[0] for name in ("group", "topic"))
+    return frame.iloc[np.lexsort((frame["partition"].to_numpy(), topics, groups))].reset_index(drop=True)
+
+
+def ranked(names: pd.Series) -> tuple[np.ndarray, list[str]]:
+    """Each name's rank among the distinct names, and these in order.
+
+    pandas' own factorize, and with it groupby and drop_duplicates, takes names for equal that are alike up to a NUL character.
+    """
+    listed = names.tolist()
+    distinct = sorted(set(listed))
+    ranks = {name: rank for rank, name in enumerate(distinct)}
+    return np.fromiter(map(ranks.__getitem__, listed), np.int64, len(listed)), distinct
+
+
+def placed(frame: pd.DataFrame, values: Mapping[TopicPartition, int], name: str) -> pd.DataFrame:
+    """The rows with one value of their partition more; unknown where the partition has none."""
+    known = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype({"topic": object, "partition": "int32", name: "Int64"})
+    return frame.merge(known, on=["topic", "partition"], how="left")
+
+
+def by_group(frame: pd.DataFrame, position: str = "position") -> Iterator[tuple[str, dict[TopicPartition, int]]]:
+    """A sorted frame's positions as one mapping a group."""
+    groups, topics, numbers, offsets = (frame[name].tolist() for name in ("group", "topic", "partition", position))
+    # Few partitions recur in many groups: each is made once.
+    places = {pair: TopicPartition._make(pair) for pair in set(zip(topics, numbers, strict=True))}
+    partitions = list(map(places.__getitem__, zip(topics, numbers, strict=True)))
+    edges = [0, *(np.flatnonzero(frame["group"].to_numpy()[1:] != frame["group"].to_numpy()[:-1]) + 1).tolist(), len(groups)] if groups else []
+    for start, end in zip(edges, edges[1:], strict=False):
+        yield groups[start], dict(zip(partitions[start:end], offsets[start:end], strict=True))
