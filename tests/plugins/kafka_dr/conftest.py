@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -342,12 +344,25 @@ FENCE = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
 TARGET_FENCE = AclEntry("topic", "*", "literal", "User:*", "*", "write", "deny")
 
 
+MEMORY = Path("/dev/shm")
+
+
 @pytest.fixture
-def make_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory, where there is room: the journal waits for the disk at every write, and these tests write thousands of times."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < 2**28:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="switchback-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def make_bench(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
     """Makes a bench with another topology."""
 
     def make(**topology: Any) -> Bench:
-        bench = Bench(tmp_path, **topology)
+        bench = Bench(quick_path, **topology)
         monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(bench.topology))
         monkeypatch.setattr(procedure_step, "Connections", lambda: bench.connections)
         monkeypatch.setattr(procedure_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
