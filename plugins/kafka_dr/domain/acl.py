@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 ANY_PRINCIPAL = "User:*"
 ANY_NAME = "*"
@@ -70,7 +71,7 @@ class AclRules:
         """Whether a principal may do an operation on a resource from some host: a DENY that names one host denies no other."""
         if not self.authorizer or principal in self.super_users:
             return True
-        matching = [e for e in self.entries if e.resource_type == resource_type and e.covers(name)]
+        matching = [e for e in self._by_type.get(resource_type, ()) if e.covers(name)]
         if not matching:
             return self.allow_everyone
         mine = [e for e in matching if e.concerns(principal)]
@@ -81,7 +82,15 @@ class AclRules:
 
     def found_any(self, resource_type: str, name: str) -> bool:
         """Whether any entry at all covers a resource (else `allow_everyone` decides)."""
-        return any(e.resource_type == resource_type and e.covers(name) for e in self.entries)
+        return any(e.covers(name) for e in self._by_type.get(resource_type, ()))
+
+    @cached_property
+    def _by_type(self) -> dict[str, list[AclEntry]]:
+        """Ten thousand groups are each asked about: entries of other kinds are not looked at for every one."""
+        found: dict[str, list[AclEntry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.resource_type, []).append(entry)
+        return found
 
     def with_entries(self, added: Iterable[AclEntry]) -> AclRules:
         """The same rules with more entries."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kafka_dr.domain.acl import AclRules
 from kafka_dr.domain.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ class Observation:
         first, last: two samples, some time apart.
         known_topic_ids: topic ids seen by the last procedure of this pair, by source topic.
         exempt: principals never fenced, by cluster alias.
+        positions: what these groups committed on the scope's topics: group, topic, partition, position.
     """
 
     source: ClusterView
@@ -115,3 +120,4 @@ class Observation:
     naming_separator: str
     has_drain_hook: bool
     has_probe: bool
+    positions: pd.DataFrame | None = field(default=None, compare=False)

@@ -16,7 +16,7 @@ from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
 from kafka_dr.hooks.kafka_records import Refused, WriteResult
 from kafka_dr.operators.observing import (
     group_views,
-    groups_in_scope,
+    held_in_scope,
     scope_of,
     source_rules,
 )
@@ -183,8 +183,8 @@ def excluded_now(procedure: Procedure) -> list[dict[str, Any]]:
 def groups_now(procedure: Procedure) -> list[str]:
     """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the plan's; no excluded ones."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
-    found = groups_in_scope(procedure, group_views(procedure.source), dict.fromkeys(topics_of(procedure)), worker.config(name))
-    return sorted({*found, *planned_groups(procedure)} - {group["group"] for group in excluded_groups(procedure)})
+    found = held_in_scope(procedure, group_views(procedure.source), topics_of(procedure), worker.config(name))
+    return sorted({*found["group"].tolist(), *planned_groups(procedure)} - {group["group"] for group in excluded_groups(procedure)})
 
 
 def refuse_changed_topics(procedure: Procedure) -> None:

@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import pandas as pd
+
 from kafka_dr.domain.acl import AclRules
 from kafka_dr.domain.observation import (
     ClusterView,
@@ -25,6 +27,7 @@ from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.settings import Flow
 
@@ -47,6 +50,7 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     first, last = two_samples(procedure, partitions, target, apart)
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
+    held = held_in_scope(procedure, source.groups, scope, checkpoint)
     return Observation(
         source=source,
         target=target,
@@ -54,7 +58,8 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
         reverse=reverse,
         scope=scope,
         local_names=local,
-        groups=frozenset(groups_in_scope(procedure, source.groups, scope, checkpoint)),
+        groups=frozenset(held["group"].tolist()),
+        positions=held,
         source_starts=procedure.source.starts(partitions),
         first=first,
         last=last,
@@ -148,12 +153,12 @@ def connector_view(worker: MirrorMaker, name: str) -> ConnectorView:
     return ConnectorView(name, status.state, status.tasks, worker.config(name), tuple(status.traces.values()))
 
 
-def groups_in_scope(procedure: Procedure, groups: Mapping[str, GroupView], scope: Mapping[str, Any], config: Mapping[str, str]) -> list[str]:
-    """Groups that the flow's filter selects and that have a position on one of the scope's topics."""
+def held_in_scope(procedure: Procedure, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]) -> pd.DataFrame:
+    """Committed positions on the scope's topics of the groups that the flow's filter selects."""
     selects = group_filter_of(config)
     candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
-    held = procedure.source.position_columns(candidates, require_stable=False)
-    return sorted({group for group, topic in set(zip(held.group, held.topic, strict=True)) if topic in scope})
+    held = positions_of(procedure.source, candidates, require_stable=False)
+    return held[held["topic"].isin(set(scope))].reset_index(drop=True)
 
 
 def sample(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView) -> Sample:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import (
     FenceScope,
     client_principals,
@@ -19,7 +20,7 @@ from kafka_dr.errors import NotReady, Refusal, SwitchbackError
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
 from kafka_dr.operators.open_transactions import transaction_tool
-from kafka_dr.operators.positions import placed, positions_of, ranked
+from kafka_dr.operators.positions import placed, ranked
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
@@ -74,12 +75,11 @@ class Forecast(ProcedureStep):
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0)
         refuse_unknown_groups(procedure, seen)
-        positions = positions_of(procedure.source, sorted(seen.groups), require_stable=False)
-        groups = forecast_of(procedure, seen, compared_positions(seen, positions, checkpoints_of(procedure), offset_syncs_of(procedure)))
-        plan = _plan(procedure, seen, groups)
+        groups = forecast_of(procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure)))
+        plan = _plan(procedure, seen, groups).as_dict()
         return {
-            "plan": plan.as_dict(),
-            "plan_digest": plan.digest,
+            "plan": plan,
+            "plan_digest": digest_of(plan),
             "active_groups": sorted(g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups),
             "end_sum": sum(seen.last.source_ends.values()),
         }
@@ -148,15 +148,14 @@ def records_per_second(seen: Observation) -> float:
     return round(grown / (seen.last.at - seen.first.at), 1) if seen.last.at > seen.first.at else 0.0
 
 
-def compared_positions(seen: Observation, positions: pd.DataFrame, checkpoints: pd.DataFrame, syncs: pd.DataFrame) -> pd.DataFrame:
+def compared_positions(seen: Observation, checkpoints: pd.DataFrame, syncs: pd.DataFrame) -> pd.DataFrame:
     """Positions on the scope's topics with what they are measured by.
 
     Returns:
         Beside group, topic, partition and position: lag (records to the log end); class, as expected; mirror_maker_rereads, the records
         between MirrorMaker 2's position and the log end on the target that are not lag: an estimate before the drain, null without its checkpoint.
     """
-    held = positions[positions["topic"].isin(list(seen.scope))]
-    held = placed(placed(held, seen.last.source_ends, "end"), seen.last.target_ends, "target_end")
+    held = placed(placed(seen.positions, seen.last.source_ends, "end"), seen.last.target_ends, "target_end")
     known = syncs[["topic", "partition", "upstream"]].drop_duplicates().rename(columns={"upstream": "position"}).assign(synced=True)
     held = held.merge(known, on=["topic", "partition", "position"], how="left")
     held = held.assign(end=held["end"].fillna(held["position"]), synced=held["synced"].eq(True), target_topic=held["topic"].map(seen.scope).astype(object))
