@@ -72,6 +72,7 @@ class Story:
     split: list[Part]
     classes: list[Part]
     rereads: list[Part]
+    rereads_of_groups: list[dict[str, Any]]
     no_checkpoint: int
     groups: Shown
     approvals: list[dict[str, Any]]
@@ -97,6 +98,7 @@ def story_of(evidence: Evidence) -> Story:
         split=_split(evidence["seconds"]),
         classes=_classes(evidence["classes"]),
         rereads=_rereads(evidence["rereads"]),
+        rereads_of_groups=_rereads_of_groups(figures.get(Step.TRANSLATE_OFFSETS, {}).get("rereads_by_group", [])),
         no_checkpoint=figures.get(Step.TRANSLATE_OFFSETS, {}).get("mirror_maker_missing") or 0,
         groups=first_of(sorted(plan.get("groups", []), key=_rereads_then_lag), GROUPS_SHOWN),
         approvals=[_approval(a, evidence) for a in evidence["approvals"]],
@@ -290,6 +292,12 @@ def _rereads(rereads: Mapping[str, int | None]) -> list[Part]:
     most = max(ours or 0, theirs or 0) or 1
     told = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]
     return [Part(name, value, round(100 * (value or 0) / most, 2), kind) for name, value, kind in told]
+
+
+def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Two bars a group, all on one scale."""
+    most = max((max(g["bound"] or 0, g["mirror_maker"]) for g in groups), default=0) or 1
+    return [{**g, "ours": round(100 * (g["bound"] or 0) / most, 2), "theirs": round(100 * g["mirror_maker"] / most, 2)} for g in groups]
 
 
 def _rereads_then_lag(group: Mapping[str, Any]) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, target_rules
-from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of
+from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import timestamps_comparable
 from kafka_dr.operators.still_true import ResumedStep
@@ -52,6 +52,7 @@ class TranslateOffsets(ResumedStep):
             "bound": _largest(rows.loc[rows["target_position"].notna(), "bound"]),
             "mirror_maker_bound": _largest(rows["mirror_maker_rereads"].dropna()),
             "mirror_maker_missing": int(rows["mirror_maker_position"].isna().sum()),
+            "rereads_by_group": rereads_by_group(rows),
             "records_read": summary["records_read"],
             "repeats": summary["repeats"],
             "holes": summary["holes"],
@@ -150,6 +151,21 @@ def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
 def _largest(values: pd.Series) -> int | None:
     """The largest value; None where one of them is unknown, or there is none."""
     return None if values.isna().any() or not len(values) else int(values.max())
+
+
+_GROUPS_NAMED = 20
+
+
+def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The groups that would read most again by MirrorMaker 2's checkpoints: theirs and our bound, both summed over partitions.
+
+    Our bound is null where one of its positions has none; theirs counts positions with a checkpoint only.
+    """
+    codes, names = ranked(rows["group"])
+    found = rows.groupby(codes)
+    sums = pd.DataFrame({"bound": found["bound"].sum(), "unknown": rows["bound"].isna().groupby(codes).any(), "mirror_maker": found["mirror_maker_rereads"].sum()})
+    most = sums.sort_values("mirror_maker", ascending=False, kind="stable").head(_GROUPS_NAMED)
+    return [{"group": names[code], "bound": None if unknown else int(bound), "mirror_maker": int(theirs)} for code, bound, unknown, theirs in most.itertuples() if theirs]
 
 
 class CommitGroups(ResumedStep):

@@ -79,6 +79,17 @@ def test_hostile_names_stand_as_what_they_are(name: str) -> None:
     assert tags(page).text.count(shown) >= 7 and "\u202e" not in page and len(page.encode("utf-8")) > 1_000
 
 
+def test_groups_stand_beside_mirror_makers_checkpoints() -> None:
+    """Two bars a group on one scale, hostile names to the letter; a bound that nobody knows is said so."""
+    groups = [{"group": "<b>", "bound": 5, "mirror_maker": 50}, {"group": "b", "bound": None, "mirror_maker": 20}]
+    whole = evidence("completed", failing_step=None, classes={"END": 2, "SYNC": 1})
+    whole["steps"].append({"id": "translate_offsets", "state": "done", "started_at": AT, "ended_at": AT, "figures": {"rereads_by_group": groups}, "failures": [], "notes": []})
+    page = evidence_page(whole)
+    assert "What whole groups read again" in page and "&lt;b&gt;" in page and "no bound" in page
+    assert [f"width:{share}%" in page for share in ("10.0", "100.0", "40.0")] == [True] * 3
+    assert "What whole groups read again" not in evidence_page(evidence("completed"))
+
+
 @pytest.mark.parametrize("outcome", [o.value for o in Outcome])
 def test_the_page_needs_nothing_from_outside(outcome: str) -> None:
     """No address, link, font, script or import: the page opens without a network."""

@@ -15,7 +15,7 @@ from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import offsets
 from kafka_dr.operators.fencing import positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_frame
-from kafka_dr.operators.offsets import TranslateOffsets
+from kafka_dr.operators.offsets import TranslateOffsets, rereads_by_group
 from kafka_dr.vocabulary import Step
 
 
@@ -58,3 +58,10 @@ def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
     second = task.act(procedure, bench.context())
     assert len(submitted) == 2 and (first["digest"], second["digest"]) == ("of try 1", "of try 2")
     assert procedure.kept(second["translation"])["position"].tolist() == [7]
+
+
+def test_the_groups_that_would_read_most_again_come_first() -> None:
+    """Sums over partitions; a group that reads nothing again is not named, and an unknown bound stays unknown."""
+    rows = pd.DataFrame({"group": ["a", "a", "b", "c"], "bound": pd.array([1, 2, None, 0], "Int64"), "mirror_maker_rereads": pd.array([5, None, 9, 0], "Int64")})
+    assert rereads_by_group(rows) == [{"group": "b", "bound": None, "mirror_maker": 9}, {"group": "a", "bound": 3, "mirror_maker": 5}]
+    assert rereads_by_group(rows[:0]) == []
