@@ -90,5 +90,9 @@ class ConnectUnavailable(SystemUnavailable):
     """A Connect worker did not answer, or answered with an error."""
 
 
+class SparkFailed(SystemUnavailable):
+    """A Spark job ended without its result."""
+
+
 class HookUnavailable(SystemUnavailable):
     """The application's drain hook, client routing, or Airflow's own API did not answer."""

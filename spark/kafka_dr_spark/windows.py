@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
 
@@ -155,9 +156,11 @@ class WindowReader:
 
     def _read_wave(self, wave: list[Window]) -> list[Records]:
         sides = {side: {(w.topic, w.partition): OpenWindow(w) for w in wave if w.side == side} for side in (SOURCE, TARGET)}
-        for side, pending in sides.items():
-            if pending:
-                self._read_side(side, dict(pending))
+        # Both at once: while one side's records are taken in, the other side's broker already sends.
+        with ThreadPoolExecutor(len(sides)) as pool:
+            reads = [pool.submit(self._read_side, side, dict(pending)) for side, pending in sides.items() if pending]
+        for read in reads:
+            read.result()
         return [sides[window.side][window.topic, window.partition].records() for window in wave]
 
     def _read_side(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:

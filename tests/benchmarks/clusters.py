@@ -109,6 +109,18 @@ class Clusters:
                 raise TimeoutError(f"MirrorMaker 2 has not mirrored {', '.join(list(topics)[:3])} within {seconds:.0f} s")
             time.sleep(0.5)
 
+    def await_checkpoints(self, still: float = 15.0, seconds: float = 400.0) -> None:
+        """Wait until MirrorMaker 2 has written its first checkpoints of all groups: with thousands of them that takes both cores."""
+        target, began, seen, since = self.cluster(TARGET), time.monotonic(), 0, time.monotonic()
+        while not seen or time.monotonic() - since < still:
+            if time.monotonic() - began > seconds:
+                raise TimeoutError(f"MirrorMaker 2's checkpoints are not at rest after {seconds:.0f} s; {seen} were written")
+            time.sleep(1.0)
+            known = target.topics([CHECKPOINTS])
+            now = sum(target.ends([TopicPartition(CHECKPOINTS, p) for p in known[CHECKPOINTS].partitions]).values()) if known else 0
+            if now != seen:
+                seen, since = now, time.monotonic()
+
     def stop_mirroring(self) -> None:
         """Stop all forward connectors, so that nothing of theirs runs while something is measured."""
         mirror = MirrorMaker(self.status["clusters"][TARGET]["connect_url"])

@@ -69,6 +69,7 @@ def seed(site: Clusters, groups: int) -> None:
     behind = dice.integers(0, RECORDS + 1, (groups, PARTITIONS)) * dice.integers(0, 2, (groups, PARTITIONS))
     wanted = ((f"consumer-group-{g:07d}", {TopicPartition(names[g % len(names)], p): RECORDS - int(behind[g, p]) for p in range(PARTITIONS)}) for g in range(groups))
     site.cluster(SOURCE).commit_many(wanted)
+    site.await_checkpoints()
     say(f"  {groups:,} groups on {len(topics) * PARTITIONS:,} partitions placed")
 
 

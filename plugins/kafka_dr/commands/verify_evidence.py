@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -61,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _journal() -> Journal:
+    # Connections that are kept in Airflow's own database are read as its servers read them.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     return Journal(Connections().journal_url(load_topology().journal.connection))
 
 

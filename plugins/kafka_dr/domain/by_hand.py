@@ -329,9 +329,16 @@ def seeds_json(alias: str, seeds: Mapping[TopicPartition, int | None]) -> str:
     return json.dumps({"offsets": rows}, indent=1) + "\n"
 
 
+#: The script leaves the folder that a relative PYTHONPATH or topology is meant from.
+_ABSOLUTE = (
+    'if [ -n "${PYTHONPATH:-}" ]; then PYTHONPATH="$(IFS=:; for part in $PYTHONPATH; do printf "%s:" "$(realpath -m -- "$part")"; done)"; export PYTHONPATH="${PYTHONPATH%:}"; fi',
+    'if [ -n "${KAFKA_DR_TOPOLOGY:-}" ]; then KAFKA_DR_TOPOLOGY="$(realpath -m -- "$KAFKA_DR_TOPOLOGY")"; export KAFKA_DR_TOPOLOGY; fi',
+)
+
+
 def script(title: str, blocks: Sequence[Block]) -> str:
     """Blocks as a shell script: it stops at the first command that fails."""
-    lines = ["#!/usr/bin/env bash", f"# {title}", "set -euo pipefail", "export LC_ALL=C", 'cd "$(dirname "${BASH_SOURCE[0]}")"']
+    lines = ["#!/usr/bin/env bash", f"# {title}", "set -euo pipefail", "export LC_ALL=C", *_ABSOLUTE, 'cd "$(dirname "${BASH_SOURCE[0]}")"']
     for block in blocks:
         lines += ["", f"# {block.step}" + (": done" if block.done else ""), *(f"#   {text}" for text in block.says if not block.done), *block.commands]
     return "\n".join(lines) + "\n"

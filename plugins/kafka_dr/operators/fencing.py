@@ -117,7 +117,9 @@ class DrainConsumers(ProcedureStep):
                 raise NotYet("committed positions still change")
             return second
 
-        return procedure.wait(self.task_id, "Positions at rest", frozen, procedure.request.deadlines.fence_seconds)
+        # The step's clock has run since its beginning: what came before may have used its own deadlines up.
+        limits = procedure.request.deadlines
+        return procedure.wait(self.task_id, "Positions at rest", frozen, limits.drain_seconds + 2 * limits.fence_seconds)
 
 
 def ask_to_stop(procedure: Procedure) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
+from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal, SparkFailed
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
@@ -66,7 +68,7 @@ class TranslateOffsets(ResumedStep):
             "KAFKA_DR_SOURCE_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.source).connection)),
             "KAFKA_DR_TARGET_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)),
         }
-        SparkSubmitOperator(
+        submit = SparkSubmitOperator(
             task_id="spark_submit",
             application=str(home / "jobs" / "translate_offsets.py"),
             application_args=["--input", str(given), "--output", str(made)],
@@ -74,7 +76,14 @@ class TranslateOffsets(ResumedStep):
             env_vars=secrets,
             name=f"translate_offsets {procedure.id}",
             conf={"spark.ui.enabled": "false"},
-        ).execute(context)
+        )
+        try:
+            submit.execute(context)
+        except AirflowException as error:
+            # The message of an ended spark-submit holds its whole command: of that only the exit code is told.
+            code = re.search(r"Error code is: (-?\d+)", str(error))
+            seen = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
+            raise SparkFailed("Spark did not translate the positions", seen, "Look at the ERROR lines in the task's log.") from None
 
 
 def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:

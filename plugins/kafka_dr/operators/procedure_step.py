@@ -252,7 +252,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
     def execute(self, context: Any) -> Any:
         """Ask, or open by itself when there is nothing to ask."""
         with self.recorded(context) as procedure:
-            if self.already_done(procedure):
+            if self.already_done(procedure) and self.still_open(procedure):
                 return {"done": self.task_id}
             self.begin(procedure, context)
             asked = self.question(procedure)
@@ -262,6 +262,17 @@ class ProcedureGate(JournaledStep, HITLOperator):
             self.subject, self.body = asked[0], asked[1]
             self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
         return super().execute(context)
+
+    def still_open(self, procedure: Procedure) -> bool:
+        """Whether the gate's outcome still holds: Airflow forgets the answer of a gate that is cleared, and answers grow old."""
+        asked = self.question(procedure)
+        if asked is None:
+            return True
+        try:
+            procedure.require_approval(self.task_id, asked[2])
+        except ApprovalMissing:
+            return False
+        return True
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Take the answer; the approval written here is what Airflow's API says, not the event."""

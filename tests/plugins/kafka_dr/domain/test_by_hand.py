@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_dr.domain.acl import AclEntry
-from kafka_dr.domain.by_hand import Flow, Hand, Place, acl_commands, entry_of, offset_lines, partition_patterns, position_files, script, seeds_json, to_go_on, to_return
+from kafka_dr.domain.by_hand import Block, Flow, Hand, Place, acl_commands, entry_of, offset_lines, partition_patterns, position_files, script, seeds_json, to_go_on, to_return
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 from kafka_dr.vocabulary import Step
@@ -160,3 +163,14 @@ def test_a_script_stops_at_the_first_failure_and_shows_no_password() -> None:
     assert "set -euo pipefail" in text and '-u "$CONNECT_USER"' in text
     for line in text.splitlines():
         shlex.split(line, comments=True)
+
+
+def test_a_relative_pythonpath_means_where_the_script_was_called(tmp_path: Path) -> None:
+    """The script works in its own folder; what the caller's paths mean does not change with it."""
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "forward.sh"
+    path.write_text(script("forward", [Block(Step.COMMIT_GROUPS, (), ('printf "%s %s" "$PYTHONPATH" "$KAFKA_DR_TOPOLOGY"',))]))
+    told = subprocess.run(["bash", "out/forward.sh"], cwd=tmp_path, env={"PATH": os.defpath, "PYTHONPATH": "plugins:/abs", "KAFKA_DR_TOPOLOGY": "t.yaml"}, capture_output=True, text=True, check=True)
+    assert told.stdout == f"{tmp_path}/plugins:/abs {tmp_path}/t.yaml"
+    told = subprocess.run(["bash", "out/forward.sh"], cwd=tmp_path, env={"PATH": os.defpath}, capture_output=True, text=True, check=False)
+    assert "unbound variable" in told.stderr and "PYTHONPATH" in told.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pandas as pd
@@ -99,6 +100,21 @@ def test_an_answered_gate_does_not_ask_again(bench: Any, asked: list[dict[str, A
     bench.api.answer(GATE, f"Plan {digest}")
     gate().execute_complete(bench.context(), APPROVED)
     assert gate().execute(bench.context()) == {"done": GATE} and asked == []
+
+
+@pytest.mark.parametrize("lost", ["Airflow holds no answer to the cleared try", "the answer has grown old"])
+def test_a_gate_whose_approval_is_gone_asks_again(bench: Any, asked: list[dict[str, Any]], lost: str) -> None:
+    """Otherwise nothing could ever be approved again, and a target that is open would stay half done."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    gate().execute_complete(bench.context(), APPROVED)
+    if "old" in lost:
+        bench.api.answer(GATE, f"Plan {digest}", responded_at=datetime.now(UTC) - timedelta(hours=2))
+    else:
+        bench.api.answers.clear()
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context(attempt=2))
+    assert len(asked) == 1
 
 
 def translated(bench: Any, exact: bool, born: list[str], evidence: str = "d|<b>", holes: tuple[int, ...] = (), cut: tuple[int, ...] = ()) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.mirror_records import CheckpointColumns
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -16,7 +17,7 @@ from kafka_dr.operators import offsets
 from kafka_dr.operators.fencing import positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_frame
 from kafka_dr.operators.offsets import TranslateOffsets, rereads_by_group
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Entry, Step
 
 
 @pytest.fixture
@@ -65,3 +66,20 @@ def test_the_groups_that_would_read_most_again_come_first() -> None:
     rows = pd.DataFrame({"group": ["a", "a", "b", "c"], "bound": pd.array([1, 2, None, 0], "Int64"), "mirror_maker_rereads": pd.array([5, None, 9, 0], "Int64")})
     assert rereads_by_group(rows) == [{"group": "b", "bound": None, "mirror_maker": 9}, {"group": "a", "bound": 3, "mirror_maker": 5}]
     assert rereads_by_group(rows[:0]) == []
+
+
+@pytest.mark.parametrize(("message", "seen"), [("Cannot execute: spark-submit --conf password=x. Error code is: 1.", "spark-submit ended with 1"), ("The conn_id `spark` isn't defined", "isn't defined")])
+def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(bench: Any, monkeypatch: pytest.MonkeyPatch, message: str, seen: str) -> None:
+    """Its exit code is the reason; the command, which may hold anything, is not repeated."""
+    def fail(*_: Any) -> None:
+        raise AirflowException(message)
+
+    procedure = bench.planned(groups=("g",))
+    freeze(bench, procedure, 5)
+    monkeypatch.setattr(offsets, "write_inputs", lambda *_: None)
+    monkeypatch.setattr(offsets.SparkSubmitOperator, "execute", fail)
+    with pytest.raises(AirflowException, match="Spark did not translate") as error:
+        TranslateOffsets(task_id="translate_offsets").execute(bench.context())
+    assert not isinstance(error.value, AirflowFailException) and "password" not in str(error.value)
+    last = bench.entries("translate_offsets")[-1]
+    assert last.kind == Entry.FAILURE and seen in last.payload["seen"]
