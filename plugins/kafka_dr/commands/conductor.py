@@ -8,7 +8,7 @@ import os
 import secrets
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.procedure_step import OWN_PARAMS, procedure_holding
 from kafka_dr.params import Request, shown
 from kafka_dr.settings import Topology, check_params, load_topology
+from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
 _PAUSE = 0.1
@@ -117,6 +118,7 @@ class Conductor:
     def _conduct(self, conf: dict[str, Any] | None) -> int:
         wanted = self._wanted(conf)
         dag = find_dag(wanted.dag_id)
+        wanted = replace(wanted, conf=_stateable(dag.params, wanted.conf)) if wanted.opened else wanted
         _refuse_unknown(dag.params, wanted.conf)
         self._api.wait_until_ready()
         account = self._log_in()
@@ -333,6 +335,11 @@ def _refuse_unknown(params: Any, conf: dict[str, Any]) -> None:
     unknown = sorted(set(conf) - set(params))
     if unknown:
         raise BadInput(f"{', '.join(map(shown, unknown))}: no such param", f"params of this DAG: {', '.join(sorted(params))}", "Correct --conf; nothing was touched.")
+
+
+def _stateable(params: Any, conf: dict[str, Any]) -> dict[str, Any]:
+    """Without the deadlines that only the topology states: those are today's, whatever they were when the run began."""
+    return {name: value for name, value in conf.items() if name in params or name not in Deadlines.model_fields}
 
 
 def conf_of(request: Request, topology: Topology) -> dict[str, Any]:

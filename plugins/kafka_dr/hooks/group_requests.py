@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -68,7 +67,10 @@ class Commit:
 
     def _clean(self) -> bool:
         """Whether all positions are plain and valid, seen without a look at each: ten thousand groups hold a million."""
-        return self.plain and min(self.wanted.values()) >= 0 and min(map(itemgetter(1), self.wanted)) >= 0 and all(map(itemgetter(0), self.wanted))
+        if not self.plain or min(self.wanted.values()) < 0:
+            return False
+        topics, partitions = zip(*self.wanted, strict=True)
+        return min(partitions) >= 0 and all(topics)
 
     @property
     def done(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from kafka_dr.commands import conductor, run_procedure
 from kafka_dr.commands.ending import ending_of
 from kafka_dr.commands.own_database import own_database_environment
+from kafka_dr.dag_policy import procedure_params
 from kafka_dr.errors import BadInput
 from kafka_dr.params import check_params
 from kafka_dr.settings import load_topology
@@ -50,6 +51,13 @@ def test_params_come_back_from_the_journal(bench: Any) -> None:
     told = conductor.conf_of(request, topology)
     assert given.items() <= told.items() and check_params(topology, told, own=conductor.OWN_PARAMS) == request
     assert "stable_seconds" not in told and "choices" not in told and "deadlines" not in told
+
+
+def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:
+    """A topology edited while the run was under way does not make it impossible to take over; anything else unknown still does."""
+    offered = procedure_params()
+    conf = {"source": "primary", "max_fence_seconds": 33.0, "stable_seconds": 2.0, "approval_valid_seconds": 60.0, "resaon": "r"}
+    assert conductor._stateable(offered, conf) == {"source": "primary", "max_fence_seconds": 33.0, "resaon": "r"}
 
 
 def test_before_the_opening_every_step_is_looked_at_again(bench: Any) -> None:
