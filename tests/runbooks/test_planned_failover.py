@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafka_dr.dag_policy import procedure_params
+from kafka_dr.domain.readiness import GATES
+from kafka_dr.topology import Deadlines, Topology
 from kafka_dr.vocabulary import Outcome, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
@@ -35,16 +37,44 @@ def test_every_step_says_what_to_do() -> None:
 
 def test_every_outcome_of_the_page_is_one_and_none_is_missing() -> None:
     """The table of outcomes has the vocabulary's words."""
-    table = re.findall(r"^\| `(\w+)` \|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.M)
+    how_it_ends = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8").split("**How it ends.**")[1].split("\n**")[0]
+    table = re.findall(r"^\| `(\w+)` \|", how_it_ends, flags=re.M)
     assert set(table) == {o.value for o in Outcome}
 
 
 def test_words_in_backticks_are_steps_or_params() -> None:
-    """What the text names is a step, the DAG, or one of its params: no orphan word such as an old name."""
+    """What the text names is a step, a page, a param, a deadline, a gate or a key of the topology: no orphan word such as an old name."""
     text = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8")
     words = {w for w in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text)}
-    known = {*Step, *procedure_params(), "planned_failover", "stuck_procedure", "max_fence_seconds", "return_seconds"}
+    known = {*Step, *procedure_params(), *Deadlines.model_fields, *Topology.model_fields, *(gate.__name__ for gate in GATES), "planned_failover", "stuck_procedure"}
     assert words <= known, words - known
+
+
+def test_the_deadlines_are_those_of_the_code() -> None:
+    """Every deadline with its default, and whether the form has it as a param; none else."""
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (param)? ?\|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.M)
+    defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
+    assert {name: (float(seconds), bool(param)) for name, seconds, param in rows} == {name: (seconds, name in procedure_params()) for name, seconds in defaults.items()}
+
+
+def test_every_param_and_every_gate_has_its_row() -> None:
+    """What the form asks, and what may close a gate, is explained in a table."""
+    cells = re.findall(r"^\| (`[^|]*`) \|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.M)
+    explained = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
+    assert {*procedure_params(), *(gate.__name__ for gate in GATES)} <= explained
+
+
+def headline(text: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", [*PAGES, RUNBOOKS.parent / "README.md"], ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_anchors_are_headings(page: Path) -> None:
+    """A link into a page leads to one of its headings."""
+    for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        there = page if not target else page.parent / target
+        assert anchor in map(headline, headings(there)), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
