@@ -147,7 +147,7 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
     asked, got = (set(map(tuple, frame[_KEY].to_numpy())) for frame in (positions, rows))
     if len(rows) != len(asked) or got != asked:
         missing = sorted(asked - got)[:5]
-        raise Contradiction("The translation does not answer every position once", f"{len(asked)} asked, {len(rows)} answered; missing {missing}", "Clear translate_offsets so that it runs again.")
+        raise Contradiction("The translation does not answer every position once", f"{len(asked)} asked, {len(rows)} answered; missing {missing}", "The procedure returns by itself; see the task's log, then start a new one.")
 
 
 def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
@@ -199,7 +199,7 @@ class CommitGroups(ResumedStep):
         # A position that is not there at all compares as unknown, and unknown is wrong.
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
         if len(wrong):
-            raise ReadBackFailed(f"{len(wrong)} of {len(wanted)} positions are not what was committed", str(wrong.head(5).to_dict("records")), "Clear commit_groups: it commits only what differs.")
+            raise ReadBackFailed(f"{len(wrong)} of {len(wanted)} positions are not what was committed", str(wrong.head(5).to_dict("records")), "The procedure returns by itself; the ledger names every position. Start a new one.")
         local = procedure.target.ends(list(local_partitions(procedure)))
         return {
             "groups": len(groups),

@@ -7,7 +7,7 @@ from typing import Any
 from kafka_dr.errors import Refusal
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.vocabulary import Entry
+from kafka_dr.vocabulary import Entry, Step
 
 
 class OpenProcedure(ProcedureStep):
@@ -17,6 +17,8 @@ class OpenProcedure(ProcedureStep):
         """Take the lease first: before it there is no epoch to write anything under."""
         done = procedure.outcome(self.task_id)
         if done is None:
+            if procedure.journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
+                raise Refusal("This run has ended", "the journal says that it was closed", "Start a new run; clearing an ended one moves nobody.")
             epoch = procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds, renew=True)
             procedure.journal.append(procedure.id, self.task_id, Entry.OPENED, epoch, _opened(procedure, context))
             procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"try": 1})

@@ -237,7 +237,7 @@ class Procedure:
         """A done step's figures; a refusal if it left none."""
         done = self.outcome(step)
         if done is None:
-            raise Refusal(f"{step} did not happen", "no outcome of it in the journal", "Clear the task so that it runs; marking it successful does not do its work.")
+            raise Refusal(f"{step} did not happen", "no outcome of it in the journal", "Marking a task successful does not do its work. Before the opening the procedure returns by itself: start a new one; after it, clear that task.")
         return done
 
     def began(self, step: str) -> float | None:
@@ -339,7 +339,7 @@ class Procedure:
         """Read a frame back; a refusal if it is not the one the journal knows."""
         path = self.folder / receipt["file"]
         if not path.exists() or _sha256(path) != receipt["sha256"]:
-            raise Contradiction(f"{path} is not the file that was written", f"its SHA-256 is not {receipt['sha256'][:12]}...", "Clear the task that wrote it, so that it is made again.")
+            raise Contradiction(f"{path} is not the file that was written", f"its SHA-256 is not {receipt['sha256'][:12]}...", "Before the opening the procedure returns by itself: start a new one; after it, clear the task that wrote it, so that it is made again.")
         return pd.read_parquet(path)
 
     # -- the plan and its approval -------------------------------------------------------------------------------
@@ -368,10 +368,10 @@ class Procedure:
         """
         answer = self.api.hitl(self.identity.dag_id, self.identity.run_id, gate)
         if answer is None or not answer.chosen_options:
-            raise ApprovalMissing(f"{gate} was never answered", "Airflow holds no answer", "Clear the gate and have it answered; marking it successful approves nothing.")
+            raise ApprovalMissing(f"{gate} was never answered", "Airflow holds no answer", "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone and have it answered.")
         problem = self._problem_with(answer, digest)
         if problem:
-            raise ApprovalMissing(f"{gate} is not a valid approval", problem, "Clear the gate and have a second person answer it.")
+            raise ApprovalMissing(f"{gate} is not a valid approval", problem, "Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone and have a second person answer it.")
         return {"gate": gate, "by": answer.responded_by_name or answer.responded_by_id, "at": answer.responded_at.isoformat(), "digest": digest}
 
     def _problem_with(self, answer: HitlAnswer, digest: str) -> str:
@@ -385,7 +385,8 @@ class Procedure:
         age = time.time() - answer.responded_at.timestamp()
         if not digest or digest not in answer.subject:
             return f"the answered question does not name digest {digest}"
-        if age > self.request.deadlines.approval_valid_seconds:
+        # Once the target was opened under it, an approval that grows old must not keep clients standing still.
+        if age > self.request.deadlines.approval_valid_seconds and self.outcome(Step.OPEN_TARGET) is None:
             return f"it was given {age:.0f} s ago and is valid for {self.request.deadlines.approval_valid_seconds:.0f} s"
         return ""
 

@@ -133,6 +133,8 @@ class JournaledStep:
 
     def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
         """A new epoch (woken: the lease held), not going back, clock not run out, predecessors truly done, intent written."""
+        # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may have begun.
+        procedure.refuse_if_going_back()
         take_turn(procedure, woken)
         procedure.refuse_if_going_back()
         procedure.check_fence_clock()
@@ -284,15 +286,17 @@ class ProcedureGate(JournaledStep, HITLOperator):
             if chosen != self.options[:1]:
                 by = (event.get("responded_by_user") or {}).get("name")
                 raise Refusal(f"{self.task_id} was rejected", f"{by} chose {', '.join(chosen)}", "Talk to the approver; start the procedure anew.")
-            approval = self._approval(procedure, asked[2] if asked else "")
+            approval = self._approval(procedure, asked[2] if asked else "", context)
             procedure.write(self.task_id, Entry.APPROVAL, approval)
             procedure.write(self.task_id, Entry.OUTCOME, {"asked": True, **approval})
             return {"done": self.task_id}
 
-    def _approval(self, procedure: Procedure, digest: str) -> dict[str, Any]:
-        """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked again."""
+    def _approval(self, procedure: Procedure, digest: str, context: Any) -> dict[str, Any]:
+        """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked again, some times."""
         try:
             return procedure.require_approval(self.task_id, digest)
         except ApprovalMissing as error:
             procedure.write(self.task_id, Entry.NOTE, {"answer_ignored": error.seen})
+            if getattr(context.get("ti"), "try_number", 1) > self.retries:
+                raise Refusal(f"No answer to {self.task_id} counted", f"asked {self.retries + 1} times; the last answer: {error.seen}", "Start a new procedure when somebody who may approve is there.") from error
             raise AirflowException(f"The answer counts for nothing: {error.seen}. Asking again.") from error

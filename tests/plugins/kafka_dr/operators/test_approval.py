@@ -11,6 +11,7 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.errors import ApprovalMissing
 from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
 from kafka_dr.vocabulary import Entry, Step
 
@@ -115,6 +116,26 @@ def test_a_gate_whose_approval_is_gone_asks_again(bench: Any, asked: list[dict[s
     with pytest.raises(TaskAwaitingInput):
         gate().execute(bench.context(attempt=2))
     assert len(asked) == 1
+
+
+def test_the_last_answer_that_counts_for_nothing_ends_the_gate(bench: Any) -> None:
+    """Asked as often as it may be; the evidence says why, not that a process ended."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}", responded_by_id="alice", responded_by_name="alice")
+    with pytest.raises(AirflowFailException, match="No answer to approve_failover counted.*alice started the run"):
+        gate().execute_complete(bench.context(attempt=6), APPROVED)
+    assert bench.kinds(GATE)[-2:] == [Entry.NOTE, Entry.REFUSAL]
+
+
+def test_an_approval_does_not_grow_old_once_the_target_is_open(bench: Any) -> None:
+    """Clients that stand still are not kept waiting for a second answer; before the opening they are."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}", responded_at=datetime.now(UTC) - timedelta(hours=2))
+    procedure = bench.procedure()
+    with pytest.raises(ApprovalMissing, match="valid for 3600 s"):
+        procedure.require_approval(GATE, digest)
+    bench.done(procedure, Step.OPEN_TARGET)
+    assert procedure.require_approval(GATE, digest)["by"] == "bob"
 
 
 def translated(bench: Any, exact: bool, born: list[str], evidence: str = "d|<b>", holes: tuple[int, ...] = (), cut: tuple[int, ...] = ()) -> None:

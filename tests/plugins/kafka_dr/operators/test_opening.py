@@ -48,6 +48,19 @@ def test_a_held_pair_is_refused_in_either_direction(bench: Any) -> None:
     assert bench.journal.lease("primary+standby").holder == "planned_failover-r1"
 
 
+def test_a_run_that_has_ended_is_not_opened_again(bench: Any) -> None:
+    """Refused and closed; cleared when the pair is free, it would move clients and still be told as refused."""
+    open_(bench, "r1")
+    with pytest.raises(AirflowFailException):
+        open_(bench, "r2")
+    with pytest.raises(AirflowFailException):
+        CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(bench.context("r2"))
+    bench.journal.release_lease("primary+standby", "planned_failover-r1", 1, "completed")
+    with pytest.raises(AirflowFailException, match="This run has ended"):
+        open_(bench, "r2")
+    assert bench.journal.lease("primary+standby").holder == "planned_failover-r1" and Entry.OPENED not in bench.kinds(STEP, "r2")
+
+
 def test_a_cool_down_is_refused(make_bench: Callable[..., Any]) -> None:
     """Right after a procedure ended no other one begins."""
     bench = make_bench(cool_down_seconds=900)
