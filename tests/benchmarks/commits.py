@@ -77,7 +77,7 @@ def beside_bare_commits(figures: Figures, site: Clusters, topics: list[str], gro
     def bare() -> float:
         wanted = wanted_positions(topics, groups, next(offsets))
         seconds = timed(lambda: bare_commits(admin, wanted))
-        # Both are followed by the same reads: else one would always begin while the broker still cleans up after the other.
+        # Both are followed by the same reads: else one would more often begin while the broker still cleans up.
         read_back(target, wanted)
         return seconds
 
