@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,27 +10,11 @@ import pytest
 
 from lab.brokers import start_broker
 from lab.mirror_maker import connector_name, start_worker
-from tests.faults.scene import SOURCE, TARGET, Scene, Stage, until
+from tests.faults.scene import SOURCE, TARGET, Scene, until
 from tests.faults.stepping import Run
 
 FENCED_FOR_LONG = "Clients have been fenced for as long as allowed"
-ADDING, REMOVING, STOPPING, COMMITTING = "kafka_acls.ClusterAcls.add", "kafka_acls.ClusterAcls.remove", "mirror_maker.MirrorMaker.stop", "kafka_cluster.KafkaCluster.commit_many"
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The lab of this file."""
-    made = Stage(tmp_path_factory.mktemp)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def scene(stage: Stage) -> Iterator[Scene]:
-    """Clients at work on the source, and nothing left of the case before."""
-    made = stage.scene()
-    yield made
-    made.tidy()
+ADDING, REMOVING, STOPPING, COMMITTING = "kafka_acls.ClusterAcls.add", "kafka_acls.ClusterAcls.remove", "mirror_maker.MirrorMaker.stop_all", "kafka_cluster.KafkaCluster.commit_many"
 
 
 # -- the checks themselves -----------------------------------------------------------------------------------------

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from lab.judge.readers import ClusterReader
-from tests.faults.scene import SOURCE, TARGET, Scene, Stage, until
+from tests.faults.scene import SOURCE, TARGET, Scene, until
 from tests.faults.stepping import Run
 
 FENCED_FOR_LONG = "Clients have been fenced for as long as allowed"
 REMOVING, CANARY = "kafka_acls.ClusterAcls.remove", "kafka_records.RecordWriter.write"
 TWO_HOURS = 7200.0
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The lab of this file."""
-    made = Stage(tmp_path_factory.mktemp)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def scene(stage: Stage) -> Iterator[Scene]:
-    """Clients at work on the source, and nothing left of the case before."""
-    made = stage.scene()
-    yield made
-    made.tidy()
 
 
 class Waiting:

@@ -135,17 +135,15 @@ class MirrorMaker:
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
         """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many seconds."""
-        return self._reach(name, "stop", lambda status: status.stopped, deadline)
+        return self.stop_all([name], deadline)[0]
 
     def stop_all(self, names: Sequence[str], deadline: float = 120.0) -> list[ConnectorStatus]:
         """Stop several connectors, asked in this order and waited for together: Connect stops them side by side."""
-        ends_at = time.monotonic() + deadline
-        asked = {name: self._endpoint.attempt("PUT", f"{_path(name)}/stop", timeout=max(1.0, ends_at - time.monotonic())) for name in names if not self.status(name, deadline).stopped}
-        return [self._reach(name, "stop", lambda status: status.stopped, max(0.0, ends_at - time.monotonic()), asked.get(name)) for name in names]
+        return self._reach(names, "stop", lambda status: status.stopped, deadline)
 
     def pause(self, name: str, deadline: float = 60.0) -> ConnectorStatus:
         """Pause a connector; returns when it and its tasks are PAUSED."""
-        return self._reach(name, "pause", lambda status: status.paused, deadline)
+        return self._reach([name], "pause", lambda status: status.paused, deadline)[0]
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
         """Resume a paused or stopped connector; returns when it and its tasks are RUNNING.
@@ -153,7 +151,7 @@ class MirrorMaker:
         Args:
             needs_tasks: False where nothing may match the connector's filters yet: then no task is good enough.
         """
-        return self._reach(name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline)
+        return self._reach([name], "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline)[0]
 
     def restart_failed(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """Restart what FAILED, connector and tasks; returns the status right after (a restart takes a moment)."""
@@ -240,21 +238,28 @@ class MirrorMaker:
             time.sleep(_POLL_SECONDS)
         return seen
 
-    def _reach(self, name: str, verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float, answer: Answer | None = None) -> ConnectorStatus:
-        """Ask for a state once, wait for it; ask again only when the request had no good answer (`answer`: of one already made)."""
-        ends_at, accepted, answer = time.monotonic() + deadline, answer is not None and answer.ok, answer or Answer(0, text="not asked")
-        while not reached(status := self.status(name, max(1.0, ends_at - time.monotonic()))):
-            remaining = ends_at - time.monotonic()
-            if remaining <= 0:
-                seen = f"{status}; answer to {verb}: {answer.seen}"
-                raise DeadlinePassed(f"{name} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again")
-            if not accepted:
-                answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=remaining)
-                accepted = answer.ok
-                if not answer.ok and not _transient(answer):
-                    self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
+    def _reach(self, names: Sequence[str], verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float) -> list[ConnectorStatus]:
+        """Ask each for a state once, wait for all; ask one again only when its request had no good answer."""
+        ends_at, answers = time.monotonic() + deadline, dict.fromkeys(names, Answer(0, text="not asked"))
+        while True:
+            found = [self.status(name, max(1.0, ends_at - time.monotonic())) for name in names]
+            missing = [status for status in found if not reached(status)]
+            if not missing:
+                return found
+            if time.monotonic() >= ends_at:
+                seen = "; ".join(f"{status}; answer to {verb}: {answers[status.name].seen}" for status in missing)
+                raise DeadlinePassed(f"{', '.join(status.name for status in missing)} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again")
+            for status in missing:
+                if not answers[status.name].ok:
+                    answers[status.name] = self._ask(status.name, verb, ends_at - time.monotonic())
             time.sleep(_POLL_SECONDS)
-        return status
+
+    def _ask(self, name: str, verb: str, timeout: float) -> Answer:
+        """One request for a state; raises for an answer that would be the same again."""
+        answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
+        if not answer.ok and not _transient(answer):
+            self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
+        return answer
 
     def _read(self, path: str, timeout: float, shape: type = dict) -> Any:
         """GET with repeats: connection refused, no answer, 409, 5xx, and the 404 of a worker that still starts."""

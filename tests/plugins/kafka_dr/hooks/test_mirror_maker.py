@@ -144,7 +144,7 @@ def test_all_are_asked_before_any_is_waited_for(connect, mirror) -> None:
     assert [status.stopped for status in mirror.stop_all([NAME], deadline=10)] == [True]
     assert len(connect.server.sent("PUT")) == 1
     assert mirror.stop_all([NAME], deadline=10) and len(connect.server.sent("PUT")) == 1
-    connect._become("RUNNING", {0: "RUNNING"}, 204)
+    connect.state, connect.tasks = "RUNNING", {0: "RUNNING"}
     connect.faults = {"PUT": [connect.reply(409, {"error_code": 409, "message": "rebalance"})]}
     assert mirror.stop_all([NAME], deadline=10)[0].stopped
     assert len(connect.server.sent("PUT")) == 3
