@@ -20,6 +20,7 @@ OLDEST_PYTHON = (3, 11)
 VENV = PROJECT / ".venv"
 LOCK = PROJECT / "requirements.lock"
 STAMP = VENV / "installed-from"
+FAST_SPARK = VENV / "spark-classes.jsa"
 
 
 def main() -> int:
@@ -75,7 +76,8 @@ def ensure_packages() -> None:
     _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")
     if done:
         return
-    STAMP.unlink(missing_ok=True)
+    for made in (STAMP, FAST_SPARK):
+        made.unlink(missing_ok=True)
     if not _python_works():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     start = time.monotonic()
@@ -97,7 +99,7 @@ def _compile_packages() -> None:
 
 def ensure_fast_spark() -> None:
     """Pay once what every start of Spark would cost again, see `lab.spark_start`."""
-    done = (VENV / "spark-classes.jsa").exists()
+    done = FAST_SPARK.exists()
     _step("spark", done, "compiling what every start of Spark would compile again, 15 s")
     if not done:
         subprocess.run([str(VENV / "bin" / "python"), "-m", "lab.spark_start"], cwd=PROJECT, check=True)

@@ -18,12 +18,12 @@ from pathlib import Path
 from lab.jars import LAB
 from lab.jvm import FLAGS
 
-# Half of Spark's processor time for a short job goes into optimising code that runs once: FLAGS leaves that out.
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
 
 def spark_environment() -> dict[str, str]:
     """Environment in which spark-submit starts fast; Java goes on without the archive where it does not fit."""
+    # Half of Spark's processor time for a short job goes into optimising code that runs once: FLAGS leaves that out.
     shared = [f"-XX:SharedArchiveFile={ARCHIVE}"] if ARCHIVE.exists() else []
     return {"SPARK_SUBMIT_OPTS": " ".join([*FLAGS, *shared]), "SPARK_LAUNCHER_OPTS": " ".join(FLAGS), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
 

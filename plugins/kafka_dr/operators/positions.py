@@ -44,9 +44,9 @@ def placed(frame: pd.DataFrame, values: Mapping[TopicPartition, int], name: str)
     return frame.merge(known, on=["topic", "partition"], how="left")
 
 
-def by_group(frame: pd.DataFrame, position: str = "position") -> Iterator[tuple[str, dict[TopicPartition, int]]]:
+def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, int]]]:
     """A sorted frame's positions as one mapping a group."""
-    groups, topics, numbers, offsets = (frame[name].tolist() for name in ("group", "topic", "partition", position))
+    groups, topics, numbers, offsets = (frame[name].tolist() for name in COLUMNS)
     # Few partitions recur in many groups: each is made once.
     places = {pair: TopicPartition._make(pair) for pair in set(zip(topics, numbers, strict=True))}
     partitions = list(map(places.__getitem__, zip(topics, numbers, strict=True)))
