@@ -71,3 +71,5 @@ REJECT = "Reject"
 #: Topics of our own, on either cluster. Names starting with two underscores are internal to MirrorMaker 2: never mirrored.
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
+#: Kafka's own topic of every group's commits.
+COMMITS_TOPIC = "__consumer_offsets"

@@ -3,6 +3,7 @@
     spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
 
 Reads positions.parquet, syncs.parquet, bounds.parquet and job.json, and the records around the positions from both clusters.
+With --wait-for-input it starts while they are written: job.json must come last, as a whole; a file called `failed` says that it will not.
 Writes translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
 KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
 Exit code 0 if the output is there; otherwise one line on stderr says why not.
@@ -26,6 +27,7 @@ from kafka_dr_spark.schemas import ContractBroken  # noqa: E402
 from kafka_dr_spark.tasks import PartitionTask  # noqa: E402
 from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable  # noqa: E402
 
+NAME = "translate_offsets"
 ROWS_PER_TASK = 100_000
 RECORDS_PER_TASK = 250_000
 # Starting a worker takes as long as reading this many records, and two that start slow each other down.
@@ -54,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
     parser.add_argument("--output", required=True, type=Path, help="folder to be made")
+    parser.add_argument("--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last")
     parser.add_argument("--rows-per-read", type=int, help="records taken from a consumer at once")
     parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
     parser.add_argument("--source-config", help="private JSON file with the source's client settings")
@@ -74,6 +77,10 @@ def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
 def run(wanted: argparse.Namespace) -> None:
     """Translate, unless this very translation exists."""
     clock, output = Clock(), wanted.output.absolute()
+    if wanted.wait_for_input:
+        session.start(NAME)
+        sources.await_input(wanted.input, wanted.wait_for_input)
+        clock.phase("start")
     limits = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read)
     digest = input_digest(wanted.input, asdict(limits))
     if sinks.is_done(output, digest):
@@ -89,7 +96,7 @@ def run(wanted: argparse.Namespace) -> None:
     weights = {key: extent.rows + 2 * reading[key] + 100 for key, extent in extents.items()}
     folder = sinks.aside(output)
     try:
-        with session.running("translate_offsets") as spark:
+        with session.running(NAME) as spark:
             clock.phase("session")
             tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
             packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,17 @@ def load_json(path: Path) -> Any:
         raise ContractBroken(f"{path.name}: missing in {path.parent}") from None
     except ValueError as error:
         raise ContractBroken(f"{path.name}: not JSON ({type(error).__name__})") from None
+
+
+def await_input(folder: Path, seconds: float) -> None:
+    """Wait until an input is complete: job.json is written last; ContractBroken if it will not be, or is not in time."""
+    ends_at = time.monotonic() + seconds
+    while not (folder / "job.json").exists():
+        if (folder / "failed").exists():
+            raise ContractBroken(f"the input in {folder} could not be written: its writer says why")
+        if time.monotonic() > ends_at:
+            raise ContractBroken(f"job.json: still missing in {folder} after {seconds:g} s")
+        time.sleep(0.05)
 
 
 def load_limits(folder: Path, content_limit: int | None, rows_per_read: int | None) -> Limits:

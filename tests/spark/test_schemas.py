@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,3 +153,22 @@ def test_the_input_digest_sees_files_and_limits(tmp_path: Path) -> None:
     assert input_digest(first, {"content_limit": 1}) != input_digest(first, {"content_limit": 2})
     third = write_input(tmp_path / "c", [("g", "t", 0, 6)], [], [])
     assert input_digest(first, {}) != input_digest(third, {})
+
+
+def test_an_input_is_waited_for_until_its_last_file_is_there(tmp_path: Path) -> None:
+    """Its folder may not be there yet either."""
+    folder = tmp_path / "in"
+    late = threading.Timer(0.2, lambda: (folder.mkdir(), (folder / "job.json").write_text("{}")))
+    late.start()
+    sources.await_input(folder, 5)
+    assert (folder / "job.json").exists()
+    late.join()
+
+
+def test_an_input_that_will_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    """Its writer says so; without a word, the time ends."""
+    with pytest.raises(ContractBroken, match="job.json: still missing in .* after 0.1 s"):
+        sources.await_input(tmp_path, 0.1)
+    (tmp_path / "failed").touch()
+    with pytest.raises(ContractBroken, match="could not be written"):
+        sources.await_input(tmp_path, 60)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,14 +23,14 @@ JOB = Path(__file__).parents[2] / "spark" / "jobs" / "translate_offsets.py"
 SUBMIT = ["spark-submit", "--master", "local[2]"]
 
 
-def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, **settings: str) -> subprocess.CompletedProcess:
+def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, more: tuple[str, ...] = (), **settings: str) -> subprocess.CompletedProcess:
     """Run the job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
     source, target = ({**cluster.config, **settings} for cluster in clusters)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, **spark_environment()}
     env |= {"KAFKA_DR_SOURCE_CONFIG": json.dumps(source), "KAFKA_DR_TARGET_CONFIG": json.dumps(target)}
     command = SUBMIT if submit else [sys.executable]
-    line = [*command, str(JOB), "--input", str(folder), "--output", str(output)]
+    line = [*command, str(JOB), "--input", str(folder), "--output", str(output), *more]
     return subprocess.run(line, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 
@@ -89,6 +90,23 @@ def digest_by_hand(table: object) -> str:
         mask = [row == {"topic": topic, "partition": partition} for row in table.select(["topic", "partition"]).to_pylist()]
         parts.append((topic, partition, partition_digest(table.filter(mask))))
     return translation_digest(parts)
+
+
+@pytest.mark.spark
+def test_spark_starts_while_its_input_is_written(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
+    """The last file comes late: the job has waited, and translates as ever; one that never comes ends it with a line that says so."""
+    limits = (folder / "job.json").rename(tmp_path / "later")
+    late = threading.Timer(6, lambda: limits.rename(folder / "job.json"))
+    late.start()
+    done = run(folder, tmp_path / "out", *clusters, more=("--wait-for-input", "120"))
+    late.join()
+    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["positions"] == 11
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing" / "failed").touch()
+    refused = run(tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
+    assert refused.returncode != 0 and refused.stdout.strip().splitlines()[-1].endswith("could not be written: its writer says why")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.spark

@@ -191,7 +191,7 @@ def _zero_lag(hand: Hand) -> Block:
 
 
 def _stop(hand: Hand) -> Block:
-    stop = [line for name in (hand.flow.checkpoint, hand.flow.source) for line in (hand.flow.ask("PUT", name, "/stop"), hand.flow.until(name, "STOPPED"))]
+    stop = [line for name in (hand.flow.source, hand.flow.checkpoint) for line in (hand.flow.ask("PUT", name, "/stop"), hand.flow.until(name, "STOPPED"))]
     return Block(Step.STOP_MIRROR_MAKER, ("The target's log ends must stand still.",), (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.fence import FenceScope, fence_entries, still_allowed
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, Refusal
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
 from kafka_dr.hooks.kafka_records import Refused, WriteResult
 from kafka_dr.operators.observing import (
@@ -30,7 +30,7 @@ from kafka_dr.operators.procedure import (
 from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import wait_until_still
-from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry, Step
 
 _POLITE_SECONDS = 5.0
 
@@ -88,13 +88,14 @@ class DrainConsumers(ProcedureStep):
         groups = groups_now(procedure)
         added = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *left_alone]))
         wait_until_empty(procedure, self.task_id, groups)
-        frame = self._frozen_positions(procedure, groups)
+        frame, since = self._frozen_positions(procedure, groups)
         return {
             "groups": groups,
             "groups_since_forecast": sorted(set(groups) - set(planned)),
             "excluded": excluded_now(procedure),
             "acl_entries_added": len(added),
             "positions": procedure.keep("source_positions", frame),
+            "commits_end": since,
         }
 
     def _let_finish(self, procedure: Procedure, groups: list[str]) -> None:
@@ -109,13 +110,18 @@ class DrainConsumers(ProcedureStep):
 
         procedure.wait(self.task_id, "Consumers leaving", left, limit + 5)
 
-    def _frozen_positions(self, procedure: Procedure, groups: list[str]) -> pd.DataFrame:
-        def frozen() -> pd.DataFrame:
+    def _frozen_positions(self, procedure: Procedure, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
+        """The positions, and where commits ended before they were read."""
+
+        def frozen() -> tuple[pd.DataFrame, dict[str, int]]:
+            since = commits_end(procedure)
             first = positions_frame(procedure, groups)
+            if since and commits_end(procedure) == since:
+                return first, since
             second = positions_frame(procedure, groups)
             if not first.drop(columns="position_at").equals(second.drop(columns="position_at")):
                 raise NotYet("committed positions still change")
-            return second
+            return second, since
 
         # The step's clock has run since its beginning: what came before may have used its own deadlines up.
         limits = procedure.request.deadlines
@@ -292,6 +298,19 @@ def _way_out(left: list[str]) -> str:
         f"Stop these consumers and start a new procedure, or start it with exclude_groups={names}: such a group is not waited for,"
         " its position is left to its policy, and the approver sees both."
     )
+
+
+def commits_end(procedure: Procedure) -> dict[str, int]:
+    """Log ends of the source's topic of commits, by partition: while they stand, no group's position changes.
+
+    Other groups' commits move the ends, too. Empty where the topic cannot be seen, as on some hosted clusters.
+    """
+    try:
+        topics = procedure.source.topics([COMMITS_TOPIC])
+        partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
+        return {str(tp.partition): end for tp, end in procedure.source.ends(partitions).items()}
+    except KafkaUnavailable:
+        return {}
 
 
 def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:

@@ -35,8 +35,12 @@ _SAMPLES = 15
 _MOVED_TYPES = ("classic", "consumer")
 
 
-def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0) -> Observation:
-    """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the first)."""
+def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None) -> Observation:
+    """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the first).
+
+    Args:
+        held: committed positions in scope that were read a moment ago; they are read where there are none.
+    """
     with side_by_side() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
         topics, rules = start(procedure.source.topics), {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))}
@@ -48,9 +52,11 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
         source = cluster_view(procedure.source, rules["source"].result(), scope)
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
-    first, last = two_samples(procedure, partitions, target, apart)
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
-    held = held_in_scope(procedure, source.groups, scope, checkpoint)
+    with side_by_side() as start:
+        reading = start(held_in_scope, procedure, source.groups, scope, checkpoint) if held is None else None
+        first, last = two_samples(procedure, partitions, target, apart)
+        held = reading.result() if reading else held
     return Observation(
         source=source,
         target=target,

@@ -22,7 +22,7 @@ from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
-from kafka_dr.operators.observing import remote_partitions, target_rules
+from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import timestamps_comparable
@@ -30,6 +30,7 @@ from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _EXACT = "exact"
+_INPUT_SECONDS = 300
 
 
 class TranslateOffsets(ResumedStep):
@@ -40,12 +41,17 @@ class TranslateOffsets(ResumedStep):
         positions = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
         # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
         given, made = (procedure.folder / f"translate_offsets-{procedure.epoch}{part}" for part in (".input", ""))
-        write_inputs(procedure, given, positions)
-        self._submit(procedure, context, given, made)
+        with side_by_side() as start:
+            # Spark takes seconds to start, and waits for its input by itself.
+            inputs, checkpoints = start(write_inputs, procedure, given, positions), start(checkpoints_of, procedure)
+            try:
+                self._submit(procedure, context, given, made)
+            finally:
+                inputs.result()
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
         check_complete(positions, rows)
-        rows = compare_with_mirror_maker(rows, checkpoints_of(procedure))
+        rows = compare_with_mirror_maker(rows, checkpoints.result())
         return {
             "digest": summary["digest"],
             "classes": summary["classes"],
@@ -71,7 +77,7 @@ class TranslateOffsets(ResumedStep):
         submit = SparkSubmitOperator(
             task_id="spark_submit",
             application=str(home / "jobs" / "translate_offsets.py"),
-            application_args=["--input", str(given), "--output", str(made)],
+            application_args=["--input", str(given), "--output", str(made), "--wait-for-input", str(_INPUT_SECONDS)],
             conn_id=procedure.topology.spark.connection,
             env_vars=secrets,
             name=f"translate_offsets {procedure.id}",
@@ -87,13 +93,18 @@ class TranslateOffsets(ResumedStep):
 
 
 def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:
-    """What the Spark job reads: positions, syncs, bounds and job.json."""
+    """What the Spark job reads: positions, syncs and bounds, and last job.json, for which it waits; or that there will be none."""
     folder.mkdir(parents=True)
-    positions.to_parquet(folder / "positions.parquet", index=False)
-    offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
-    bounds_frame(procedure).to_parquet(folder / "bounds.parquet", index=False)
-    isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
-    (folder / "job.json").write_text(json.dumps({"isolation": isolation, "source_readable": True}), encoding="utf-8")
+    try:
+        positions.to_parquet(folder / "positions.parquet", index=False)
+        offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
+        bounds_frame(procedure).to_parquet(folder / "bounds.parquet", index=False)
+        isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
+        (folder / "writing").write_text(json.dumps({"isolation": isolation, "source_readable": True}), encoding="utf-8")
+        (folder / "writing").replace(folder / "job.json")
+    except BaseException:
+        (folder / "failed").touch()
+        raise
 
 
 def bounds_frame(procedure: Procedure) -> pd.DataFrame:

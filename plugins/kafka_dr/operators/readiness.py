@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pandas as pd
@@ -25,6 +26,8 @@ from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
+_JUST_NOW_SECONDS = 30.0
+
 
 class CheckReadiness(ProcedureStep):
     """Ask all gates at once; any blocker ends the procedure before anything was touched."""
@@ -46,6 +49,8 @@ class CheckReadiness(ProcedureStep):
             "records_per_second": records_per_second(seen),
             "isolation": isolation_of(seen.flow.source_connector.config),
             "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
+            "positions": procedure.keep("positions_at_readiness", seen.positions),
+            "read_at": time.time(),
         }
 
 
@@ -73,7 +78,7 @@ class Forecast(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Observe again and write the plan."""
-        seen = observe(procedure, {}, apart=0)
+        seen = observe(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, seen)
         groups = forecast_of(procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure)))
         plan = _plan(procedure, seen, groups).as_dict()
@@ -83,6 +88,12 @@ class Forecast(ProcedureStep):
             "active_groups": sorted(g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups),
             "end_sum": sum(seen.last.source_ends.values()),
         }
+
+
+def positions_read_just_now(procedure: Procedure) -> pd.DataFrame | None:
+    """The positions that check_readiness read, unless that is a while ago: ten thousand groups take as long to read again."""
+    ready = procedure.figures(Step.CHECK_READINESS)
+    return procedure.kept(ready["positions"]) if time.time() - ready.get("read_at", 0.0) < _JUST_NOW_SECONDS else None
 
 
 def refuse_unknown_groups(procedure: Procedure, seen: Observation) -> None:

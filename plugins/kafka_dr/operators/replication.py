@@ -12,7 +12,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.kafka_records import Tail
 from kafka_dr.operators.fencing import partitions_of_plan, topics_of
 from kafka_dr.operators.internal_topics import offset_syncs_of
-from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.observing import remote_partitions, side_by_side
 from kafka_dr.operators.procedure import (
     NotYet,
     Procedure,
@@ -129,21 +129,25 @@ class WaitForZeroLag(ProcedureStep):
 
 
 class StopMirrorMaker(ResumedStep):
-    """Stop the checkpoint connector and the source connector; the target's still ends are the boundary."""
+    """Stop the source connector and the checkpoint connector; the target's still ends are the boundary."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """STOPPED, no tasks, ends still for a window, and drained still."""
         procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-        names, seconds = (connectors.checkpoint, connectors.source), procedure.request.deadlines.stop_seconds
+        names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
 
         def undo() -> None:
             for name in names:
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
-        with procedure.acting(undo):
-            worker.stop_all(names, deadline=seconds)
-        ends = self._still_ends(procedure)
+        ends_at = time.monotonic() + seconds
+        with procedure.acting(undo), side_by_side() as start:
+            worker.stop(connectors.source, deadline=seconds)
+            # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
+            checkpoint = start(worker.stop, connectors.checkpoint, deadline=max(1.0, ends_at - time.monotonic()))
+            ends = self._still_ends(procedure)
+            checkpoint.result()
         proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
         replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}
         return {

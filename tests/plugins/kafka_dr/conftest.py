@@ -22,7 +22,7 @@ from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import procedure_step
-from kafka_dr.operators.fencing import positions_frame
+from kafka_dr.operators.fencing import commits_end, positions_frame
 from kafka_dr.operators.offsets import local_partitions
 from kafka_dr.operators.procedure import Procedure, partitions_frame
 from kafka_dr.vocabulary import APPROVE, Entry, Step
@@ -46,6 +46,7 @@ class Cluster:
         self.keys: dict[TopicPartition, bytes] = {}
         self.records: dict[TopicPartition, dict[int, str]] = {}
         self.markers: dict[TopicPartition, int] = {}
+        self.positions_read = 0
 
     def brokers(self) -> list[Any]:
         """Brokers by id."""
@@ -79,6 +80,7 @@ class Cluster:
 
     def position_columns(self, groups: Iterable[str], **_: Any) -> PositionColumns:
         """Committed positions as columns."""
+        self.positions_read += 1
         rows = [(g, *tp, p.offset) for g in groups for tp, p in self.committed.get(g, {}).items()]
         return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
 
@@ -138,6 +140,10 @@ class Worker:
     def config(self, name: str) -> dict[str, str]:
         """No settings of its own."""
         return {}
+
+    def offsets(self, name: str) -> Any:
+        """Ten records were replicated."""
+        return SimpleNamespace(of=lambda alias: {TopicPartition("orders", 0): 9})
 
     def status(self, name: str) -> Any:
         """State and tasks."""
@@ -297,7 +303,7 @@ class Bench:
         cut_off = procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
         procedure.write(Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()})
         positions = procedure.keep("source_positions", positions_frame(procedure, groups))
-        self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, groups_since_forecast=[], positions=positions)
+        self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, groups_since_forecast=[], positions=positions, commits_end=commits_end(procedure))
         self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         at = TopicPartition(remote, 0)

@@ -15,7 +15,7 @@ from kafka_dr.operators.clients import OpenTarget, VerifyClients
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.OPEN_TARGET
-T0 = TopicPartition("orders", 0)
+T0, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
 
 
 def open_(bench: Any) -> dict[str, Any]:
@@ -88,6 +88,40 @@ def test_a_position_that_moved_keeps_the_target_closed(bench: Any) -> None:
     with pytest.raises(AirflowFailException, match="not the frozen ones"):
         open_(bench)
     assert Entry.INTENT not in bench.kinds(STEP)
+
+
+@pytest.fixture
+def counted(bench: Any) -> Any:
+    """A frozen group on a source whose topic of commits can be seen."""
+    source = bench.clusters["primary"]
+    source.partitions["__consumer_offsets"] = {0: 1}
+    source.log_ends[COMMITS] = 7
+    source.committed["billing"] = {T0: Position(4)}
+    bench.planned(groups=("billing",))
+    bench.stopped_after_drain(bench.procedure(), ["billing"])
+    source.positions_read = 0
+    return bench
+
+
+def test_where_nobody_committed_since_no_position_is_read_again(counted: Any) -> None:
+    """Ten thousand groups take seconds, and clients stand still."""
+    open_(counted)
+    assert counted.clusters["primary"].positions_read == 0 and counted.kinds(STEP)[-1] == Entry.OUTCOME
+
+
+def test_a_commit_of_another_group_only_costs_a_look(counted: Any) -> None:
+    """The ends moved, the positions stand: the target opens."""
+    counted.clusters["primary"].log_ends[COMMITS] = 8
+    open_(counted)
+    assert counted.clusters["primary"].positions_read == 1 and counted.kinds(STEP)[-1] == Entry.OUTCOME
+
+
+def test_a_commit_of_a_frozen_group_keeps_the_target_closed(counted: Any) -> None:
+    """The ends moved, and so did a position."""
+    counted.clusters["primary"].log_ends[COMMITS] = 8
+    counted.clusters["primary"].committed["billing"] = {T0: Position(5)}
+    with pytest.raises(AirflowFailException, match="not the frozen ones"):
+        open_(counted)
 
 
 def test_killed_after_its_intent_it_goes_on(bench: Any) -> None:

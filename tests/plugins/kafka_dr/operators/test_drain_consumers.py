@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.fencing import DrainConsumers, fenced_groups, groups_of, planned_groups
 from kafka_dr.vocabulary import Entry, Step
@@ -45,6 +46,41 @@ def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
     assert list(zip(held["group"], held["position"], strict=True)) == [("billing", 4), ("born", 2)]
     denied = {entry.name for entry in fenced.clusters["primary"].acls if entry.permission == "deny" and entry.resource_type == "group"}
     assert denied and figures["acl_entries_added"] == len(fenced.clusters["primary"].acls) - 1
+
+
+def test_positions_are_read_once_where_nobody_committed_meanwhile(fenced: Any) -> None:
+    """The ends of Kafka's topic of commits stand before and after: a second reading could only tell the same."""
+    source = fenced.clusters["primary"]
+    source.partitions["__consumer_offsets"] = {0: 1, 1: 1}
+    source.log_ends |= {TopicPartition("__consumer_offsets", 0): 7, TopicPartition("__consumer_offsets", 1): 0}
+    assert drain(fenced)["commits_end"] == {"0": 7, "1": 0}
+    # Once for the groups born since the forecast, once to freeze them.
+    assert source.positions_read == 2
+
+
+def test_positions_are_read_twice_where_somebody_committed_meanwhile(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any group's commit moves the ends: then only reading again shows whose positions stand."""
+    source = fenced.clusters["primary"]
+    source.partitions["__consumer_offsets"] = {0: 1}
+    ends = iter(range(7, 99))
+    monkeypatch.setattr(source, "ends", lambda partitions, **_: {tp: next(ends) for tp in partitions})
+    assert drain(fenced)["commits_end"] == {"0": 7}
+    assert source.positions_read == 3
+
+
+@pytest.mark.parametrize("hidden", [{}, KafkaUnavailable("describing topics on primary failed", "TOPIC_AUTHORIZATION_FAILED", "look")])
+def test_where_the_topic_of_commits_is_hidden_positions_are_read_twice(fenced: Any, monkeypatch: pytest.MonkeyPatch, hidden: Any) -> None:
+    """A hosted cluster may not show it, or not allow the look."""
+    source, topics = fenced.clusters["primary"], fenced.clusters["primary"].topics
+
+    def shown(names: Any = None) -> Any:
+        if names == ["__consumer_offsets"] and hidden:
+            raise hidden
+        return topics(names)
+
+    monkeypatch.setattr(source, "topics", shown)
+    assert drain(fenced)["commits_end"] == {}
+    assert source.positions_read == 3
 
 
 def test_a_second_run_still_names_the_groups_born_since(fenced: Any) -> None:

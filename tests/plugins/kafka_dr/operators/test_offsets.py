@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.mirror_records import CheckpointColumns
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ConnectUnavailable, SparkFailed
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import offsets
 from kafka_dr.operators.fencing import positions_frame
@@ -29,6 +31,9 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         """Stand in for spark-submit: refuse a folder that is there, as the job does with another input's."""
         asked.append(made)
         made.mkdir()
+        ends_at = time.monotonic() + 5
+        while not (given / "job.json").exists() and time.monotonic() < ends_at:
+            time.sleep(0.01)
         rows = pd.read_parquet(given / "positions.parquet").assign(target_topic="orders", target_position=4, bound=0, exact=True)
         rows["class"] = "CONTENT"
         rows.to_parquet(made / "translation.parquet")
@@ -36,7 +41,8 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (made / "summary.json").write_text(json.dumps(summary))
 
     monkeypatch.setattr(TranslateOffsets, "_submit", submit)
-    monkeypatch.setattr(offsets, "write_inputs", lambda procedure, folder, positions: (folder.mkdir(exist_ok=True), positions.to_parquet(folder / "positions.parquet")))
+    monkeypatch.setattr(offsets, "offset_syncs_of", lambda procedure: pd.DataFrame())
+    monkeypatch.setattr(offsets, "bounds_frame", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(offsets, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], [])))
     return asked
 
@@ -59,6 +65,28 @@ def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
     second = task.act(procedure, bench.context())
     assert len(submitted) == 2 and (first["digest"], second["digest"]) == ("of try 1", "of try 2")
     assert procedure.kept(second["translation"])["position"].tolist() == [7]
+
+
+def test_where_the_input_cannot_be_written_that_is_the_reason(bench: Any, submitted: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark only says that it waited in vain, and is told so at once."""
+    procedure, seen = bench.planned(groups=("g",)), []
+    freeze(bench, procedure, 5)
+
+    def unreachable(procedure: Any) -> None:
+        raise ConnectUnavailable("Connect does not answer", "refused", "look at the worker")
+
+    def in_vain(self: Any, procedure: Any, context: Any, given: Path, made: Path) -> None:
+        ends_at = time.monotonic() + 5
+        while not (given / "failed").exists() and time.monotonic() < ends_at:
+            time.sleep(0.01)
+        seen.extend(path.name for path in given.iterdir())
+        raise SparkFailed("Spark did not translate the positions", "spark-submit ended with 2", "look")
+
+    monkeypatch.setattr(offsets, "offset_syncs_of", unreachable)
+    monkeypatch.setattr(TranslateOffsets, "_submit", in_vain)
+    with pytest.raises(ConnectUnavailable, match="does not answer"):
+        TranslateOffsets(task_id="translate_offsets").act(procedure, bench.context())
+    assert "failed" in seen and "job.json" not in seen
 
 
 def test_the_groups_that_would_read_most_again_come_first() -> None:

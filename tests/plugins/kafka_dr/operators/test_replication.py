@@ -1,0 +1,90 @@
+"""stop_mirror_maker: the source connector first, and the boundary is where the target's log ends stand still."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import DeadlinePassed
+from kafka_dr.operators.observing import held_in_scope
+from kafka_dr.operators.procedure import frame_partitions, partitions_frame
+from kafka_dr.operators.readiness import positions_read_just_now
+from kafka_dr.operators.replication import StopMirrorMaker
+from kafka_dr.vocabulary import Entry, Step
+
+STEP = Step.STOP_MIRROR_MAKER
+T0 = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def drained(bench: Any) -> Any:
+    """A run whose ten records are on both sides."""
+    procedure = bench.planned()
+    bench.clusters["standby"].partitions["orders"] = {0: 1}
+    bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=procedure.keep("cut_off", partitions_frame({T0: 10}, "offset")))
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[])
+    bench.done(procedure, Step.WAIT_FOR_ZERO_LAG)
+    return bench
+
+
+def stop(bench: Any) -> dict[str, Any]:
+    """Execute the step and return its figures."""
+    StopMirrorMaker(task_id=STEP.value).execute(bench.context())
+    return bench.entries(STEP)[-1].payload
+
+
+def test_both_connectors_stop_and_the_ends_are_the_boundary(drained: Any) -> None:
+    """The source connector is asked first: what writes to clients' topics ends first."""
+    figures = stop(drained)
+    assert drained.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
+    assert frame_partitions(drained.procedure().kept(figures["boundary"]), "offset") == {T0: 10}
+    assert figures["stopped"] == ["p.source", "p.checkpoint"] and figures["partitions_drained"] == 1
+
+
+def test_the_ends_are_watched_while_the_checkpoint_connector_still_stops(drained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect gives busy tasks five seconds; the step is not done before they are gone."""
+    worker, watched = drained.workers["standby"], threading.Event()
+    ends, stop_one = drained.clusters["standby"].ends, worker.stop
+    monkeypatch.setattr(drained.clusters["standby"], "ends", lambda partitions, **_: (watched.set(), ends(partitions))[1])
+    seen = []
+
+    def slowly(name: str, deadline: float) -> None:
+        if name == "p.checkpoint":
+            seen.append(watched.wait(5))
+        stop_one(name, deadline)
+
+    monkeypatch.setattr(worker, "stop", slowly)
+    stop(drained)
+    assert seen == [True] and worker.states["p.checkpoint"] == "STOPPED"
+
+
+@pytest.mark.parametrize("stuck", ["p.source", "p.checkpoint"])
+def test_a_connector_that_does_not_stop_fails_the_step(drained: Any, monkeypatch: pytest.MonkeyPatch, stuck: str) -> None:
+    """Whichever it is, there is no boundary."""
+    worker = drained.workers["standby"]
+    stop_one = worker.stop
+
+    def never(name: str, deadline: float) -> None:
+        if name == stuck:
+            raise DeadlinePassed(f"{name} did not stop within {deadline:g} s", "RUNNING", "look at the worker's log")
+        stop_one(name, deadline)
+
+    monkeypatch.setattr(worker, "stop", never)
+    with pytest.raises(AirflowException, match=f"{stuck} did not stop"):
+        stop(drained)
+    assert Entry.OUTCOME not in drained.kinds(STEP)
+
+
+@pytest.mark.parametrize(("age", "fresh"), [(0.0, True), (60.0, False), (None, False)])
+def test_the_forecast_takes_positions_that_were_read_just_now(bench: Any, age: float | None, fresh: bool) -> None:
+    """Older ones, and those of a run that kept none, are read again."""
+    procedure = bench.opened()
+    held = held_in_scope(procedure, {}, ["orders"], {})
+    kept = {} if age is None else {"positions": procedure.keep("positions_at_readiness", held), "read_at": procedure.clock("nothing") - age}
+    bench.done(procedure, Step.CHECK_READINESS, **kept)
+    found = positions_read_just_now(procedure)
+    assert (found is not None) == fresh and (found is None or found.equals(held))
