@@ -120,8 +120,10 @@ _OF_KIND = {
     "checkpoint": {
         "groups": ".*",
         "groups.exclude": "console-consumer-.*,connect-.*,__.*",
-        "refresh.groups.interval.seconds": os.environ.get("SWITCHBACK_REFRESH_GROUPS_SECONDS", "2"),
-        "emit.checkpoints.interval.seconds": os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS_SECONDS", "1"),
+        "refresh.groups.enabled": os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true"),
+        "refresh.groups.interval.seconds": "2",
+        "emit.checkpoints.enabled": os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true"),
+        "emit.checkpoints.interval.seconds": "1",
         "sync.group.offsets.enabled": "false",
         "checkpoints.topic.replication.factor": "1",
         **_SYNCS,

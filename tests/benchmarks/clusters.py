@@ -109,26 +109,6 @@ class Clusters:
                 raise TimeoutError(f"MirrorMaker 2 has not mirrored {', '.join(list(topics)[:3])} within {seconds:.0f} s")
             time.sleep(0.5)
 
-    def checkpoints(self) -> int:
-        """Return how many checkpoints MirrorMaker 2 has written."""
-        target = self.cluster(TARGET)
-        known = target.topics([CHECKPOINTS])
-        return sum(target.ends([TopicPartition(CHECKPOINTS, p) for p in known[CHECKPOINTS].partitions]).values()) if known else 0
-
-    def let_mirror_maker_give_way(self) -> None:
-        """Let the worker that runs MirrorMaker 2 have only the processor time that nobody else wants, as if it had its own machine.
-
-        One sensor of MirrorMaker 2 4.3's checkpoint task holds four metrics for every position, and touches all of them for every
-        checkpoint: from a hundred thousand positions on its tasks take both cores for hours, and more tasks only divide that.
-        """
-        worker = self.status["clusters"][TARGET]["pids"]["connect"]
-        for thread in Path(f"/proc/{worker}/task").iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 19)
-        # Linux weighs sessions first, and threads only within their session.
-        session = Path(f"/proc/{worker}/autogroup")
-        if session.exists():
-            session.write_text("19")
-
     def stop_mirroring(self) -> None:
         """Stop all forward connectors, so that nothing of theirs runs while something is measured."""
         mirror = MirrorMaker(self.status["clusters"][TARGET]["connect_url"])
