@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from kafka_dr.domain.mirror_records import Checkpoint, encode_checkpoint
 from kafka_dr.domain.topic_partition import TopicPartition
 from lab.rehearsal import Rehearsal
-from tests.benchmarks.clusters import SOURCE, Clusters, clusters
+from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters
 from tests.benchmarks.measuring import Bound, Figures, say
 
 BOUNDS = {10: 30.0, 1_000: 40.0, 10_000: 60.0}
 PARTITIONS, RECORDS = 100, 200
 LONGEST = 1_800
-MOST_WITH_CHECKPOINTS = 100
+MOST_OF_ITS_OWN = 100
 
 
 def figure(groups: int) -> str:
@@ -39,12 +41,12 @@ def promise(figures: Figures) -> None:
 def run(figures: Figures, scale: float, passes: int) -> None:
     """One lab and one failover a size; sizes are not scaled, as their bounds are times.
 
-    From a thousand groups MirrorMaker 2 is told to write no checkpoints: for each of them its task touches the metrics of every
-    position it has (one sensor holds them all), so that the first hundred thousand take both cores of this machine for an hour.
+    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it is told to write none: its own would
+    keep both cores busy (runbooks/decisions/0007).
     """
     for groups in sizes():
-        os.environ |= {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_WITH_CHECKPOINTS).lower()}
-        with clusters(airflow=True) as site:
+        asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
+        with patch.dict(os.environ, asked), clusters(airflow=True) as site:
             measure(figures, site, groups)
 
 
@@ -70,8 +72,19 @@ def seed(site: Clusters, groups: int) -> None:
     dice, names = np.random.default_rng(3), list(topics)
     behind = dice.integers(0, RECORDS + 1, (groups, PARTITIONS)) * dice.integers(0, 2, (groups, PARTITIONS))
     wanted = ((f"consumer-group-{g:07d}", {TopicPartition(names[g % len(names)], p): RECORDS - int(behind[g, p]) for p in range(PARTITIONS)}) for g in range(groups))
-    site.cluster(SOURCE).commit_many(wanted)
+    placed = list(wanted)
+    site.cluster(SOURCE).commit_many(placed)
+    if groups > MOST_OF_ITS_OWN:
+        write_checkpoints(site, placed)
     say(f"  {groups:,} groups on {len(topics) * PARTITIONS:,} partitions placed")
+
+
+def write_checkpoints(site: Clusters, placed: list[tuple[str, dict[TopicPartition, int]]]) -> None:
+    """One checkpoint a position, as MirrorMaker 2 would write them: identity naming, and as many records on both sides."""
+    if CHECKPOINTS not in site.cluster(TARGET).topics([CHECKPOINTS]):
+        site.create_topics(TARGET, {CHECKPOINTS: 1}, **{"cleanup.policy": "compact"})
+    made = (encode_checkpoint(Checkpoint(group, *tp, offset, offset)) for group, positions in placed for tp, offset in positions.items())
+    site.write(TARGET, ((CHECKPOINTS, 0, key, value) for key, value in made))
 
 
 def by_step(evidence: dict[str, Any]) -> list[str]:

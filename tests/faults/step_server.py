@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -68,18 +69,21 @@ def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int
 
 
 def stop_before(hook: str, number: signal.Signals) -> None:
-    """Send this process a signal when it first calls a hook, such as `kafka_acls.ClusterAcls.add`: after all that was looked at before the act."""
-    module, kind, name = hook.split(".")
-    owner = getattr(importlib.import_module(f"kafka_dr.hooks.{module}"), kind)
-    call, seen = getattr(owner, name), [False]
+    """Send this process a signal when it first calls a hook, such as `kafka_acls.ClusterAcls.add`, or at its nth call, as in `...add#2`.
 
-    def first_stopped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not seen[0]:
-            seen[0] = True
+    That is after all that was looked at before the act.
+    """
+    where, _, nth = hook.partition("#")
+    module, kind, name = where.split(".")
+    owner = getattr(importlib.import_module(f"kafka_dr.hooks.{module}"), kind)
+    call, calls = getattr(owner, name), count(1)
+
+    def stopped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if next(calls) == int(nth or 1):
             os.kill(os.getpid(), number)
         return call(self, *args, **kwargs)
 
-    setattr(owner, name, first_stopped)
+    setattr(owner, name, stopped)
 
 
 @contextmanager

@@ -216,7 +216,7 @@ def _does_nothing(scene: Scene, run: Run, step: str) -> None:
 # -- processes that stand still ------------------------------------------------------------------------------------
 
 
-FROZEN = [("fence_producers", ADDING), ("drain_consumers", ADDING), ("stop_mirror_maker", STOPPING), ("commit_groups", COMMITTING), ("open_target", REMOVING)]
+FROZEN = [("fence_producers", ADDING), ("drain_consumers", ADDING), ("stop_mirror_maker", STOPPING), ("stop_mirror_maker", f"{STOPPING}#2"), ("commit_groups", COMMITTING), ("open_target", REMOVING)]
 
 
 @pytest.mark.parametrize(("step", "where"), [("fence_producers", {"freeze_at": 3}), ("commit_groups", {"freeze_at": 4}), *((step, {"freeze_before": hook}) for step, hook in FROZEN)])

@@ -300,7 +300,7 @@ class KafkaCluster:
                 futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
                 yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
 
-        answers = self._settled("listing offsets", dict.fromkeys(partitions), send, timeout)
+        answers = self._settled("listing offsets", dict.fromkeys(partitions), send, timeout, of_groups=False)
         return {partition: info.offset for partition, info in answers}
 
     # -- groups and positions ------------------------------------------------------------------------------------
@@ -470,8 +470,13 @@ class KafkaCluster:
         send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future]]],
         timeout: float,
         window: Window | None = None,
+        of_groups: bool = True,
     ) -> Iterator[tuple[_T, Any]]:
-        """Ask for all items, and again for those with a transient error, until the time is over; any other error is raised."""
+        """Ask for all items, and again for those with a transient error, until the time is over; any other error is raised.
+
+        Args:
+            of_groups: whether coordinators are asked; other questions may be put while these are under way, and leave their client alone.
+        """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in pauses():
             again = []
@@ -484,16 +489,18 @@ class KafkaCluster:
                     if repeat:
                         again.append(item)
                     else:
-                        yield item, self._named(what, item, value)
+                        yield item, self._named(what, item, value, of_groups)
             if not again:
                 return
-            self._forget_coordinators()
+            if of_groups:
+                self._forget_coordinators()
             time.sleep(pause)
             pending = again
 
-    def _named(self, what: str, item: Any, value: Any) -> Any:
+    def _named(self, what: str, item: Any, value: Any, of_groups: bool) -> Any:
         if isinstance(error := error_in(value), KafkaError):
-            self._forget_coordinators()
+            if of_groups:
+                self._forget_coordinators()
             with self._border(f"{what} ({item})"):
                 raise KafkaException(error)
         return value

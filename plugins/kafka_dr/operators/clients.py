@@ -40,7 +40,7 @@ class OpenTarget(ProcedureStep):
         """Look, write the intent, remove the target's denials, read back, write and read a canary."""
         scopes = _client_scopes(procedure)
         begun = procedure.began(self.task_id) is not None
-        self._look_again(procedure, begun)
+        unchanged = self._look_again(procedure, begun)
         if not begun:
             closed = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
             _refuse_unplanned(procedure, closed)
@@ -53,20 +53,24 @@ class OpenTarget(ProcedureStep):
         refused = [f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)]
         if any(e in rules.entries for e in lifted):
             raise ReadBackFailed("The target's fence is still there", ", ".join(map(str, lifted[:5])), "Clear open_target: it goes on from here.")
-        return {"acl_entries_removed": len(lifted), "clients_refused": refused[:100], "canary": write_canary(procedure), "opened_at": procedure.now()}
+        return {"acl_entries_removed": len(lifted), "clients_refused": refused[:100], "positions_unchanged": unchanged, "canary": write_canary(procedure), "opened_at": procedure.now()}
 
-    def _look_again(self, procedure: Procedure, begun: bool) -> None:
-        """Once begun, clients may already be on the target, and the approval was checked; the source must still be closed."""
+    def _look_again(self, procedure: Procedure, begun: bool) -> str:
+        """Once begun, clients may already be on the target, and the approval was checked; the source must still be closed.
+
+        Answers what shows that no position changed.
+        """
         if source_reopened(procedure):
             raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
         mirror_maker_still_stopped(procedure)
-        groups_still_at_rest(procedure, [procedure.source] if begun else [procedure.source, procedure.target])
+        unchanged = groups_still_at_rest(procedure, [procedure.source] if begun else [procedure.source, procedure.target])
         if not begun:
             require_reviewed(procedure)
             procedure.check_fence_clock()
             target_ends_are_boundary(procedure)
+        return unchanged
 
 
 def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:

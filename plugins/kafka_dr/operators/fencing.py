@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -33,6 +34,9 @@ from kafka_dr.operators.still_ends import wait_until_still
 from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry, Step
 
 _POLITE_SECONDS = 5.0
+_COMMITS_SECONDS = 5.0
+#: So many positions are read again in a second; of more, what proves them unchanged is enough.
+READ_AGAIN_UP_TO = 50_000
 
 
 class FenceProducers(ProcedureStep):
@@ -79,7 +83,7 @@ class DrainConsumers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Empty, fenced, empty still; then positions read as stable offsets, twice alike."""
+        """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit meanwhile."""
         procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
         planned, left_alone = planned_groups(procedure), [group["group"] for group in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
@@ -116,7 +120,7 @@ class DrainConsumers(ProcedureStep):
         def frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)
             first = positions_frame(procedure, groups)
-            if since and commits_end(procedure) == since:
+            if nobody_committed(procedure, since, first):
                 return first, since
             second = positions_frame(procedure, groups)
             if not first.drop(columns="position_at").equals(second.drop(columns="position_at")):
@@ -306,11 +310,19 @@ def commits_end(procedure: Procedure) -> dict[str, int]:
     Other groups' commits move the ends, too. Empty where the topic cannot be seen, as on some hosted clusters.
     """
     try:
-        topics = procedure.source.topics([COMMITS_TOPIC])
+        topics = procedure.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
         partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
-        return {str(tp.partition): end for tp, end in procedure.source.ends(partitions).items()}
+        return {str(tp.partition): end for tp, end in procedure.source.ends(partitions, timeout=_COMMITS_SECONDS).items()}
     except KafkaUnavailable:
         return {}
+
+
+def nobody_committed(procedure: Procedure, since: Mapping[str, int], positions: pd.DataFrame) -> bool:
+    """Whether the ends of commits show that these positions, read after `since` was, still stand; few positions are better read again.
+
+    A topic without any record cannot be where this source keeps them.
+    """
+    return len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since
 
 
 def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:

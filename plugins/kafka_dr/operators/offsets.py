@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _EXACT = "exact"
-_INPUT_SECONDS = 300
+_INPUT_SECONDS = 300.0
 
 
 class TranslateOffsets(ResumedStep):
@@ -41,13 +43,17 @@ class TranslateOffsets(ResumedStep):
         positions = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
         # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
         given, made = (procedure.folder / f"translate_offsets-{procedure.epoch}{part}" for part in (".input", ""))
+        given.mkdir(parents=True)
         with side_by_side() as start:
             # Spark takes seconds to start, and waits for its input by itself.
             inputs, checkpoints = start(write_inputs, procedure, given, positions), start(checkpoints_of, procedure)
             try:
                 self._submit(procedure, context, given, made)
-            finally:
-                inputs.result()
+            except SparkFailed:
+                # Spark that was told there will be no input only says that.
+                if inputs.done():
+                    inputs.result()
+                raise
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
         check_complete(positions, rows)
@@ -77,7 +83,7 @@ class TranslateOffsets(ResumedStep):
         submit = SparkSubmitOperator(
             task_id="spark_submit",
             application=str(home / "jobs" / "translate_offsets.py"),
-            application_args=["--input", str(given), "--output", str(made), "--wait-for-input", str(_INPUT_SECONDS)],
+            application_args=["--input", str(given), "--output", str(made), "--wait-for-input", str(_input_seconds(procedure))],
             conn_id=procedure.topology.spark.connection,
             env_vars=secrets,
             name=f"translate_offsets {procedure.id}",
@@ -92,9 +98,14 @@ class TranslateOffsets(ResumedStep):
             raise SparkFailed("Spark did not translate the positions", seen, "Look at the ERROR lines in the task's log.") from None
 
 
+def _input_seconds(procedure: Procedure) -> float:
+    """How long Spark waits for its input: no longer than clients may be fenced, since nobody needs it after that."""
+    deadline = procedure.fence_deadline()
+    return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))
+
+
 def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:
     """What the Spark job reads: positions, syncs and bounds, and last job.json, for which it waits; or that there will be none."""
-    folder.mkdir(parents=True)
     try:
         positions.to_parquet(folder / "positions.parquet", index=False)
         offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
@@ -103,7 +114,8 @@ def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) ->
         (folder / "writing").write_text(json.dumps({"isolation": isolation, "source_readable": True}), encoding="utf-8")
         (folder / "writing").replace(folder / "job.json")
     except BaseException:
-        (folder / "failed").touch()
+        with suppress(OSError):
+            (folder / "failed").touch()
         raise
 
 

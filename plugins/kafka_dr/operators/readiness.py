@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,7 @@ from kafka_dr.domain.observation import Observation
 from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_classes, unknown_groups
 from kafka_dr.domain.readiness import blockers, isolation_of, notes
 from kafka_dr.errors import NotReady, Refusal, SwitchbackError
+from kafka_dr.operators.fencing import READ_AGAIN_UP_TO
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
 from kafka_dr.operators.open_transactions import transaction_tool
@@ -26,7 +28,7 @@ from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
-_JUST_NOW_SECONDS = 30.0
+_JUST_NOW_SECONDS = 60.0
 
 
 class CheckReadiness(ProcedureStep):
@@ -34,7 +36,7 @@ class CheckReadiness(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Observe, ask the gates, remember the topic ids for the next time."""
-        acknowledged = procedure.request.choices.get("acknowledge_recreated_topics", False)
+        read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         seen = observe(procedure, {} if acknowledged else known_topic_ids(procedure))
         found = blockers(seen)
         if found:
@@ -50,7 +52,7 @@ class CheckReadiness(ProcedureStep):
             "isolation": isolation_of(seen.flow.source_connector.config),
             "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
             "positions": procedure.keep("positions_at_readiness", seen.positions),
-            "read_at": time.time(),
+            "read_at": read_at,
         }
 
 
@@ -91,9 +93,12 @@ class Forecast(ProcedureStep):
 
 
 def positions_read_just_now(procedure: Procedure) -> pd.DataFrame | None:
-    """The positions that check_readiness read, unless that is a while ago: ten thousand groups take as long to read again."""
+    """The positions that check_readiness read, if they are many and that was just now: ten thousand groups take as long to read again."""
     ready = procedure.figures(Step.CHECK_READINESS)
-    return procedure.kept(ready["positions"]) if time.time() - ready.get("read_at", 0.0) < _JUST_NOW_SECONDS else None
+    if "read_at" not in ready or ready["positions"]["rows"] <= READ_AGAIN_UP_TO:
+        return None
+    age = time.time() - datetime.fromisoformat(ready["read_at"]).timestamp()
+    return procedure.kept(ready["positions"]) if 0 <= age < _JUST_NOW_SECONDS else None
 
 
 def refuse_unknown_groups(procedure: Procedure, seen: Observation) -> None:

@@ -141,11 +141,11 @@ class StopMirrorMaker(ResumedStep):
             for name in names:
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
-        ends_at = time.monotonic() + seconds
         with procedure.acting(undo), side_by_side() as start:
             worker.stop(connectors.source, deadline=seconds)
+            procedure.hold_lease()
             # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
-            checkpoint = start(worker.stop, connectors.checkpoint, deadline=max(1.0, ends_at - time.monotonic()))
+            checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
             ends = self._still_ends(procedure)
             checkpoint.result()
         proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)

@@ -10,7 +10,7 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.operators.fencing import (
     active_groups,
     boundary_moved,
-    commits_end,
+    nobody_committed,
     fenced_groups,
     groups_of,
     partitions_of_plan,
@@ -82,21 +82,21 @@ def source_ends_are_cut_off(procedure: Procedure) -> None:
         raise Refusal("Somebody wrote on the source after the cut-off", "; ".join(written[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
 
 
-def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> None:
-    """No group has a member on these clusters, and what they committed on the source is what was frozen."""
+def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> str:
+    """No group has a member on these clusters, and what they committed on the source is what was frozen; answers what shows that."""
     groups = groups_of(procedure)
     for cluster in clusters:
         active = active_groups(cluster, groups)
         if active:
             raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
     drained = procedure.figures(Step.DRAIN_CONSUMERS)
-    since = drained.get("commits_end")
-    if since and commits_end(procedure) == since:
-        return
     frozen = procedure.kept(drained["positions"])
+    if nobody_committed(procedure, drained.get("commits_end", {}), frozen):
+        return "no commit since"
     seen = positions_frame(procedure, groups)
     if not frozen.drop(columns="position_at").equals(seen.drop(columns="position_at")):
         raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} frozen, {len(seen)} now", "The procedure returns to the source.")
+    return "read again"
 
 
 def mirror_maker_still_stopped(procedure: Procedure) -> None:

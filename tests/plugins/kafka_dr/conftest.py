@@ -52,7 +52,7 @@ class Cluster:
         """Brokers by id."""
         return [SimpleNamespace(id=b) for b in self.broker_ids]
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, Any]:
+    def topics(self, names: Iterable[str] | None = None, **_: Any) -> dict[str, Any]:
         """Topics with the leader of each partition."""
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
         return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=f"id-{n}") for n in wanted}

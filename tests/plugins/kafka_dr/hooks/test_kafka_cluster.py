@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
@@ -311,3 +313,40 @@ def test_metadata_and_epoch_are_sent_where_given(committing) -> None:
 def test_only_groups_surely_without_members_are_empty(state: str, members: tuple, empty: bool) -> None:
     """An unknown state counts as active."""
     assert GroupInfo("g", state, "classic", "consumer", members).empty is empty
+
+
+def ended(value: Any) -> Future:
+    """A future that has a result, or failed with a Kafka error."""
+    future: Future = Future()
+    if isinstance(value, KafkaError):
+        future.set_exception(KafkaException(value))
+    else:
+        future.set_result(value)
+    return future
+
+
+@pytest.fixture
+def asked() -> KafkaCluster:
+    """A cluster nobody is asked of, with a client for groups."""
+    cluster = KafkaCluster("east", NOWHERE)
+    cluster._group_client = object()
+    return cluster
+
+
+def test_a_leader_that_moves_costs_no_answer_about_groups(asked: KafkaCluster) -> None:
+    """Deleting that client would leave a hundred answers on their way for ever."""
+    answers = iter([KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), SimpleNamespace(offset=7)])
+    asked._admin = SimpleNamespace(list_offsets=lambda wanted, **_: {wire: ended(next(answers)) for wire in wanted})
+    client = asked._group_client
+    assert asked.ends(ORDERS[:1]) == {ORDERS[0]: 7} and asked._group_client is client
+
+
+def test_a_coordinator_that_moves_is_asked_by_a_new_client(asked: KafkaCluster) -> None:
+    """librdkafka would end the process where an answer of a coordinator that came back is late."""
+    answers = iter([KafkaError(KafkaError.NOT_COORDINATOR), "there"])
+
+    def send(names: Iterable[str]) -> Iterator[tuple[str, Future]]:
+        return ((name, ended(next(answers))) for name in names)
+
+    assert list(asked._settled("describing groups", ["billing"], send, 5.0)) == [("billing", "there")]
+    assert asked._group_client is None

@@ -91,8 +91,9 @@ def test_a_position_that_moved_keeps_the_target_closed(bench: Any) -> None:
 
 
 @pytest.fixture
-def counted(bench: Any) -> Any:
-    """A frozen group on a source whose topic of commits can be seen."""
+def counted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A frozen group, where one position counts as many, on a source whose topic of commits can be seen."""
+    monkeypatch.setattr("kafka_dr.operators.fencing.READ_AGAIN_UP_TO", 0)
     source = bench.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
     source.log_ends[COMMITS] = 7
@@ -106,7 +107,16 @@ def counted(bench: Any) -> Any:
 def test_where_nobody_committed_since_no_position_is_read_again(counted: Any) -> None:
     """Ten thousand groups take seconds, and clients stand still."""
     open_(counted)
-    assert counted.clusters["primary"].positions_read == 0 and counted.kinds(STEP)[-1] == Entry.OUTCOME
+    assert counted.clusters["primary"].positions_read == 0
+    assert counted.entries(STEP)[-1].payload["positions_unchanged"] == "no commit since"
+
+
+def test_few_positions_are_read_again(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs nothing, and shows what another process saw."""
+    monkeypatch.setattr("kafka_dr.operators.fencing.READ_AGAIN_UP_TO", 1)
+    open_(counted)
+    assert counted.clusters["primary"].positions_read == 1
+    assert counted.entries(STEP)[-1].payload["positions_unchanged"] == "read again"
 
 
 def test_a_commit_of_another_group_only_costs_a_look(counted: Any) -> None:

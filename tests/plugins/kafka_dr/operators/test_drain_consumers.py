@@ -48,38 +48,56 @@ def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
     assert denied and figures["acl_entries_added"] == len(fenced.clusters["primary"].acls) - 1
 
 
-def test_positions_are_read_once_where_nobody_committed_meanwhile(fenced: Any) -> None:
+@pytest.fixture
+def many(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same, where two positions count as many."""
+    monkeypatch.setattr("kafka_dr.operators.fencing.READ_AGAIN_UP_TO", 1)
+    return fenced
+
+
+def test_many_positions_are_read_once_where_nobody_committed_meanwhile(many: Any) -> None:
     """The ends of Kafka's topic of commits stand before and after: a second reading could only tell the same."""
-    source = fenced.clusters["primary"]
+    source = many.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1, 1: 1}
     source.log_ends |= {TopicPartition("__consumer_offsets", 0): 7, TopicPartition("__consumer_offsets", 1): 0}
-    assert drain(fenced)["commits_end"] == {"0": 7, "1": 0}
+    assert drain(many)["commits_end"] == {"0": 7, "1": 0}
     # Once for the groups born since the forecast, once to freeze them.
     assert source.positions_read == 2
 
 
-def test_positions_are_read_twice_where_somebody_committed_meanwhile(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any group's commit moves the ends: then only reading again shows whose positions stand."""
+@pytest.mark.parametrize("few", [True, False])
+def test_few_positions_are_read_twice_and_so_are_those_of_a_source_that_keeps_them_elsewhere(fenced: Any, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
+    """A topic of commits without any record stands still whatever is committed."""
+    monkeypatch.setattr("kafka_dr.operators.fencing.READ_AGAIN_UP_TO", 2 if few else 1)
     source = fenced.clusters["primary"]
+    source.partitions["__consumer_offsets"] = {0: 1}
+    source.log_ends[TopicPartition("__consumer_offsets", 0)] = 7 if few else 0
+    drain(fenced)
+    assert source.positions_read == 3
+
+
+def test_positions_are_read_twice_where_somebody_committed_meanwhile(many: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any group's commit moves the ends: then only reading again shows whose positions stand."""
+    source = many.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
     ends = iter(range(7, 99))
     monkeypatch.setattr(source, "ends", lambda partitions, **_: {tp: next(ends) for tp in partitions})
-    assert drain(fenced)["commits_end"] == {"0": 7}
+    assert drain(many)["commits_end"] == {"0": 7}
     assert source.positions_read == 3
 
 
 @pytest.mark.parametrize("hidden", [{}, KafkaUnavailable("describing topics on primary failed", "TOPIC_AUTHORIZATION_FAILED", "look")])
-def test_where_the_topic_of_commits_is_hidden_positions_are_read_twice(fenced: Any, monkeypatch: pytest.MonkeyPatch, hidden: Any) -> None:
+def test_where_the_topic_of_commits_is_hidden_positions_are_read_twice(many: Any, monkeypatch: pytest.MonkeyPatch, hidden: Any) -> None:
     """A hosted cluster may not show it, or not allow the look."""
-    source, topics = fenced.clusters["primary"], fenced.clusters["primary"].topics
+    source, topics = many.clusters["primary"], many.clusters["primary"].topics
 
-    def shown(names: Any = None) -> Any:
+    def shown(names: Any = None, **_: Any) -> Any:
         if names == ["__consumer_offsets"] and hidden:
             raise hidden
         return topics(names)
 
     monkeypatch.setattr(source, "topics", shown)
-    assert drain(fenced)["commits_end"] == {}
+    assert drain(many)["commits_end"] == {}
     assert source.positions_read == 3
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import DeadlinePassed
-from kafka_dr.operators.observing import held_in_scope
+from kafka_dr.errors import DeadlinePassed, NotReady
+from kafka_dr.hooks.group_requests import Position
+from kafka_dr.operators import readiness
+from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure import frame_partitions, partitions_frame
-from kafka_dr.operators.readiness import positions_read_just_now
+from kafka_dr.operators.readiness import Forecast
 from kafka_dr.operators.replication import StopMirrorMaker
 from kafka_dr.vocabulary import Entry, Step
 
@@ -79,12 +82,22 @@ def test_a_connector_that_does_not_stop_fails_the_step(drained: Any, monkeypatch
     assert Entry.OUTCOME not in drained.kinds(STEP)
 
 
-@pytest.mark.parametrize(("age", "fresh"), [(0.0, True), (60.0, False), (None, False)])
-def test_the_forecast_takes_positions_that_were_read_just_now(bench: Any, age: float | None, fresh: bool) -> None:
-    """Older ones, and those of a run that kept none, are read again."""
+@pytest.mark.parametrize(("age", "few", "fresh"), [(0, 0, True), (90, 0, False), (-600, 0, False), (0, 1, False), (None, 0, False)])
+def test_the_forecast_takes_many_positions_that_were_read_just_now(bench: Any, monkeypatch: pytest.MonkeyPatch, age: int | None, few: int, fresh: bool) -> None:
+    """Older ones, few ones, those of a clock that is ahead and those of a run that kept none are read again."""
+    monkeypatch.setattr(readiness, "READ_AGAIN_UP_TO", few)
+    bench.clusters["primary"].committed["billing"] = {T0: Position(4)}
     procedure = bench.opened()
-    held = held_in_scope(procedure, {}, ["orders"], {})
-    kept = {} if age is None else {"positions": procedure.keep("positions_at_readiness", held), "read_at": procedure.clock("nothing") - age}
-    bench.done(procedure, Step.CHECK_READINESS, **kept)
-    found = positions_read_just_now(procedure)
-    assert (found is not None) == fresh and (found is None or found.equals(held))
+    held = positions_of(procedure.source, ["billing"])
+    read_at = None if age is None else (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
+    bench.done(procedure, Step.CHECK_READINESS, **({} if read_at is None else {"positions": procedure.keep("positions_at_readiness", held), "read_at": read_at}))
+    given: list[Any] = []
+
+    def look(*_: Any, held: Any, **__: Any) -> Any:
+        given.append(held)
+        raise NotReady("that is all", "", "")
+
+    monkeypatch.setattr(readiness, "observe", look)
+    with pytest.raises(NotReady):
+        Forecast(task_id="forecast").act(procedure, bench.context())
+    assert given[0].equals(held) if fresh else given == [None]
