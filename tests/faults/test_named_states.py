@@ -14,7 +14,7 @@ from tests.faults.scene import SOURCE, TARGET, Scene, until
 from tests.faults.stepping import Run
 
 FENCED_FOR_LONG = "Clients have been fenced for as long as allowed"
-ADDING, REMOVING, STOPPING, COMMITTING = "kafka_acls.ClusterAcls.add", "kafka_acls.ClusterAcls.remove", "mirror_maker.MirrorMaker.stop_all", "kafka_cluster.KafkaCluster.commit_many"
+ADDING, REMOVING, STOPPING, COMMITTING = "kafka_acls.ClusterAcls.add", "kafka_acls.ClusterAcls.remove", "mirror_maker.MirrorMaker.stop", "kafka_cluster.KafkaCluster.commit_many"
 
 
 # -- the checks themselves -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ to start at 0 write None: `0` would skip record 0, and -1 is rejected.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -135,15 +135,11 @@ class MirrorMaker:
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
         """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many seconds."""
-        return self.stop_all([name], deadline)[0]
-
-    def stop_all(self, names: Sequence[str], deadline: float = 120.0) -> list[ConnectorStatus]:
-        """Stop several connectors, asked in this order and waited for together: Connect stops them side by side."""
-        return self._reach(names, "stop", lambda status: status.stopped, deadline)
+        return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
     def pause(self, name: str, deadline: float = 60.0) -> ConnectorStatus:
         """Pause a connector; returns when it and its tasks are PAUSED."""
-        return self._reach([name], "pause", lambda status: status.paused, deadline)[0]
+        return self._reach(name, "pause", lambda status: status.paused, deadline)
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
         """Resume a paused or stopped connector; returns when it and its tasks are RUNNING.
@@ -151,7 +147,7 @@ class MirrorMaker:
         Args:
             needs_tasks: False where nothing may match the connector's filters yet: then no task is good enough.
         """
-        return self._reach([name], "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline)[0]
+        return self._reach(name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline)
 
     def restart_failed(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """Restart what FAILED, connector and tasks; returns the status right after (a restart takes a moment)."""
@@ -238,21 +234,17 @@ class MirrorMaker:
             time.sleep(_POLL_SECONDS)
         return seen
 
-    def _reach(self, names: Sequence[str], verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float) -> list[ConnectorStatus]:
-        """Ask each for a state once, wait for all; ask one again only when its request had no good answer."""
-        ends_at, answers = time.monotonic() + deadline, dict.fromkeys(names, Answer(0, text="not asked"))
-        while True:
-            found = [self.status(name, max(1.0, ends_at - time.monotonic())) for name in names]
-            missing = [status for status in found if not reached(status)]
-            if not missing:
-                return found
+    def _reach(self, name: str, verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float) -> ConnectorStatus:
+        """Ask for a state once, wait for it; ask again only when the request had no good answer."""
+        ends_at, answer = time.monotonic() + deadline, Answer(0, text="not asked")
+        while not reached(status := self.status(name, max(1.0, ends_at - time.monotonic()))):
             if time.monotonic() >= ends_at:
-                seen = "; ".join(f"{status}; answer to {verb}: {answers[status.name].seen}" for status in missing)
-                raise DeadlinePassed(f"{', '.join(status.name for status in missing)} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again")
-            for status in missing:
-                if not answers[status.name].ok:
-                    answers[status.name] = self._ask(status.name, verb, ends_at - time.monotonic())
+                seen = f"{status}; answer to {verb}: {answer.seen}"
+                raise DeadlinePassed(f"{name} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again")
+            if not answer.ok:
+                answer = self._ask(name, verb, ends_at - time.monotonic())
             time.sleep(_POLL_SECONDS)
+        return status
 
     def _ask(self, name: str, verb: str, timeout: float) -> Answer:
         """One request for a state; raises for an answer that would be the same again."""

@@ -120,12 +120,9 @@ class DrainConsumers(ProcedureStep):
         def frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)
             first = positions_frame(procedure, groups)
-            if nobody_committed(procedure, since, first):
-                return first, since
-            second = positions_frame(procedure, groups)
-            if not first.drop(columns="position_at").equals(second.drop(columns="position_at")):
+            if still_held(procedure, groups, first, since) is None:
                 raise NotYet("committed positions still change")
-            return second, since
+            return first, since
 
         # The step's clock has run since its beginning: what came before may have used its own deadlines up.
         limits = procedure.request.deadlines
@@ -317,12 +314,15 @@ def commits_end(procedure: Procedure) -> dict[str, int]:
         return {}
 
 
-def nobody_committed(procedure: Procedure, since: Mapping[str, int], positions: pd.DataFrame) -> bool:
-    """Whether the ends of commits show that these positions, read after `since` was, still stand; few positions are better read again.
+def still_held(procedure: Procedure, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
+    """What shows that the groups' positions, read after the ends of commits were `since`, still stand; None if they do not.
 
-    A topic without any record cannot be where this source keeps them.
+    A topic of commits without any record cannot be where this source keeps them.
     """
-    return len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since
+    if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
+        return "no commit since"
+    again = positions_frame(procedure, groups)
+    return "read again" if positions.drop(columns="position_at").equals(again.drop(columns="position_at")) else None
 
 
 def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:

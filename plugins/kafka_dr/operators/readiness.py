@@ -51,8 +51,7 @@ class CheckReadiness(ProcedureStep):
             "records_per_second": records_per_second(seen),
             "isolation": isolation_of(seen.flow.source_connector.config),
             "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
-            "positions": procedure.keep("positions_at_readiness", seen.positions),
-            "read_at": read_at,
+            **kept_for_forecast(procedure, seen.positions, read_at),
         }
 
 
@@ -92,10 +91,15 @@ class Forecast(ProcedureStep):
         }
 
 
+def kept_for_forecast(procedure: Procedure, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
+    """Figures of positions that the forecast takes if it follows at once; few are better read again."""
+    return {"positions": procedure.keep("positions_at_readiness", positions), "read_at": read_at} if len(positions) > READ_AGAIN_UP_TO else {}
+
+
 def positions_read_just_now(procedure: Procedure) -> pd.DataFrame | None:
-    """The positions that check_readiness read, if they are many and that was just now: ten thousand groups take as long to read again."""
+    """The many positions that check_readiness read, if that was just now: ten thousand groups take as long to read again."""
     ready = procedure.figures(Step.CHECK_READINESS)
-    if "read_at" not in ready or ready["positions"]["rows"] <= READ_AGAIN_UP_TO:
+    if "read_at" not in ready:
         return None
     age = time.time() - datetime.fromisoformat(ready["read_at"]).timestamp()
     return procedure.kept(ready["positions"]) if 0 <= age < _JUST_NOW_SECONDS else None

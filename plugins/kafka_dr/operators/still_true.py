@@ -10,13 +10,12 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.operators.fencing import (
     active_groups,
     boundary_moved,
-    nobody_committed,
     fenced_groups,
     groups_of,
     partitions_of_plan,
-    positions_frame,
     probe_answers,
     refused_by_rights,
+    still_held,
     topics_of,
 )
 from kafka_dr.operators.observing import source_rules
@@ -91,12 +90,10 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
             raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
     drained = procedure.figures(Step.DRAIN_CONSUMERS)
     frozen = procedure.kept(drained["positions"])
-    if nobody_committed(procedure, drained.get("commits_end", {}), frozen):
-        return "no commit since"
-    seen = positions_frame(procedure, groups)
-    if not frozen.drop(columns="position_at").equals(seen.drop(columns="position_at")):
-        raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} frozen, {len(seen)} now", "The procedure returns to the source.")
-    return "read again"
+    unchanged = still_held(procedure, groups, frozen, drained.get("commits_end", {}))
+    if unchanged is None:
+        raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} were frozen", "The procedure returns to the source.")
+    return unchanged
 
 
 def mirror_maker_still_stopped(procedure: Procedure) -> None:

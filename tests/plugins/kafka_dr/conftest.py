@@ -155,11 +155,6 @@ class Worker:
         self.asked.append(("stop", name))
         self.states[name] = "STOPPED"
 
-    def stop_all(self, names: Iterable[str], deadline: float) -> None:
-        """STOPPED, one after the other."""
-        for name in names:
-            self.stop(name, deadline)
-
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> None:
         """Resume, and remember who was asked."""
         self.asked.append(("resume", name))

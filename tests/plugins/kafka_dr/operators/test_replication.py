@@ -90,7 +90,7 @@ def test_the_forecast_takes_many_positions_that_were_read_just_now(bench: Any, m
     procedure = bench.opened()
     held = positions_of(procedure.source, ["billing"])
     read_at = None if age is None else (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
-    bench.done(procedure, Step.CHECK_READINESS, **({} if read_at is None else {"positions": procedure.keep("positions_at_readiness", held), "read_at": read_at}))
+    bench.done(procedure, Step.CHECK_READINESS, **({} if read_at is None else readiness.kept_for_forecast(procedure, held, read_at)))
     given: list[Any] = []
 
     def look(*_: Any, held: Any, **__: Any) -> Any:
