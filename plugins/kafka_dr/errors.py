@@ -94,5 +94,9 @@ class SparkFailed(SystemUnavailable):
     """A Spark job ended without its result."""
 
 
+class ArchiveUnavailable(SystemUnavailable):
+    """The flight recorder's archive could not be read or written."""
+
+
 class HookUnavailable(SystemUnavailable):
     """The application's drain hook, client routing, or Airflow's own API did not answer."""

@@ -1,0 +1,154 @@
+"""The flight recorder's archive: Parquet files under one URI, by kind and hour; whatever fsspec reaches.
+
+Invariants
+1. A file is there as a whole or not at all: written aside and renamed on a file system, put in one request on an object store.
+2. Nothing is changed in place. A merged file names what it was made from, so that a crash between writing it and deleting those
+   neither loses nor doubles a row.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_dr.errors import ArchiveUnavailable
+
+_MADE_FROM = b"switchback.made_from"
+_ASIDE = ".writing-"
+_HOUR = "%Y-%m-%d/%H"
+
+
+class Archive:
+    """One flow's history. Times are UTC; a row's own time is in its `at` column, in milliseconds since 1970."""
+
+    def __init__(self, uri: str, flow: str, options: Mapping[str, Any] | None = None) -> None:
+        """Point at a flow's folder; nothing is touched yet.
+
+        Args:
+            uri: a folder or bucket, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
+            flow: the flow's name, one path element.
+            options: of the file system, such as credentials; never shown.
+        """
+        with self._border("opening", uri):
+            self._fs, root = fsspec.core.url_to_fs(uri, **(options or {}))
+        self._root = f"{root.rstrip('/')}/{flow}"
+        self._local = "file" in _protocols(self._fs)
+
+    def write(self, kind: str, rows: pa.Table, at: datetime) -> str:
+        """Keep rows of one kind as a file of the hour of `at`; answers its path within the flow's folder."""
+        at = at.astimezone(UTC)
+        name = f"{kind}/{at:{_HOUR}}/{at:%H%M%S.%f}-{uuid.uuid4().hex[:8]}.parquet"
+        self._put(name, rows)
+        return name
+
+    def read(self, kind: str, since: datetime | None = None, until: datetime | None = None) -> pa.Table | None:
+        """All rows of a kind of the hours from `since` to `until`, both included; None when there are none."""
+        files = [name for hour, names in self._hours(kind, since, until) for name in self._valid(names)]
+        tables = [self._get(name) for name in files]
+        return pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default") if tables else None
+
+    def merge(self, before: datetime) -> int:
+        """Make one file of each hour that ended before a time; answers how many files went into others."""
+        merged = 0
+        for kind in self.kinds():
+            for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)):
+                merged += self._merge_hour(kind, names)
+        return merged
+
+    def expire(self, before: datetime) -> int:
+        """Delete the files of the hours that ended before a time; answers how many."""
+        gone = [n for kind in self.kinds() for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)) for n in names]
+        self._delete(gone)
+        return len(gone)
+
+    def kinds(self) -> list[str]:
+        """Kinds of which something is kept, sorted."""
+        with self._border("listing", self._root):
+            return sorted(path.rsplit("/", 1)[-1] for path in self._listed(self._root))
+
+    # -- hours and files ---------------------------------------------------------------------------------------------
+
+    def _hours(self, kind: str, since: datetime | None, until: datetime | None) -> Iterator[tuple[str, list[str]]]:
+        """Each hour with the names of its files, in order."""
+        first = since.astimezone(UTC).strftime(_HOUR) if since else ""
+        last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
+        with self._border("listing", kind):
+            days = sorted(path.rsplit("/", 1)[-1] for path in self._listed(f"{self._root}/{kind}"))
+            hours = [f"{day}/{path.rsplit('/', 1)[-1]}" for day in days if first[:10] <= day <= last[:10] for path in sorted(self._listed(f"{self._root}/{kind}/{day}"))]
+        for hour in hours:
+            if first <= hour <= last:
+                with self._border("listing", f"{kind}/{hour}"):
+                    files = sorted(path.rsplit("/", 1)[-1] for path in self._listed(f"{self._root}/{kind}/{hour}"))
+                yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and not name.startswith(_ASIDE)]
+
+    def _listed(self, path: str) -> list[str]:
+        try:
+            return self._fs.ls(path, detail=False)
+        except FileNotFoundError:
+            return []
+
+    def _valid(self, names: list[str]) -> list[str]:
+        """Without the files that a merged one was made from."""
+        replaced = {name for whole in names if "/merged-" in whole for name in self._made_from(whole)}
+        return [name for name in names if name.rsplit("/", 1)[-1] not in replaced]
+
+    def _merge_hour(self, kind: str, names: list[str]) -> int:
+        valid = self._valid(names)
+        if len(valid) > 1:
+            rows = pa.concat_tables([self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default")
+            made_from = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
+            hour = valid[0].rsplit("/", 1)[0]
+            self._put(f"{hour}/merged-{uuid.uuid4().hex[:8]}.parquet", rows.replace_schema_metadata({_MADE_FROM: made_from}))
+            self._delete(names)
+            return len(valid)
+        # What an interrupted merge left: its whole is there, its parts are not needed any more.
+        self._delete([name for name in names if name not in valid])
+        return 0
+
+    def _made_from(self, name: str) -> list[str]:
+        with self._border("reading", name), self._fs.open(f"{self._root}/{name}", "rb") as file:
+            return json.loads((pq.read_schema(file).metadata or {}).get(_MADE_FROM, b"[]"))
+
+    # -- one file ------------------------------------------------------------------------------------------------------
+
+    def _put(self, name: str, rows: pa.Table) -> None:
+        path, sink = f"{self._root}/{name}", io.BytesIO()
+        pq.write_table(rows, sink, compression="zstd")
+        folder, _, last = path.rpartition("/")
+        with self._border("writing", name):
+            if not self._local:
+                self._fs.pipe_file(path, sink.getvalue())
+                return
+            self._fs.makedirs(folder, exist_ok=True)
+            self._fs.pipe_file(f"{folder}/{_ASIDE}{last}", sink.getvalue())
+            self._fs.mv(f"{folder}/{_ASIDE}{last}", path)
+
+    def _get(self, name: str) -> pa.Table:
+        with self._border("reading", name):
+            return pq.read_table(io.BytesIO(self._fs.cat_file(f"{self._root}/{name}")))
+
+    def _delete(self, names: Iterable[str]) -> None:
+        with self._border("deleting", self._root):
+            for name in names:
+                self._fs.rm_file(f"{self._root}/{name}")
+
+    @contextmanager
+    def _border(self, what: str, where: str) -> Iterator[None]:
+        """Whatever a file system raises becomes one kind of error; its options are not repeated."""
+        try:
+            yield
+        except (OSError, ValueError, ImportError, pa.ArrowException) as error:
+            raise ArchiveUnavailable(f"{what} in the archive failed", f"{where}: {type(error).__name__}", "Look at the archive's file system and its credentials.") from error
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)

@@ -1,0 +1,136 @@
+"""The archive: whole files, by hour; merged and expired without losing or doubling a row, also after a crash in the middle."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from kafka_dr.errors import ArchiveUnavailable
+from kafka_dr.hooks.archive import Archive
+
+NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(params=["file", "memory"])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
+    """An archive on a file system, and one where a put is one request, as on an object store."""
+    uri = f"file://{tmp_path}/archive" if request.param == "file" else f"memory://{uuid.uuid4().hex}"
+    yield Archive(uri, "primary-standby")
+
+
+def rows(*numbers: int) -> pa.Table:
+    """Rows that are told apart."""
+    return pa.table({"n": pa.array(numbers, pa.int64())})
+
+
+def numbers(archive: Archive, **hours: datetime) -> list[int]:
+    """What is read, sorted."""
+    found = archive.read("ends", **hours)
+    return sorted(found["n"].to_pylist()) if found is not None else []
+
+
+def test_rows_come_back_by_hour(archive: Archive) -> None:
+    """Only the hours asked for; a kind of which nothing is kept is None."""
+    for hour in range(3):
+        archive.write("ends", rows(hour), NOON + timedelta(hours=hour, minutes=59))
+    assert numbers(archive) == [0, 1, 2] and archive.kinds() == ["ends"]
+    assert numbers(archive, since=NOON + timedelta(hours=1)) == [1, 2]
+    assert numbers(archive, until=NOON + timedelta(hours=1)) == [0, 1]
+    assert archive.read("positions") is None
+
+
+def test_days_and_years_are_in_order(archive: Archive) -> None:
+    """Midnight and New Year's Eve."""
+    eve = datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
+    for n, at in enumerate((eve, eve + timedelta(minutes=2), eve + timedelta(days=2))):
+        archive.write("ends", rows(n), at)
+    assert numbers(archive, since=eve, until=eve + timedelta(minutes=2)) == [0, 1]
+
+
+def test_merging_keeps_every_row_once(archive: Archive) -> None:
+    """Hours that ended become one file each; the hour that still runs is left alone; again, nothing is left to do."""
+    for n in range(6):
+        archive.write("ends", rows(n), NOON + timedelta(minutes=20 * n))
+    assert archive.merge(NOON + timedelta(hours=1)) == 3
+    assert numbers(archive) == [0, 1, 2, 3, 4, 5]
+    assert archive.merge(NOON + timedelta(hours=1)) == 0
+
+
+def test_columns_that_came_later_are_merged_too(archive: Archive) -> None:
+    """A newer recorder writes more columns: older rows have none there."""
+    archive.write("ends", rows(1), NOON)
+    archive.write("ends", pa.table({"n": [2], "size": [9]}), NOON)
+    archive.merge(NOON + timedelta(hours=1))
+    found = archive.read("ends").sort_by("n")
+    assert found["n"].to_pylist() == [1, 2] and found["size"].to_pylist() == [None, 9]
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 2])
+def test_a_merge_that_was_interrupted_neither_loses_nor_doubles(archive: Archive, monkeypatch: pytest.MonkeyPatch, deleted: int) -> None:
+    """The process died after the whole was written and some parts were deleted; read at once and after the next merge."""
+    for n in range(3):
+        archive.write("ends", rows(n), NOON + timedelta(minutes=n))
+    real = Archive._delete
+    monkeypatch.setattr(Archive, "_delete", lambda self, names: real(self, list(names)[:deleted]))
+    archive.merge(NOON + timedelta(hours=1))
+    assert numbers(archive) == [0, 1, 2]
+    monkeypatch.undo()
+    archive.merge(NOON + timedelta(hours=1))
+    assert numbers(archive) == [0, 1, 2]
+    assert len([name for _, names in archive._hours("ends", None, None) for name in names]) == 1
+
+
+def test_late_rows_join_a_merged_hour(archive: Archive) -> None:
+    """A sample that was written late lies beside the whole, and goes into the next one."""
+    for n in range(2):
+        archive.write("ends", rows(n), NOON)
+    archive.merge(NOON + timedelta(hours=1))
+    archive.write("ends", rows(2), NOON)
+    assert numbers(archive) == [0, 1, 2]
+    assert archive.merge(NOON + timedelta(hours=1)) == 2 and numbers(archive) == [0, 1, 2]
+
+
+def test_what_is_too_old_goes(archive: Archive) -> None:
+    """Whole hours before the retention's end."""
+    for hour in range(3):
+        archive.write("ends", rows(hour), NOON + timedelta(hours=hour))
+    assert archive.expire(NOON + timedelta(hours=2)) == 2 and numbers(archive) == [2]
+
+
+def test_a_half_written_file_is_no_file(tmp_path: Path) -> None:
+    """What a crash left aside is not read."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    name = archive.write("ends", rows(1), NOON)
+    (tmp_path / "f" / name).with_name(".writing-120000.parquet").write_bytes(b"PAR1")
+    assert numbers(archive) == [1]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """Never taken for empty."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    name = archive.write("ends", rows(1), NOON)
+    (tmp_path / "f" / name).write_bytes(b"PAR1 no more")
+    with pytest.raises(ArchiveUnavailable, match="ends/2026-11-22/12"):
+        archive.read("ends")
+
+
+def test_a_file_system_that_fails_is_named_without_its_options(tmp_path: Path) -> None:
+    """No room, no rights, no such protocol: said so, and no credential."""
+    with pytest.raises(ArchiveUnavailable) as error:
+        Archive("nosuch://x", "f", {"secret": "hunter2"})
+    assert "hunter2" not in str(error.value)
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(ArchiveUnavailable, match="writing in the archive failed"):
+        Archive(f"file://{blocked}", "f").write("ends", rows(1), NOON)
+
+
+def test_memory_is_really_an_object_store() -> None:
+    """The tests above exercise both ways of writing."""
+    assert fsspec.filesystem("memory").protocol == "memory"
