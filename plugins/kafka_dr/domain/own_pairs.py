@@ -1,7 +1,6 @@
-"""Pairs made by content: a target's newest record, found again on the source.
+"""Pairs made by content: a target's newest record, found again on the source. Why this is safe: decisions/0007.
 
-Invariant: a pair (upstream, downstream) never places a group ahead. All records of the source up to the record's true origin were
-mirrored no later than `downstream`; the origin lies at or below `upstream`, the highest source record with the same content.
+Invariant: the record's true origin lies at or below `upstream`, whatever recurs and whatever was mirrored twice.
 """
 
 from __future__ import annotations
@@ -18,31 +17,30 @@ class Seen(NamedTuple):
 
 
 class OwnPair(NamedTuple):
-    """Who has read the source up to `upstream` may go on at `downstream` + 1.
-
-    Attributes:
-        lowest: the lowest record of the stretch with the same content; what lies between may be read again.
-        exact: the content occurs once, and the origin cannot lie below the stretch.
-    """
+    """Target record `downstream` has the content of source record `upstream`, and of none above it."""
 
     upstream: int
     downstream: int
-    lowest: int
-    exact: bool
 
 
-def own_pair(newest: Seen, stretch: Sequence[Seen], reaches_below: bool) -> OwnPair | None:
+def own_pair(newest: Seen, suffix: Sequence[Seen]) -> OwnPair | None:
     """Pair a target partition's newest record with the source.
 
     Args:
         newest: the target's last returnable record, read first.
-        stretch: all returnable source records from some offset to the log end, as that stood after `newest` was read.
-        reaches_below: the stretch begins at or below a record whose mirroring is older than `newest`'s, or at the log start.
+        suffix: all returnable source records from some offset to the log end, as that stood after `newest` was read.
 
     Returns:
-        None where the content does not occur in the stretch.
+        None where the content does not occur in the suffix.
     """
-    found = [record.offset for record in stretch if record.fingerprint == newest.fingerprint]
-    if not found:
-        return None
-    return OwnPair(max(found), newest.offset, min(found), exact=len(found) == 1 and reaches_below)
+    found = [record.offset for record in suffix if record.fingerprint == newest.fingerprint]
+    return OwnPair(max(found), newest.offset) if found else None
+
+
+def suffix_start(source_start: int, source_end: int, last_pair: OwnPair | None, most: int) -> int:
+    """Where the suffix begins in which a partition's newest target record is looked for; it ends at the log's end.
+
+    Above the last pair: what was mirrored since has its origin there, unless MirrorMaker 2 repeats records; then there is no pair until
+    it has caught up. Nor is there one while it lags by more than `most` offsets, which are read at every sample at most.
+    """
+    return max(source_start, source_end - most, last_pair.upstream + 1 if last_pair else 0)

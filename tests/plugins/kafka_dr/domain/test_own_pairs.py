@@ -1,72 +1,78 @@
-"""Own pairs never place a group ahead: over random logs with gaps, recurring contents, and repeats after crashes of MirrorMaker 2."""
+"""Own pairs: never below the true origin, over random logs with repeats, gaps and recurring contents."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_dr.domain.own_pairs import OwnPair, Seen, own_pair
+from kafka_dr.domain.own_pairs import OwnPair, Seen, own_pair, suffix_start
 
 
 @st.composite
-def mirrored(draw: st.DrawFn) -> tuple[list[Seen], list[Seen], list[int]]:
-    """A source log, a target log that mirrors a beginning of it, and for each target record its origin's index."""
-    contents = draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=14))
-    gaps = draw(st.lists(st.integers(1, 3), min_size=len(contents), max_size=len(contents)))
-    offsets = [sum(gaps[: n + 1]) for n in range(len(contents))]
-    source = [Seen(o, c) for o, c in zip(offsets, contents, strict=True)]
-    origins: list[int] = []
+def mirrored(draw: st.DrawFn) -> tuple[list[Seen], list[tuple[int, Seen]]]:
+    """A source with gaps and recurring contents, and what MirrorMaker 2 wrote of it: (origin, target record), with crashes that repeat."""
+    gaps = draw(st.lists(st.integers(1, 3), min_size=1, max_size=30))
+    contents = draw(st.lists(st.sampled_from("abcdefgh"), min_size=len(gaps), max_size=len(gaps)))
+    source = [Seen(sum(gaps[: n + 1]), content) for n, content in enumerate(contents)]
+    target: list[tuple[int, Seen]] = []
     at = 0
-    for _ in range(draw(st.integers(1, 3))):
-        upto = draw(st.integers(at, len(source)))
-        origins += range(at, upto)
-        # A crash: the next run begins again somewhere before what was already mirrored.
-        at = draw(st.integers(0, upto))
-    target = [Seen(n * 2, source[o].fingerprint) for n, o in enumerate(origins)]
-    return source, target, origins
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, at))
+        for record in source[at : draw(st.integers(at, len(source)))]:
+            target.append((record.offset, Seen(len(target) * draw(st.integers(1, 2)) + len(target), record.fingerprint)))
+            at += 1
+    ordered = [(origin, Seen(n, record.fingerprint)) for n, (origin, record) in enumerate(target)]
+    return source, ordered
 
 
 @given(mirrored(), st.data())
-def test_a_pair_never_places_ahead(logs: tuple[list[Seen], list[Seen], list[int]], data: st.DataObject) -> None:
-    """Whatever is mirrored later: below the place no unread record has its last copy."""
-    source, target, origins = logs
+def test_the_true_origin_never_lies_above_the_pair(logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject) -> None:
+    """From wherever the suffix is read, a pair that is found lies at the origin or above it, or the suffix began above the origin."""
+    source, target = logs
     if not target:
         return
-    # A run that begins again ends at a record that is not the furthest: what was mirrored before it counts as mirrored.
-    seen = data.draw(st.integers(1, len(target)))
-    pair = own_pair(target[seen - 1], source, reaches_below=True)
+    origin, newest = target[-1]
+    start = data.draw(st.integers(0, source[-1].offset))
+    pair = own_pair(newest, [record for record in source if record.offset >= start])
+    if start <= origin:
+        assert pair is not None and pair.upstream >= origin and pair.downstream == newest.offset
+    else:
+        assert pair is None or pair.upstream >= start
+
+
+@given(mirrored(), st.data())
+def test_with_the_first_copy_above_a_floor_nobody_skips(logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject) -> None:
+    """Decision 0007, whole: whoever has read everything up to `upstream` and goes on behind the first copy finds a copy of every unread record that is there."""
+    source, target = logs
+    if not target:
+        return
+    # A sample before this one: the target's end, then the source's, which held what was mirrored by then and perhaps more.
+    floor = data.draw(st.integers(0, len(target)))
+    known = max([origin for origin, _ in target[:floor]], default=-1)
+    source_end = data.draw(st.integers(known + 1, source[-1].offset + 1))
+    pair = own_pair(target[-1][1], source)
     assert pair is not None
-    at = data.draw(st.integers(pair.upstream + 1, source[-1].offset + 2))
-    unread = {n for n, record in enumerate(source) if record.offset >= at}
-    below = {origin for place, origin in zip(target, origins, strict=True) if place.offset <= pair.downstream}
-    later = {origin for place, origin in zip(target, origins, strict=True) if place.offset > pair.downstream}
-    never_mirrored_again = {n for n in unread & below if n not in later and n > origins[seen - 1]}
-    # A record mirrored before the crash, beyond where the newest record stands, is mirrored again before MirrorMaker 2 goes on.
-    assert all(n > origins[seen - 1] for n in never_mirrored_again)
-    assert not {n for n in unread & below if n <= origins[seen - 1]}
+    if source_end > pair.upstream:
+        return
+    written_before = [origin for origin, _ in target[:floor] if origin >= source_end]
+    assert not written_before
+    content = target[-1][1].fingerprint
+    first = next(n for n, (_, record) in enumerate(target) if n >= floor and record.fingerprint == content)
+    behind = {origin for origin, _ in target[first + 1 :]}
+    assert {origin for origin, _ in target if origin > pair.upstream} <= behind
 
 
-@given(mirrored())
-def test_the_origin_lies_between_lowest_and_upstream(logs: tuple[list[Seen], list[Seen], list[int]]) -> None:
-    """And is the one where the content occurs once."""
-    source, target, origins = logs
-    for record, origin in zip(target, origins, strict=True):
-        pair = own_pair(record, source, reaches_below=True)
-        assert pair is not None and pair.lowest <= source[origin].offset <= pair.upstream
-        assert not pair.exact or pair.upstream == source[origin].offset
+def test_the_suffix_goes_on_above_the_last_pair() -> None:
+    """Of a long one the end is read: a pair found there is as good."""
+    assert suffix_start(0, 100, None, most=30) == 70
+    assert suffix_start(90, 100, None, most=30) == 90
+    assert suffix_start(0, 100, OwnPair(80, 5), most=30) == 81
+    assert suffix_start(0, 200, OwnPair(80, 5), most=30) == 170
+    assert suffix_start(95, 100, OwnPair(80, 5), most=30) == 95
 
 
-def test_what_does_not_occur_makes_no_pair() -> None:
-    """Retention took it, or the target has another writer."""
-    assert own_pair(Seen(7, "x"), [Seen(1, "a")], reaches_below=True) is None
-    assert own_pair(Seen(7, "x"), [], reaches_below=True) is None
-
-
-def test_of_equal_records_the_highest_counts() -> None:
-    """Behind, and by how much; never exact."""
-    assert own_pair(Seen(7, "a"), [Seen(1, "a"), Seen(2, "b"), Seen(5, "a")], reaches_below=True) == OwnPair(5, 7, 1, False)
-
-
-def test_a_stretch_that_may_begin_too_late_proves_nothing_exact() -> None:
-    """The true origin may lie below it."""
-    assert own_pair(Seen(7, "a"), [Seen(5, "a")], reaches_below=False) == OwnPair(5, 7, 5, False)
+def test_without_an_occurrence_there_is_no_pair() -> None:
+    """The record was compacted away, or lies below the suffix."""
+    assert own_pair(Seen(7, "a"), [Seen(1, "b")]) is None
+    assert own_pair(Seen(7, "a"), []) is None
+    assert own_pair(Seen(7, "a"), [Seen(1, "a"), Seen(4, "a"), Seen(5, "b")]) == OwnPair(4, 7)

@@ -1,0 +1,88 @@
+"""What the flight recorder writes down of a flow: rows of one table, a file a sample.
+
+Invariants
+1. A sample is one file: what was seen together is there together, or not at all.
+2. Of one partition the target's end was read before the source's: no copy of a record at or above `source_end` lies below `target_end`.
+3. A row is written when it differs from the newest one of its kind and key; a whole sample repeats all of them, so that older files may go.
+4. What could not be read has no row; the sample's own row says why. No row never means zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class Kind(StrEnum):
+    """What a row tells."""
+
+    SAMPLE = "sample"
+    PARTITION = "partition"
+    GROUP = "group"
+    POSITION = "position"
+    SYNC = "sync"
+    CHECKPOINT = "checkpoint"
+    PAIR = "pair"
+
+
+class PartitionSeen(NamedTuple):
+    """One partition of the flow on both sides; None is what could not be read, or is not there.
+
+    Attributes:
+        topic_id, target_topic_id: another id under the same name is another topic: its history begins anew.
+        replicated: the last replicated offset that Connect keeps, up to a minute old.
+    """
+
+    topic: str
+    partition: int
+    target_topic: str
+    topic_id: str | None = None
+    target_topic_id: str | None = None
+    source_start: int | None = None
+    source_end: int | None = None
+    target_start: int | None = None
+    target_end: int | None = None
+    replicated: int | None = None
+
+
+class Newest(Generic[_K, _V]):
+    """The newest value written down by key."""
+
+    def __init__(self) -> None:
+        self._known: dict[_K, _V] = {}
+
+    def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
+        """What must be written down: all of it in a whole sample, else what is not as it was; from now on it is known."""
+        found = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
+        self._known |= found
+        return found
+
+    def gone(self, seen: Iterable[_K]) -> list[_K]:
+        """Keys that were known and are not seen any more, sorted; they are forgotten."""
+        left = sorted(set(self._known).difference(seen))
+        for key in left:
+            del self._known[key]
+        return left
+
+
+def commits_partition(group: str, partitions: int) -> int:
+    """Which partition of Kafka's topic of commits holds a group's: as Java hashes its name (`GroupMetadataManager.partitionFor`).
+
+    Args:
+        partitions: how many the topic has (`offsets.topic.num.partitions`).
+    """
+    code = 0
+    for unit in _units(group):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code >= 1 << 31 else code
+    return 0 if signed == -(1 << 31) else abs(signed) % partitions
+
+
+def _units(text: str) -> list[int]:
+    """A text's UTF-16 code units, of which Java's strings consist."""
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
