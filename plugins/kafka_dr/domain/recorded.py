@@ -61,6 +61,11 @@ class Newest(Generic[_K, _V]):
         self._known |= found
         return found
 
+    @property
+    def known(self) -> Mapping[_K, _V]:
+        """What was written down last."""
+        return self._known
+
     def gone(self, seen: Iterable[_K]) -> list[_K]:
         """Keys that were known and are not seen any more, sorted; they are forgotten."""
         left = sorted(set(self._known).difference(seen))
@@ -86,3 +91,39 @@ def _units(text: str) -> list[int]:
     """A text's UTF-16 code units, of which Java's strings consist."""
     raw = text.encode("utf-16-be", "surrogatepass")
     return [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
+
+
+class Rows:
+    """A sample's rows as columns; a column that a kind does not have is null."""
+
+    def __init__(self, at: int) -> None:
+        """Begin a sample.
+
+        Args:
+            at: when it was begun, in milliseconds since 1970; every row bears it.
+        """
+        self.at = at
+        self.columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
+
+    def __len__(self) -> int:
+        return len(self.columns["kind"])
+
+    def add(self, kind: Kind, **values: object) -> None:
+        """Add one row."""
+        self.extend(kind, **{name: [value] for name, value in values.items()})
+
+    def extend(self, kind: Kind, **values: list[object]) -> None:
+        """Add rows, given as columns of equal length."""
+        count = len(next(iter(values.values())))
+        given = {"at": [self.at] * count, "kind": [kind.value] * count, **values}
+        for name, column in self.columns.items():
+            column.extend(given.get(name) or [None] * count)
+
+
+COLUMNS = {
+    "at": "int64", "kind": "string", "topic": "string", "partition": "int32", "group": "string",
+    "target_topic": "string", "topic_id": "string", "target_topic_id": "string",
+    "source_start": "int64", "source_end": "int64", "target_start": "int64", "target_end": "int64", "replicated": "int64",
+    "position": "int64", "members": "int32", "state": "string",
+    "upstream": "int64", "downstream": "int64", "sequence": "int64", "details": "string",
+}  # fmt: skip
