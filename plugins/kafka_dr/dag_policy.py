@@ -10,6 +10,9 @@ from airflow.sdk import Param
 #: A killed task is retried; a refusal fails at once (it raises AirflowFailException).
 DEFAULT_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 2, "retry_delay": timedelta(seconds=2)}
 
+#: The recorder is started again for as long as its run lives, and by the next run after that.
+RECORDER_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 1_000, "retry_delay": timedelta(seconds=5)}
+
 TAGS = ["switchback", "kafka"]
 
 

@@ -198,6 +198,22 @@ class HttpRouting(Model):
     connection: Connection
 
 
+class Recorder(Model):
+    """What the flight recorder keeps, and where.
+
+    Attributes:
+        archive: URI of a folder or bucket on the target's side, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
+        connection: whose extra holds the file system's options, such as an object store's credentials.
+        interval_seconds: from one sample to the next.
+        retention_days: older samples are deleted.
+    """
+
+    archive: Annotated[str, _text(r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials")]
+    connection: Connection | None = None
+    interval_seconds: Annotated[float, Field(strict=True, ge=1, le=3600, allow_inf_nan=False)] = 10.0
+    retention_days: Annotated[float, Field(strict=True, gt=0, le=3650, allow_inf_nan=False)] = 14.0
+
+
 class Topology(Model):
     """The whole file; `kafka_dr.settings.load_topology` reads one.
 
@@ -215,6 +231,7 @@ class Topology(Model):
     evidence: FilePath
     drain: Named | None = None
     kafka_tools: Folder | None = None
+    recorder: Recorder | None = None
     groups: tuple[GroupPolicy, ...] = ()
     deadlines: Deadlines = Deadlines()
     cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0

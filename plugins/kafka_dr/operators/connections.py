@@ -28,6 +28,10 @@ class Connections:
             url = f"{url}:{connection.port}"
         return url.rstrip("/"), connection.login or "", connection.password or ""
 
+    def archive_options(self, connection_id: str) -> dict[str, Any]:
+        """Options of the archive's file system, as fsspec takes them: the connection's extra."""
+        return dict(BaseHook.get_connection(connection_id).extra_dejson)
+
     def journal_url(self, connection_id: str) -> str:
         """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
         connection = BaseHook.get_connection(connection_id)

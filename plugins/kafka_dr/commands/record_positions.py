@@ -1,0 +1,72 @@
+"""Records flows until it is ended; started and watched by the DAG record_positions.
+
+    python -m kafka_dr.commands.record_positions < SETTINGS
+
+Settings are one line of JSON, since they hold secrets: `topology` (path), `clusters` (alias -> librdkafka configuration), `workers`
+(flow's connection -> url, user, password) and `archive` (options of its file system). It ends when its standard input ends.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from kafka_dr.errors import SwitchbackError
+from kafka_dr.hooks.archive import Archive
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.hooks.kafka_records import RecordReader
+from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.recorder.looking import Access, Looker
+from kafka_dr.recorder.recording import Recording
+from kafka_dr.settings import load_topology
+from kafka_dr.topology import Flow, Topology
+
+
+def main() -> int:
+    """Runs the command; 0 when it was ended, 2 when it could not begin."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        settings = json.loads(sys.stdin.readline())
+        topology = load_topology(settings["topology"])
+        recordings = [recording(topology, flow, settings, ended) for flow in topology.flows]
+    except (SwitchbackError, ValueError, KeyError) as error:
+        print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
+        return 2
+    threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
+    threads = [threading.Thread(target=one.run) for one in recordings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 0
+
+
+def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
+    """One flow's recorder, with its clients."""
+    source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
+    worker = settings["workers"][flow.connect]
+    access = Access(
+        KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
+        RecordReader(source, flow.source, flow.isolation), RecordReader(target, flow.target),
+        MirrorMaker(worker["url"], (worker["user"], worker["password"]) if worker["user"] else None),
+    )  # fmt: skip
+    name, kept = f"{flow.source}->{flow.target}", topology.recorder
+    archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
+    return Recording(name, Looker(flow, topology.names, access).look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
+
+
+def _end_with_parent(ended: threading.Event) -> None:
+    """An orphan would go on beside its successor."""
+    sys.stdin.read()
+    ended.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
