@@ -57,7 +57,7 @@ def test_with_the_first_copy_above_a_floor_nobody_skips(logs: tuple[list[Seen], 
     written_before = [origin for origin, _ in target[:floor] if origin >= source_end]
     assert not written_before
     content = target[-1][1].fingerprint
-    first = next(n for n, (_, record) in enumerate(target) if n >= floor and record.fingerprint == content)
+    first = next((n for n, (_, record) in enumerate(target) if n >= floor and record.fingerprint == content), floor - 1)
     behind = {origin for origin, _ in target[first + 1 :]}
     assert {origin for origin, _ in target if origin > pair.upstream} <= behind
 
