@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -77,6 +77,22 @@ class Pairs:
     def name(self, index: int) -> str:
         """Return a pair as people write it: ``1200->1187``."""
         return f"{self.upstream[index]}->{self.downstream[index]}"
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Both logs' ends of one partition at each sample, in the order of time; both never fall."""
+
+    source_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    target_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.source_end)
+
+    def below(self, offset: int) -> int | None:
+        """Return the target offset that no copy of a record at or above a source offset lies below; None if no sample tells."""
+        index = int(np.searchsorted(self.source_end, offset, side="right")) - 1
+        return None if index < 0 else int(self.target_end[index])
 
 
 def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:

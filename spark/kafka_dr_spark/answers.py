@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka_dr_spark.anchors import Bounds, Pairs
+from kafka_dr_spark.anchors import Bounds, Floors, Pairs
 from kafka_dr_spark.matching import Records
 
 SOURCE, TARGET = "source", "target"
@@ -77,6 +77,7 @@ class Case:
     """One partition to translate: what is known, what may still be read, and what was found.
 
     Attributes:
+        floors: what a recorder saw of both logs' ends, for a source that cannot be read.
         left: records that may still be read, by side.
         read: records that were read, by side.
         holes: source records that are not on the target and should be.
@@ -86,6 +87,7 @@ class Case:
     bounds: Bounds
     pairs: Pairs
     limits: Limits
+    floors: Floors = field(default_factory=Floors)
     left: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=lambda: {SOURCE: 0, TARGET: 0})
     holes: list[dict[str, Any]] = field(default_factory=list)

@@ -10,6 +10,7 @@ import numpy as np
 from kafka_dr_spark.anchors import longest_hiding_place, pair_below, top_for
 from kafka_dr_spark.answers import Answer, Case, Search, refused
 from kafka_dr_spark.content import Stretch
+from kafka_dr_spark.floors import from_floors
 from kafka_dr_spark.nearest import after_last_copy, nearest_pairs, without_source
 
 # A position near the cut-off is proven against the logs' ends; where the history has unproven gaps, from further away.
@@ -84,7 +85,7 @@ def searches(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, Search
     if not len(positions):
         return []
     if not case.limits.source_readable:
-        return [(positions, without_source(case, positions))]
+        return [(positions, from_floors(case, positions) if len(case.floors) else without_source(case, positions))]
     planned = within_limit(case, plan(case, positions))
     inside = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
     rest = np.setdiff1d(positions, inside)

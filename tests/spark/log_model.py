@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
-from kafka_dr_spark.anchors import Bounds, usable_pairs
+from kafka_dr_spark.anchors import Bounds, Floors, usable_pairs
 from kafka_dr_spark.answers import Answer, Case, Limits, Window
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.tasks import translate_cases
@@ -39,6 +39,7 @@ class World:
     bounds: Bounds
     unique: bool
     restarts_hidden_evenly: bool = False
+    floors: list[tuple[int, int]] = field(default_factory=list)
     reads: list[Window] = field(default_factory=list)
 
     def records(self, window: Window) -> Records:
@@ -55,7 +56,8 @@ class World:
         u, d = (np.array([sync[i] for sync in self.syncs], np.int64) for i in (0, 1))
         pairs = usable_pairs(u, d, np.arange(len(u)), self.bounds)
         key = self.bounds.topic, self.bounds.partition
-        case = Case(self.bounds, pairs, Limits(**limits))
+        floors = Floors(*(np.array([floor[i] for floor in self.floors], np.int64) for i in (0, 1)))
+        case = Case(self.bounds, pairs, Limits(**limits), floors)
         return translate_cases({key: (case, np.array(positions))}, lambda windows: [self.records(w) for w in windows])[key]
 
 
@@ -146,6 +148,16 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
         world.target, on_target = _compacted(dice, world.target)
         world.bounds = replace(world.bounds, source_compacted=on_source, target_compacted=on_target)
     return _retained(dice, world) if retention else world
+
+
+def floors_of(dice: Random, world: World) -> list[tuple[int, int]]:
+    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by then."""
+    size, seen = world.bounds.cut_off, []
+    for end in sorted(dice.randint(0, world.bounds.boundary) for _ in range(dice.choice([1, 3, 8]))):
+        mirrored = max([c.record for c in world.target if c.offset < end and c.record is not None], default=-1)
+        least = max(mirrored + 1, seen[-1][0] if seen else 0)
+        seen.append((dice.randint(least, min(size, least + dice.choice([0, 2, size]))), end))
+    return seen
 
 
 def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell], list[tuple[int, int]], bool]:

@@ -1,0 +1,66 @@
+"""Positions without the source, from what a recorder saw of it while it lived. Why this is safe: decisions/0007.
+
+Invariants:
+
+1. Of a floor (E, D) the target's end D was read before the source's end E: every copy of a source record at or above E lies
+   at or above D.
+2. Records above u were first mirrored after u was. So none of their copies lies at or below the first copy of u, and that is
+   at or above every floor with E <= u. Other records of the same content can only make it lie lower.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_dr_spark.answers import TARGET, Answer, Case, Search
+from kafka_dr_spark.anchors import pair_below
+from kafka_dr_spark.matching import content_codes
+from kafka_dr_spark.nearest import nearest_answer
+
+
+def from_floors(case: Case, positions: np.ndarray) -> Search:
+    """Answer ascending positions from the pairs below them, lowered to first copies, or from the floor where that is higher."""
+    below = pair_below(case.pairs, positions)
+    copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
+    return [_answer(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
+
+
+def _first_copies(case: Case, indexes: list[int]) -> Search:
+    """Return for each pair that can be settled the first target offset with its content above the floor."""
+    windows = {}
+    for index in indexes:
+        downstream, start = int(case.pairs.downstream[index]), _first_offset(case, int(case.pairs.upstream[index]))
+        if start is not None and start <= downstream and case.may_read(TARGET, downstream + 1 - start):
+            windows[index] = case.window(TARGET, start, downstream + 1)
+    parts = yield from case.fetch(*windows.values())
+    copies = {}
+    for index, records in zip(windows, parts):
+        if records.size() and records.offsets[-1] == case.pairs.downstream[index]:
+            codes = content_codes(records)
+            copies[index] = int(records.offsets[codes == codes[-1]][0])
+    return copies
+
+
+def _first_offset(case: Case, upstream: int) -> int | None:
+    """Return from where the target holds every copy of a source record; None where a cleaner or retention may have taken the first one."""
+    floor = case.floors.below(upstream)
+    start = case.bounds.target_start if floor is None and case.bounds.target_start == 0 else floor
+    return None if start is None or start < case.bounds.target_start or case.bounds.target_compacted else start
+
+
+def _answer(case: Case, index: int, copy: int | None, position: int) -> Answer | None:
+    """Return the higher one of a pair's first copy and the floor; None where neither lies at or below the position."""
+    known, floor = case.bounds, case.floors.below(position)
+    if index < 0 and floor is None and not len(case.pairs):
+        return None
+    best = nearest_answer(case.pairs, known, index, position, exact_pairs=True)
+    upper = best.target_position + best.bound
+    hit = index >= 0 and int(case.pairs.upstream[index]) == position
+    paired = known.target_start if copy is None else copy + (not hit)
+    floored = known.target_start if floor is None else min(max(floor, known.target_start), known.boundary)
+    if paired == best.target_position and paired >= floored:
+        return best
+    target = max(paired, floored)
+    name = f"first copy of {case.pairs.name(index)}" if paired >= floored and copy is not None else f"the target's end when the source's was below {position}"
+    bound = max(upper - target, 0)
+    return Answer(target, "NEAREST", bound == 0, bound, f"nearest: {name}")
