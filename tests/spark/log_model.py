@@ -124,7 +124,7 @@ def worlds(**wanted: object) -> st.SearchStrategy[World]:
     return st.builds(lambda size, seed: make_world(size, Random(seed), **wanted), st.integers(0, 40), st.integers(0, 2**64 - 1))
 
 
-def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int = 0, retention: bool = False, drained: bool = True) -> World:
+def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int = 0, retention: bool = False, drained: bool = True, recorded: bool = False) -> World:
     """Make a world.
 
     Args:
@@ -134,6 +134,7 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
         alphabet: how many contents there are; 0 makes every content unique.
         retention: whether the heads of the logs may be gone.
         drained: False lets the last run die early.
+        recorded: whether a recorder sampled both logs' ends.
     """
     gaps = {dice.randrange(size) for _ in range(dice.choice([0, 3, 25]))} if size else set()
     keys = [dice.randint(0, 5) if compaction else 0 for _ in range(size)]
@@ -143,6 +144,7 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
     target, syncs, even = _mirror(dice, source, drained)
     base = Bounds("t", 0, "t", 0, size, 0, len(target), drained, True, False, False, False, True, False)
     world = World(source, target, syncs, base, unique=not alphabet, restarts_hidden_evenly=even)
+    world.floors = _floors(dice, world) if recorded else []
     if compaction:
         world.source, on_source = _compacted(dice, world.source)
         world.target, on_target = _compacted(dice, world.target)
@@ -150,7 +152,7 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
     return _retained(dice, world) if retention else world
 
 
-def floors_of(dice: Random, world: World) -> list[tuple[int, int]]:
+def _floors(dice: Random, world: World) -> list[tuple[int, int]]:
     """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by then."""
     size, seen = world.bounds.cut_off, []
     for end in sorted(dice.randint(0, world.bounds.boundary) for _ in range(dice.choice([1, 3, 8]))):
