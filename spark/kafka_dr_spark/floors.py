@@ -1,4 +1,4 @@
-"""Positions without the source, from what a recorder saw of it while it lived. Why this is safe: decisions/0007.
+"""Positions without the source, from what a recorder saw of it while it lived. Why this is safe: decisions/0008.
 
 Invariants:
 

@@ -1,4 +1,4 @@
-"""Pairs made by content: a target's newest record, found again on the source. Why this is safe: decisions/0007.
+"""Pairs made by content: a target's newest record, found again on the source. Why this is safe: decisions/0008.
 
 Invariant: the record's true origin lies at or below `upstream`, whatever recurs and whatever was mirrored twice.
 """

@@ -42,7 +42,7 @@ def test_the_true_origin_never_lies_above_the_pair(logs: tuple[list[Seen], list[
 
 @given(mirrored(), st.data())
 def test_with_the_first_copy_above_a_floor_nobody_skips(logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject) -> None:
-    """Decision 0007, whole: whoever has read everything up to `upstream` and goes on behind the first copy finds a copy of every unread record that is there."""
+    """Decision 0008, whole: whoever has read everything up to `upstream` and goes on behind the first copy finds a copy of every unread record that is there."""
     source, target = logs
     if not target:
         return
