@@ -17,24 +17,33 @@ class Seen(NamedTuple):
 
 
 class OwnPair(NamedTuple):
-    """Target record `downstream` has the content of source record `upstream`, and of none above it."""
+    """Target record `downstream` has the content of source record `upstream`, and of none above it.
+
+    Attributes:
+        source_end: the source's log end up to which it was looked for.
+        records: how many returnable records lie between `upstream` and that end. Where they are as many as the offsets between, there is no
+            gap among them, and how many of them reached the target tells up to which offset they did.
+    """
 
     upstream: int
     downstream: int
+    source_end: int
+    records: int
 
 
-def own_pair(newest: Seen, suffix: Sequence[Seen]) -> OwnPair | None:
+def own_pair(newest: Seen, suffix: Sequence[Seen], source_end: int) -> OwnPair | None:
     """Pair a target partition's newest record with the source.
 
     Args:
         newest: the target's last returnable record, read first.
         suffix: all returnable source records from some offset to the log end, as that stood after `newest` was read.
+        source_end: that log end.
 
     Returns:
         None where the content does not occur in the suffix.
     """
-    found = [record.offset for record in suffix if record.fingerprint == newest.fingerprint]
-    return OwnPair(max(found), newest.offset) if found else None
+    found = [index for index, record in enumerate(suffix) if record.fingerprint == newest.fingerprint]
+    return OwnPair(suffix[found[-1]].offset, newest.offset, source_end, len(suffix) - found[-1] - 1) if found else None
 
 
 def suffix_start(source_start: int, source_end: int, last_pair: OwnPair | None, most: int) -> int:

@@ -125,5 +125,5 @@ COLUMNS = {
     "target_topic": "string", "topic_id": "string", "target_topic_id": "string",
     "source_start": "int64", "source_end": "int64", "target_start": "int64", "target_end": "int64", "replicated": "int64",
     "position": "int64", "members": "int32", "state": "string",
-    "upstream": "int64", "downstream": "int64", "sequence": "int64", "details": "string",
+    "upstream": "int64", "downstream": "int64", "records": "int64", "sequence": "int64", "details": "string",
 }  # fmt: skip

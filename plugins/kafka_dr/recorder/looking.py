@@ -198,10 +198,10 @@ class Looker:
         spans = {tp: Span(suffix_start(source.spans[tp].start, ends[tp], self._pairs.get(tp), share), ends[tp]) for tp in newest}
         suffixes = self.access.source_records.ranges(spans, timeout=_ASK_SECONDS)
         for tp, suffix in suffixes.items():
-            pair = own_pair(newest[tp], [Seen(r.offset, r.fingerprint()) for r in suffix])
+            pair = own_pair(newest[tp], [Seen(r.offset, r.fingerprint()) for r in suffix], spans[tp].end)
             if pair:
                 self._pairs[tp] = pair
-                rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, upstream=pair.upstream, downstream=pair.downstream)
+                rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
 
     def _newest_records(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Seen]:
         tails = self.access.target_records.last_records([self._remote(tp) for tp in partitions], timeout=_ASK_SECONDS)

@@ -33,7 +33,7 @@ def test_the_true_origin_never_lies_above_the_pair(logs: tuple[list[Seen], list[
         return
     origin, newest = target[-1]
     start = data.draw(st.integers(0, source[-1].offset))
-    pair = own_pair(newest, [record for record in source if record.offset >= start])
+    pair = own_pair(newest, [record for record in source if record.offset >= start], source[-1].offset + 1)
     if start <= origin:
         assert pair is not None and pair.upstream >= origin and pair.downstream == newest.offset
     else:
@@ -50,7 +50,7 @@ def test_with_the_first_copy_above_a_floor_nobody_skips(logs: tuple[list[Seen], 
     floor = data.draw(st.integers(0, len(target)))
     known = max([origin for origin, _ in target[:floor]], default=-1)
     source_end = data.draw(st.integers(known + 1, source[-1].offset + 1))
-    pair = own_pair(target[-1][1], source)
+    pair = own_pair(target[-1][1], source, source[-1].offset + 1)
     assert pair is not None
     if source_end > pair.upstream:
         return
@@ -66,13 +66,17 @@ def test_the_suffix_goes_on_above_the_last_pair() -> None:
     """Of a long one the end is read: a pair found there is as good."""
     assert suffix_start(0, 100, None, most=30) == 70
     assert suffix_start(90, 100, None, most=30) == 90
-    assert suffix_start(0, 100, OwnPair(80, 5), most=30) == 81
-    assert suffix_start(0, 200, OwnPair(80, 5), most=30) == 170
-    assert suffix_start(95, 100, OwnPair(80, 5), most=30) == 95
+    assert suffix_start(0, 100, OwnPair(80, 5, 90, 9), most=30) == 81
+    assert suffix_start(0, 200, OwnPair(80, 5, 90, 9), most=30) == 170
+    assert suffix_start(95, 100, OwnPair(80, 5, 90, 9), most=30) == 95
 
 
 def test_without_an_occurrence_there_is_no_pair() -> None:
     """The record was compacted away, or lies below the suffix."""
-    assert own_pair(Seen(7, "a"), [Seen(1, "b")]) is None
-    assert own_pair(Seen(7, "a"), []) is None
-    assert own_pair(Seen(7, "a"), [Seen(1, "a"), Seen(4, "a"), Seen(5, "b")]) == OwnPair(4, 7)
+    assert own_pair(Seen(7, "a"), [Seen(1, "b")], 2) is None
+    assert own_pair(Seen(7, "a"), [], 2) is None
+
+
+def test_a_pair_tells_how_many_records_lie_above_it() -> None:
+    """One record of three offsets: a gap among them."""
+    assert own_pair(Seen(7, "a"), [Seen(1, "a"), Seen(4, "a"), Seen(5, "b")], 8) == OwnPair(4, 7, 8, 1)
