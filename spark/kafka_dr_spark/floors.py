@@ -29,7 +29,7 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
     """Return for each pair that can be settled the first target offset with its content above the floor."""
     windows = {}
     for index in indexes:
-        downstream, start = int(case.pairs.downstream[index]), _first_offset(case, int(case.pairs.upstream[index]))
+        downstream, start = int(case.pairs.downstream[index]), first_offset(case, int(case.pairs.upstream[index]))
         if start is not None and start <= downstream and case.may_read(TARGET, downstream + 1 - start):
             windows[index] = case.window(TARGET, start, downstream + 1)
     parts = yield from case.fetch(*windows.values())
@@ -41,7 +41,7 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
     return copies
 
 
-def _first_offset(case: Case, upstream: int) -> int | None:
+def first_offset(case: Case, upstream: int) -> int | None:
     """Return from where the target holds every copy of a source record; None where a cleaner or retention may have taken the first one."""
     floor = case.floors.below(upstream)
     start = case.bounds.target_start if floor is None and case.bounds.target_start == 0 else floor

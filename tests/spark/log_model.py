@@ -31,7 +31,7 @@ class Cell:
 
 @dataclass
 class World:
-    """Two logs and what MirrorMaker 2 wrote about them."""
+    """Two logs and what MirrorMaker 2 wrote about them; ``runs`` are the source and target offsets at which its task began anew."""
 
     source: list[Cell]
     target: list[Cell]
@@ -40,6 +40,7 @@ class World:
     unique: bool
     restarts_hidden_evenly: bool = False
     floors: list[tuple[int, int]] = field(default_factory=list)
+    runs: list[tuple[int, int]] = field(default_factory=list)
     reads: list[Window] = field(default_factory=list)
 
     def records(self, window: Window) -> Records:
@@ -51,13 +52,16 @@ class World:
         arrays = [np.array(column, dtype) for column, dtype in zip(columns, (np.int64, np.uint64, np.uint64, np.uint64))]
         return Records(*arrays, np.array([c.tombstone for c in cells], np.bool_))
 
+    def case(self, **limits: object) -> Case:
+        """What the code under test knows of this world."""
+        u, d = (np.array([sync[i] for sync in self.syncs], np.int64) for i in (0, 1))
+        floors = Floors(*(np.array([floor[i] for floor in self.floors], np.int64) for i in (0, 1)))
+        return Case(self.bounds, usable_pairs(u, d, np.arange(len(u)), self.bounds), Limits(**limits), floors)
+
     def translate(self, positions: list[int], **limits: object) -> dict[int, Answer | None]:
         """Run the code under test on this world."""
-        u, d = (np.array([sync[i] for sync in self.syncs], np.int64) for i in (0, 1))
-        pairs = usable_pairs(u, d, np.arange(len(u)), self.bounds)
         key = self.bounds.topic, self.bounds.partition
-        floors = Floors(*(np.array([floor[i] for floor in self.floors], np.int64) for i in (0, 1)))
-        case = Case(self.bounds, pairs, Limits(**limits), floors)
+        case = self.case(**limits)
         return translate_cases({key: (case, np.array(positions))}, lambda windows: [self.records(w) for w in windows])[key]
 
 
@@ -141,9 +145,9 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
     symbols = [dice.randint(1, alphabet) if alphabet else number for number in range(1, size + 1)]
     dead = [compaction and dice.random() < 0.3 for _ in range(size)]
     source = [Cell(o, None if o in gaps else o, symbols[o] * 10 + keys[o], keys[o], dead[o]) for o in range(size)]
-    target, syncs, even = _mirror(dice, source, drained)
+    target, syncs, even, runs = _mirror(dice, source, drained)
     base = Bounds("t", 0, "t", 0, size, 0, len(target), drained, True, False, False, False, True, False)
-    world = World(source, target, syncs, base, unique=not alphabet, restarts_hidden_evenly=even)
+    world = World(source, target, syncs, base, unique=not alphabet, restarts_hidden_evenly=even, runs=runs)
     world.floors = _floors(dice, world) if recorded else []
     if compaction:
         world.source, on_source = _compacted(dice, world.source)
@@ -162,15 +166,17 @@ def _floors(dice: Random, world: World) -> list[tuple[int, int]]:
     return seen
 
 
-def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell], list[tuple[int, int]], bool]:
+def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell], list[tuple[int, int]], bool, list[tuple[int, int]]]:
     """Copy the source in runs; each run after the first starts at or before where the one before stopped."""
     target: list[Cell] = []
     syncs: list[tuple[int, int]] = []
     starts_at: list[int] = []
+    begun: list[tuple[int, int]] = []
     position, runs = 0, dice.choice([0, 1, 1, 2, 3, 4])
     for run in range(runs + 1):
         stop = len(source) if run == runs and drained else dice.randint(position, len(source))
         starts_at.append(len(target))
+        begun.append((position, len(target)))
         for cell in source[position:stop]:
             if cell.record is not None:
                 syncs.append((cell.offset, len(target)))
@@ -180,7 +186,7 @@ def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell]
         position = dice.randint(0, stop)
     share = dice.choice([0.05, 0.3, 0.6, 1.0])
     syncs = [sync for sync in syncs if dice.random() < share]
-    return target, syncs, _hidden_evenly(syncs, starts_at, (len(source), len(target)))
+    return target, syncs, _hidden_evenly(syncs, starts_at, (len(source), len(target))), begun
 
 
 def _hidden_evenly(syncs: list[tuple[int, int]], starts: list[int], end: tuple[int, int]) -> bool:
