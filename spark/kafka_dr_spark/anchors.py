@@ -95,6 +95,17 @@ class Floors:
         return None if index < 0 else int(self.target_end[index])
 
 
+def usable_floors(source_end: np.ndarray, target_end: np.ndarray, sampled_at: np.ndarray, bounds: Bounds) -> Floors:
+    """Order floors by time, and keep those since either log last fell: before that they speak of another log."""
+    order = np.argsort(sampled_at, kind="stable")
+    source, target = source_end[order].astype(np.int64), target_end[order].astype(np.int64)
+    falls = np.flatnonzero((source[1:] < source[:-1]) | (target[1:] < target[:-1])) + 1
+    since = int(falls[-1]) if len(falls) else 0
+    # One that is above the target's end now was read before the target was truncated.
+    inside = target[since:] <= (-1 if bounds.boundary is None else bounds.boundary)
+    return Floors(source[since:][inside], target[since:][inside])
+
+
 def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:
     """Order syncs by time, discard what later ones contradict, and keep those inside both logs."""
     order = np.argsort(sequence, kind="stable")

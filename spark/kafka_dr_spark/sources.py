@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
-from kafka_dr_spark.tasks import POSITION, SYNC, TAGGED, Packing
+from kafka_dr_spark.tasks import FLOOR, POSITION, SYNC, TAGGED, Packing
 
 Key = tuple[str, int]
 # A row takes some 100 bytes.
@@ -125,11 +125,13 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """Positions and syncs, checked, in the shape of `tasks.TAGGED`: read in portions, and anew each time they are gone through."""
+    """Positions, syncs and floors, checked, in the shape of `tasks.TAGGED`: read in portions, and anew each time they are gone through."""
 
     def __init__(self, folder: Path) -> None:
         self._positions, self._syncs = open_dataset(folder, "positions"), open_dataset(folder, "syncs")
-        self.count = self._positions.count_rows() + (self._syncs.count_rows() if self._syncs.schema.names else 0)
+        # Only a recorder knows floors, and only a source that cannot be read needs them.
+        self._floors = open_dataset(folder, "floors") if (folder / "floors.parquet").exists() else None
+        self.count = self._positions.count_rows() + (self._syncs.count_rows() if self._syncs.schema.names else 0) + (self._floors.count_rows() if self._floors else 0)
 
     def __iter__(self) -> Iterator[pa.Table]:
         for held in _portions(self._positions, column_names("positions")):
@@ -137,6 +139,9 @@ class TaggedRows:
             yield _tagged(held, POSITION, name="group", policy="policy", a="position", b="position_at")
         for held in _portions(self._syncs, column_names("syncs")) if self._syncs.schema.names else ():
             yield _tagged(held, SYNC, a="upstream", b="downstream", c="sequence")
+        for held in _portions(self._floors, column_names("floors")) if self._floors else ():
+            check_values("floors", held)
+            yield _tagged(held, FLOOR, a="source_end", b="target_end", c="sampled_at")
 
 
 def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
@@ -146,7 +151,7 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
 
 
 def tagged_rows(folder: Path) -> Iterable[pa.Table]:
-    """Return positions and syncs: held in memory where they are few enough, else read once for each who goes through them."""
+    """Return positions, syncs and floors: held in memory where they are few enough, else read once for each who goes through them."""
     rows = TaggedRows(folder)
     return list(rows) if rows.count <= ROWS_HELD else rows
 

@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr_spark.anchors import Bounds, repeats_known, usable_pairs
+from kafka_dr_spark.anchors import Bounds, repeats_known, usable_floors, usable_pairs
 from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_policy, refused
 from kafka_dr_spark.digests import partition_digests
 from kafka_dr_spark.matching import Records
@@ -20,8 +20,9 @@ from kafka_dr_spark.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.translation import answers_without_reading, first_available, note_raised, searches
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
-POSITION, SYNC = 0, 1
-#: Rows that a task is given. A position is name = group, a = position, b = position_at; a sync a, b, c = upstream, downstream, sequence.
+POSITION, SYNC, FLOOR = 0, 1, 2
+#: Rows that a task is given. A position is name = group, a = position, b = position_at; a sync a, b, c = upstream, downstream, sequence;
+#: a floor a, b, c = source_end, target_end, sampled_at.
 TAGGED = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("kind", pa.int32()), ("name", pa.string()),
@@ -133,28 +134,29 @@ class PartitionTask:
             finished = [batch for some in self._portions(tables) for batch in self._translate(some, reader.read)]
         return pa.Table.from_batches(finished, schema=output_schema()).combine_chunks()
 
-    def _portions(self, tables: dict[Key, tuple[pa.Table, pa.Table]]) -> Iterator[dict[Key, tuple[pa.Table, pa.Table]]]:
+    def _portions(self, tables: dict[Key, Kinds]) -> Iterator[dict[Key, Kinds]]:
         """Hand out the partitions in portions whose records fit into memory together."""
-        portion: dict[Key, tuple[pa.Table, pa.Table]] = {}
+        portion: dict[Key, Kinds] = {}
         weight = 0
-        for key, pair in tables.items():
-            known, lowest = self._bounds.get(key), pc.min(pair[0]["a"]).as_py()
+        for key, kinds in tables.items():
+            known, lowest = self._bounds.get(key), pc.min(kinds.positions["a"]).as_py()
             span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
             if portion and weight + 2 * span > AT_ONCE:
                 yield portion
                 portion, weight = {}, 0
-            portion[key], weight = pair, weight + 2 * max(span, 0)
+            portion[key], weight = kinds, weight + 2 * max(span, 0)
         if portion:
             yield portion
 
-    def _translate(self, tables: dict[Key, tuple[pa.Table, pa.Table]], read: Read) -> Iterator[pa.RecordBatch]:
+    def _translate(self, given: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
         began, cases = time.monotonic(), {}
-        for key, (rows, syncs) in tables.items():
+        for key, (rows, syncs, floors) in given.items():
             if key in self._bounds:
                 pairs = usable_pairs(*(syncs[name].to_numpy() for name in "abc"), self._bounds[key])
-                cases[key] = Case(self._bounds[key], pairs, self._limits), np.unique(rows["a"].to_numpy())
+                seen = usable_floors(*(floors[name].to_numpy() for name in "abc"), self._bounds[key])
+                cases[key] = Case(self._bounds[key], pairs, self._limits, seen), np.unique(rows["a"].to_numpy())
         answers = translate_cases(cases, read)
-        tables = {key: finished_rows(key, rows, cases[key][0] if key in cases else None, answers.get(key, {})) for key, (rows, _) in tables.items()}
+        tables = {key: finished_rows(key, rows, cases[key][0] if key in cases else None, answers.get(key, {})) for key, (rows, _, _) in given.items()}
         digests, seconds = partition_digests(list(tables.values())), (time.monotonic() - began) / max(len(tables), 1)
         reports = []
         for (key, table), digest in zip(tables.items(), digests):
@@ -164,8 +166,16 @@ class PartitionTask:
         yield pa.RecordBatch.from_pylist(reports, schema=output_schema())
 
 
-def split_by_partition(table: pa.Table) -> dict[Key, tuple[pa.Table, pa.Table]]:
-    """Split tagged rows into positions (sorted by group) and syncs of each partition, in a fixed order."""
+class Kinds(NamedTuple):
+    """A partition's tagged rows by kind; positions are sorted by group."""
+
+    positions: pa.Table
+    syncs: pa.Table
+    floors: pa.Table
+
+
+def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
+    """Split tagged rows by partition and kind, in a fixed order; a partition without positions is left out."""
     topics, names = (_ranks(table[column]) for column in ("topic", "name"))
     kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
     order = np.lexsort((names, kinds, partitions, topics))
@@ -173,9 +183,10 @@ def split_by_partition(table: pa.Table) -> dict[Key, tuple[pa.Table, pa.Table]]:
     edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if len(table) else []
     found = {}
     for start, end in zip(edges, [*edges[1:], len(table)]):
-        syncs_from = start + int(np.searchsorted(kinds[start:end], SYNC))
-        if syncs_from > start:
-            found[table["topic"][int(start)].as_py(), int(partitions[start])] = table.slice(start, syncs_from - start), table.slice(syncs_from, end - syncs_from)
+        edge, last = (start + int(np.searchsorted(kinds[start:end], kind)) for kind in (SYNC, FLOOR))
+        if edge > start:
+            parts = (table.slice(a, b - a) for a, b in ((start, edge), (edge, last), (last, end)))
+            found[table["topic"][int(start)].as_py(), int(partitions[start])] = Kinds(*parts)
     return found
 
 

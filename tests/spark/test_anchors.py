@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kafka_dr_spark.anchors import UNUSABLE, Bounds, Pairs, longest_hiding_place, pair_below, repeats_known, top_for, usable_pairs
+from kafka_dr_spark.anchors import UNUSABLE, Bounds, Pairs, longest_hiding_place, pair_below, repeats_known, top_for, usable_floors, usable_pairs
 
 BOUNDS = Bounds("t", 0, "t", 0, 10_000, 0, 12_000, True, True, False, False, False, True, False)
 
@@ -102,3 +102,11 @@ def test_known_repeats_are_counted() -> None:
     assert repeats_known(pairs, bounds) == 30 + 60 + 10
     assert repeats_known(pairs, replace(bounds, drained=False)) == 30 + 60 + 10
     assert repeats_known(pairs_of(), bounds) == 0
+
+
+def test_floors_are_ordered_by_time_and_begin_anew_where_a_log_fell() -> None:
+    """A topic recreated under its name; the target's own truncation after the last sample."""
+    floors = usable_floors(*(np.array(column) for column in zip((30, 25, 4), (90, 70, 1), (10, 5, 2), (20, 9, 3))), BOUNDS)
+    assert (floors.source_end.tolist(), floors.target_end.tolist()) == ([10, 20, 30], [5, 9, 25])
+    assert [floors.below(offset) for offset in (9, 10, 29, 500)] == [None, 5, 9, 25]
+    assert len(usable_floors(*(np.array(column) for column in zip((30, 12_001, 1))), BOUNDS)) == 0

@@ -15,7 +15,7 @@ from kafka_dr_spark.answers import Limits, Search, Window
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.sinks import summarise
-from kafka_dr_spark.tasks import POSITION, SYNC, TAGGED, PartitionTask, drive, pack, split_by_partition, unpack
+from kafka_dr_spark.tasks import FLOOR, POSITION, SYNC, TAGGED, PartitionTask, drive, pack, split_by_partition, unpack
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
 BOUNDS = {("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)}
@@ -65,6 +65,14 @@ def test_policies_are_applied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
     found = {row["group"]: (row["class"], row["target_position"], row["bound"]) for row in made}
     assert found["earliest"][:2] == ("POLICY", 0)
     assert found["fail"] == ("REFUSED", None, None)
+
+
+def test_what_a_recorder_saw_places_groups_without_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Floors come with the rows: the target's end when the source's was below the position. Before the first one the policy decides."""
+    rows = [("t", 0, POSITION, f"at {p}", "fail", p, 5, 0) for p in (10, 50, 99)]
+    rows += [("t", 0, FLOOR, "", "", end, end + 15, at) for at, end in ((2, 60), (1, 40))]
+    made, _ = translated(rows, monkeypatch, source_readable=False)
+    assert {row["group"]: (row["class"], row["target_position"]) for row in made} == {"at 10": ("REFUSED", None), "at 50": ("NEAREST", 55), "at 99": ("NEAREST", 75)}
 
 
 def test_a_group_with_two_positions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
