@@ -81,29 +81,43 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Floors:
-    """Both logs' ends of one partition at each sample, in the order of time; both never fall."""
+    """Both logs' ends of one partition at each sample, in the order of time; none of the three ever falls.
+
+    Attributes:
+        replicated: the last replicated offset that Connect kept then, -1 where none is known: a task goes on, and begins anew, behind it.
+    """
 
     source_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     target_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    replicated: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.source_end)
 
+    def index_below(self, offset: int) -> int:
+        """Return the index of the newest sample at which the source ended at or below an offset, -1 if there is none."""
+        return int(np.searchsorted(self.source_end, offset, side="right")) - 1
+
     def below(self, offset: int) -> int | None:
         """Return the target offset that no copy of a record at or above a source offset lies below; None if no sample tells."""
-        index = int(np.searchsorted(self.source_end, offset, side="right")) - 1
+        index = self.index_below(offset)
         return None if index < 0 else int(self.target_end[index])
 
+    def kept_when_target_ended_by(self, offset: int) -> int:
+        """Return what Connect kept as replicated at the newest sample at which the target ended at or below an offset, -1 if none tells."""
+        index = int(np.searchsorted(self.target_end, offset, side="right")) - 1
+        return -1 if index < 0 else int(self.replicated[index])
 
-def usable_floors(source_end: np.ndarray, target_end: np.ndarray, sampled_at: np.ndarray, bounds: Bounds) -> Floors:
-    """Order floors by time, and keep those since either log last fell: before that they speak of another log."""
+
+def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np.ndarray, sampled_at: np.ndarray, bounds: Bounds) -> Floors:
+    """Order floors by time, and keep those since a log, or what Connect kept, last fell: before that they speak of another log."""
     order = np.argsort(sampled_at, kind="stable")
-    source, target = source_end[order].astype(np.int64), target_end[order].astype(np.int64)
-    falls = np.flatnonzero((source[1:] < source[:-1]) | (target[1:] < target[:-1])) + 1
+    columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated)]
+    falls = np.flatnonzero(np.any([column[1:] < column[:-1] for column in columns], axis=0)) + 1
     since = int(falls[-1]) if len(falls) else 0
     # One that is above the target's end now was read before the target was truncated.
-    inside = target[since:] <= (-1 if bounds.boundary is None else bounds.boundary)
-    return Floors(source[since:][inside], target[since:][inside])
+    inside = columns[1][since:] <= (-1 if bounds.boundary is None else bounds.boundary)
+    return Floors(*(column[since:][inside] for column in columns))
 
 
 def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:

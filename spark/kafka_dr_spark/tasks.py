@@ -153,7 +153,7 @@ class PartitionTask:
         for key, (rows, syncs, floors) in given.items():
             if key in self._bounds:
                 pairs = usable_pairs(*(syncs[name].to_numpy() for name in "abc"), self._bounds[key])
-                seen = usable_floors(*(floors[name].to_numpy() for name in "abc"), self._bounds[key])
+                seen = usable_floors(*(floors[name].to_numpy() for name in "abdc"), self._bounds[key])
                 cases[key] = Case(self._bounds[key], pairs, self._limits, seen), np.unique(rows["a"].to_numpy())
         answers = translate_cases(cases, read)
         tables = {key: finished_rows(key, rows, cases[key][0] if key in cases else None, answers.get(key, {})) for key, (rows, _, _) in given.items()}

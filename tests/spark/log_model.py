@@ -39,7 +39,7 @@ class World:
     bounds: Bounds
     unique: bool
     restarts_hidden_evenly: bool = False
-    floors: list[tuple[int, int]] = field(default_factory=list)
+    floors: list[tuple[int, int, int]] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
     reads: list[Window] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class World:
     def case(self, **limits: object) -> Case:
         """What the code under test knows of this world."""
         u, d = (np.array([sync[i] for sync in self.syncs], np.int64) for i in (0, 1))
-        floors = Floors(*(np.array([floor[i] for floor in self.floors], np.int64) for i in (0, 1)))
+        floors = Floors(*(np.array([floor[i] for floor in self.floors], np.int64) for i in (0, 1, 2)))
         return Case(self.bounds, usable_pairs(u, d, np.arange(len(u)), self.bounds), Limits(**limits), floors)
 
     def translate(self, positions: list[int], **limits: object) -> dict[int, Answer | None]:
@@ -156,14 +156,28 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
     return _retained(dice, world) if retention else world
 
 
-def _floors(dice: Random, world: World) -> list[tuple[int, int]]:
-    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by then."""
+def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
+    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by then.
+
+    What Connect keeps never falls.
+    """
     size, seen = world.bounds.cut_off, []
     for end in sorted(dice.randint(0, world.bounds.boundary) for _ in range(dice.choice([1, 3, 8]))):
         mirrored = max([c.record for c in world.target if c.offset < end and c.record is not None], default=-1)
         least = max(mirrored + 1, seen[-1][0] if seen else 0)
-        seen.append((dice.randint(least, min(size, least + dice.choice([0, 2, size]))), end))
+        most_kept = kept_at_most(world, end)
+        kept = dice.randint(min(seen[-1][2] if seen else -1, most_kept), most_kept)
+        seen.append((dice.randint(least, min(size, least + dice.choice([0, 2, size]))), end, kept))
     return seen
+
+
+def kept_at_most(world: World, length: int) -> int:
+    """Return the highest offset that Connect can have kept as replicated when the target had this length.
+
+    It is at most what the run under way had reached, and lies below where each later run began.
+    """
+    reached = [c.record for c in world.target if c.offset < length and c.record is not None]
+    return min([reached[-1] if reached else -1, *[start - 1 for start, begun_at in world.runs if begun_at >= length]])
 
 
 def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell], list[tuple[int, int]], bool, list[tuple[int, int]]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kafka_dr_spark.anchors import UNUSABLE, Bounds, Pairs, longest_hiding_place, pair_below, repeats_known, top_for, usable_floors, usable_pairs
+from kafka_dr_spark.anchors import UNUSABLE, Bounds, Floors, Pairs, longest_hiding_place, pair_below, repeats_known, top_for, usable_floors, usable_pairs
 
 BOUNDS = Bounds("t", 0, "t", 0, 10_000, 0, 12_000, True, True, False, False, False, True, False)
 
@@ -104,9 +104,15 @@ def test_known_repeats_are_counted() -> None:
     assert repeats_known(pairs_of(), bounds) == 0
 
 
+def floors_of(*samples: tuple[int, int, int, int]) -> Floors:
+    """Floors from source end, target end, replicated and the time of each sample."""
+    return usable_floors(*(np.array(column) for column in zip(*samples)), BOUNDS)
+
+
 def test_floors_are_ordered_by_time_and_begin_anew_where_a_log_fell() -> None:
-    """A topic recreated under its name; the target's own truncation after the last sample."""
-    floors = usable_floors(*(np.array(column) for column in zip((30, 25, 4), (90, 70, 1), (10, 5, 2), (20, 9, 3))), BOUNDS)
-    assert (floors.source_end.tolist(), floors.target_end.tolist()) == ([10, 20, 30], [5, 9, 25])
+    """A topic recreated under its name; the target's own truncation after the last sample; offsets set back by hand."""
+    floors = floors_of((30, 25, 8, 4), (90, 70, 60, 1), (10, 5, -1, 2), (20, 9, 8, 3))
+    assert (floors.source_end.tolist(), floors.target_end.tolist(), floors.replicated.tolist()) == ([10, 20, 30], [5, 9, 25], [-1, 8, 8])
     assert [floors.below(offset) for offset in (9, 10, 29, 500)] == [None, 5, 9, 25]
-    assert len(usable_floors(*(np.array(column) for column in zip((30, 12_001, 1))), BOUNDS)) == 0
+    assert len(floors_of((30, 12_001, -1, 1))) == 0
+    assert floors_of((30, 25, 29, 1), (31, 26, 4, 2)).source_end.tolist() == [31]
