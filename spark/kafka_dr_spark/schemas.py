@@ -9,7 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-ARROW_TYPES = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_()}
+ARROW_TYPES = {
+    "string": pa.string(), "int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_(), "double": pa.float64(), "binary": pa.binary(),
+    "strings": pa.list_(pa.string()), "binaries": pa.list_(pa.binary()),
+}  # fmt: skip
 JSON_TYPES = {"string": str, "bool": bool, "int": int, "object": dict, "list": list}
 
 

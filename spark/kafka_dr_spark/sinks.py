@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from kafka_dr_spark.digests import translation_digest
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema, check_fields
-from kafka_dr_spark.tasks import REPORT, ROW, unpack
+from kafka_dr_spark.tagging import unpack
+from kafka_dr_spark.tasks import REPORT, ROW
 
 MOST_LISTED = 100
 

@@ -19,9 +19,8 @@ import pyarrow.dataset as ds
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
-from kafka_dr_spark.tasks import FLOOR, POSITION, SYNC, TAGGED, Packing
+from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, TAGGED, TAKEN, Key, Packing
 
-Key = tuple[str, int]
 # A row takes some 100 bytes.
 ROWS_HELD = 2_000_000
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
@@ -125,23 +124,21 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """Positions, syncs and floors, checked, in the shape of `tasks.TAGGED`: read in portions, and anew each time they are gone through."""
+    """A job's input files, checked, in the shape of `tagging.TAGGED`: read in portions, and anew each time they are gone through."""
 
-    def __init__(self, folder: Path) -> None:
-        self._positions, self._syncs = open_dataset(folder, "positions"), open_dataset(folder, "syncs")
-        # Only a recorder knows floors, and only a source that cannot be read needs them.
-        self._floors = open_dataset(folder, "floors") if (folder / "floors.parquet").exists() else None
-        self.count = self._positions.count_rows() + (self._syncs.count_rows() if self._syncs.schema.names else 0) + (self._floors.count_rows() if self._floors else 0)
+    def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
+        present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
+        files = {kind: open_dataset(folder, TAKEN[kind][0]) for kind in [*needed, *present]}
+        # An empty file of syncs may have no columns.
+        self._files = {kind: file for kind, file in files.items() if file.schema.names}
+        self.count = sum(file.count_rows() for file in self._files.values())
 
     def __iter__(self) -> Iterator[pa.Table]:
-        for held in _portions(self._positions, column_names("positions")):
-            check_values("positions", held)
-            yield _tagged(held, POSITION, name="group", policy="policy", a="position", b="position_at")
-        for held in _portions(self._syncs, column_names("syncs")) if self._syncs.schema.names else ():
-            yield _tagged(held, SYNC, a="upstream", b="downstream", c="sequence")
-        for held in _portions(self._floors, column_names("floors")) if self._floors else ():
-            check_values("floors", held)
-            yield _tagged(held, FLOOR, a="source_end", b="target_end", c="sampled_at")
+        for kind, file in self._files.items():
+            name, taken = TAKEN[kind]
+            for held in _portions(file, column_names(name)):
+                check_values(name, held)
+                yield _tagged(held, kind, **taken)
 
 
 def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
@@ -150,18 +147,24 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def tagged_rows(folder: Path) -> Iterable[pa.Table]:
-    """Return positions, syncs and floors: held in memory where they are few enough, else read once for each who goes through them."""
-    rows = TaggedRows(folder)
+def tagged_rows(folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR,)) -> Iterable[pa.Table]:
+    """Return the rows of a job's input: held in memory where they are few enough, else read once for each who goes through them.
+
+    Args:
+        needed: kinds whose files must be there.
+        optional: kinds that only a recorder knows.
+    """
+    rows = TaggedRows(folder, needed, optional)
     return list(rows) if rows.count <= ROWS_HELD else rows
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return rows in the shape of `tasks.TAGGED`; columns that are not taken are empty."""
-    blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar(""), "c": pa.scalar(0, pa.int64())}
+    """Return rows in the shape of `tagging.TAGGED`; columns that are not taken are empty, and no offset stands for null."""
+    blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     given = {"topic": "topic", "partition": "partition", **taken}
-    columns = [table[given[f.name]] if f.name in given else pa.repeat(blank[f.name], len(table)) for f in TAGGED]
-    return pa.table([column.cast(field.type) for column, field in zip(columns, TAGGED)], schema=TAGGED)
+    columns = [table[given[f.name]] if f.name in given else pa.repeat(blank.get(f.name, pa.scalar(NO_OFFSET)), len(table)) for f in TAGGED]
+    filled = [pc.fill_null(column.cast(field.type), NO_OFFSET) if field.type == pa.int64() else column.cast(field.type) for column, field in zip(columns, TAGGED)]
+    return pa.table(filled, schema=TAGGED)
 
 
 def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,60 +17,20 @@ from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_poli
 from kafka_dr_spark.digests import partition_digests
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
+from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, Key, Kinds, pack, split_by_partition, unpack
 from kafka_dr_spark.translation import answers_without_reading, first_available, note_raised, searches
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
-POSITION, SYNC, FLOOR = 0, 1, 2
-#: Rows that a task is given. A position is name = group, a = position, b = position_at; a sync a, b, c = upstream, downstream, sequence;
-#: a floor a, b, c = source_end, target_end, sampled_at.
-TAGGED = pa.schema(
-    [
-        ("topic", pa.string()), ("partition", pa.int32()), ("kind", pa.int32()), ("name", pa.string()),
-        ("policy", pa.string()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()),
-    ]
-)  # fmt: skip
 ROW, REPORT = "row", "report"
 # Fingerprints take some 40 bytes a record, and twice that while they are matched.
 AT_ONCE = 8_000_000
 Read = Callable[[list[Window]], list[Records]]
-Key = tuple[str, int]
 
 
 @lru_cache
 def output_schema() -> pa.Schema:
     """Return what a task hands back: translation rows, and one report a partition in ``evidence``."""
     return arrow_schema("translation").append(pa.field("kind", pa.string(), False))
-
-
-class Packing:
-    """Packs tables of one schema, one after the other, as one compressed Arrow stream."""
-
-    def __init__(self) -> None:
-        self._sink, self._stream = pa.BufferOutputStream(), None
-
-    def add(self, rows: pa.Table) -> None:
-        """Take more rows in."""
-        if self._stream is None:
-            self._stream = pa.ipc.new_stream(self._sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
-        self._stream.write_table(rows)
-
-    def packed(self) -> bytes:
-        """End the stream and return it."""
-        self._stream.close()
-        return self._sink.getvalue().to_pybytes()
-
-
-def pack(rows: pa.Table) -> bytes:
-    """Return a table as one compressed Arrow stream, as it travels between driver and tasks."""
-    packing = Packing()
-    packing.add(rows)
-    return packing.packed()
-
-
-def unpack(packed: bytes) -> pa.Table:
-    """Return the table that `pack` made a stream of."""
-    with pa.ipc.open_stream(packed) as stream:
-        return stream.read_all()
 
 
 def drive(started: list[Search], read: Read) -> list[Any]:
@@ -129,7 +89,7 @@ class PartitionTask:
 
     def translate(self, rows: pa.Table) -> pa.Table:
         """Turn `TAGGED` rows of positions and syncs into translation rows and reports."""
-        tables = split_by_partition(rows)
+        tables = {key: kinds for key, kinds in split_by_partition(rows).items() if len(kinds[POSITION])}
         with WindowReader(self._access, self._limits) as reader:
             finished = [batch for some in self._portions(tables) for batch in self._translate(some, reader.read)]
         return pa.Table.from_batches(finished, schema=output_schema()).combine_chunks()
@@ -139,7 +99,7 @@ class PartitionTask:
         portion: dict[Key, Kinds] = {}
         weight = 0
         for key, kinds in tables.items():
-            known, lowest = self._bounds.get(key), pc.min(kinds.positions["a"]).as_py()
+            known, lowest = self._bounds.get(key), pc.min(kinds[POSITION]["a"]).as_py()
             span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
             if portion and weight + 2 * span > AT_ONCE:
                 yield portion
@@ -150,13 +110,11 @@ class PartitionTask:
 
     def _translate(self, given: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
         began, cases = time.monotonic(), {}
-        for key, (rows, syncs, floors) in given.items():
+        for key, kinds in given.items():
             if key in self._bounds:
-                pairs = usable_pairs(*(syncs[name].to_numpy() for name in "abc"), self._bounds[key])
-                seen = usable_floors(*(floors[name].to_numpy() for name in "abdc"), self._bounds[key])
-                cases[key] = Case(self._bounds[key], pairs, self._limits, seen), np.unique(rows["a"].to_numpy())
+                cases[key] = case_of(kinds, self._bounds[key], self._limits), np.unique(kinds[POSITION]["a"].to_numpy())
         answers = translate_cases(cases, read)
-        tables = {key: finished_rows(key, rows, cases[key][0] if key in cases else None, answers.get(key, {})) for key, (rows, _, _) in given.items()}
+        tables = {key: finished_rows(key, kinds[POSITION], cases[key][0] if key in cases else None, answers.get(key, {})) for key, kinds in given.items()}
         digests, seconds = partition_digests(list(tables.values())), (time.monotonic() - began) / max(len(tables), 1)
         reports = []
         for (key, table), digest in zip(tables.items(), digests):
@@ -166,36 +124,10 @@ class PartitionTask:
         yield pa.RecordBatch.from_pylist(reports, schema=output_schema())
 
 
-class Kinds(NamedTuple):
-    """A partition's tagged rows by kind; positions are sorted by group."""
-
-    positions: pa.Table
-    syncs: pa.Table
-    floors: pa.Table
-
-
-def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
-    """Split tagged rows by partition and kind, in a fixed order; a partition without positions is left out."""
-    topics, names = (_ranks(table[column]) for column in ("topic", "name"))
-    kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
-    order = np.lexsort((names, kinds, partitions, topics))
-    table, codes, partitions, kinds = table.take(pa.array(order)), topics[order], partitions[order], kinds[order]
-    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if len(table) else []
-    found = {}
-    for start, end in zip(edges, [*edges[1:], len(table)]):
-        edge, last = (start + int(np.searchsorted(kinds[start:end], kind)) for kind in (SYNC, FLOOR))
-        if edge > start:
-            parts = (table.slice(a, b - a) for a, b in ((start, edge), (edge, last), (last, end)))
-            found[table["topic"][int(start)].as_py(), int(partitions[start])] = Kinds(*parts)
-    return found
-
-
-def _ranks(column: pa.ChunkedArray) -> np.ndarray:
-    """Return each text's place among the distinct ones: sorting numbers takes a fraction of sorting texts."""
-    encoded = pc.dictionary_encode(column.combine_chunks())
-    ranks = np.empty(len(encoded.dictionary), np.int64)
-    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
-    return ranks[encoded.indices.to_numpy()]
+def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
+    """Return what a partition's tagged rows say of it."""
+    pairs = usable_pairs(*(kinds[SYNC][name].to_numpy() for name in "abc"), bounds)
+    return Case(bounds, pairs, limits, usable_floors(*(kinds[FLOOR][name].to_numpy() for name in "abcd"), bounds))
 
 
 def finished_rows(key: Key, rows: pa.Table, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:

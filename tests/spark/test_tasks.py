@@ -15,15 +15,17 @@ from kafka_dr_spark.answers import Limits, Search, Window
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.sinks import summarise
-from kafka_dr_spark.tasks import FLOOR, POSITION, SYNC, TAGGED, PartitionTask, drive, pack, split_by_partition, unpack
+from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, TAGGED, pack, split_by_partition, unpack
+from kafka_dr_spark.tasks import PartitionTask, drive
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
 BOUNDS = {("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)}
 
 
 def tagged(*rows: tuple) -> pa.Table:
-    """Make tagged rows."""
-    return pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows), TAGGED)], schema=TAGGED)
+    """Make tagged rows; what a kind does not have may be left out at the end."""
+    filled = [(*row, *[-1] * (len(TAGGED) - len(row))) for row in rows]
+    return pa.table([pa.array(column, field.type) for column, field in zip(zip(*filled), TAGGED)], schema=TAGGED)
 
 
 def shifted(windows: list[Window]) -> list[Records]:
