@@ -72,7 +72,7 @@ def test_policies_are_applied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_a_recorder_saw_places_groups_without_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """Floors come with the rows: the target's end when the source's was below the position. Before the first one the policy decides."""
     rows = [("t", 0, POSITION, f"at {p}", "fail", p, 5, 0) for p in (10, 50, 99)]
-    rows += [("t", 0, FLOOR, "", "", end, end + 15, at) for at, end in ((2, 60), (1, 40))]
+    rows += [("t", 0, FLOOR, "", "", end, end + 15, -1, at) for at, end in ((2, 60), (1, 40))]
     made, _ = translated(rows, monkeypatch, source_readable=False)
     assert {row["group"]: (row["class"], row["target_position"]) for row in made} == {"at 10": ("REFUSED", None), "at 50": ("NEAREST", 55), "at 99": ("NEAREST", 75)}
 
