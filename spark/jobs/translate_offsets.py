@@ -11,11 +11,8 @@ Exit code 0 if the output is there; otherwise one line on stderr says why not.
 
 from __future__ import annotations
 
-import argparse
-import re
 import shutil
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafka_dr_spark import session, sinks, sources  # noqa: E402
 from kafka_dr_spark.digests import input_digest  # noqa: E402
-from kafka_dr_spark.schemas import ContractBroken  # noqa: E402
+from kafka_dr_spark.running import Clock, access, exit_code, options, say  # noqa: E402
 from kafka_dr_spark.tasks import PartitionTask  # noqa: E402
-from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable  # noqa: E402
 
 NAME = "translate_offsets"
 ROWS_PER_TASK = 100_000
@@ -34,48 +30,9 @@ RECORDS_PER_TASK = 250_000
 RECORDS_OF_A_START = 50_000
 
 
-def say(line: str) -> None:
-    """Print one line of progress."""
-    print(f"INFO {line}", file=sys.stderr, flush=True)
-
-
-class Clock:
-    """Measures the job's phases one after the other."""
-
-    def __init__(self) -> None:
-        self._last, self.seconds = time.monotonic(), {}
-
-    def phase(self, name: str) -> None:
-        """End a phase under its name."""
-        now = time.monotonic()
-        self.seconds[name], self._last = round(now - self._last, 3), now
-
-
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
-    parser.add_argument("--output", required=True, type=Path, help="folder to be made")
-    parser.add_argument("--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last")
-    parser.add_argument("--rows-per-read", type=int, help="records taken from a consumer at once")
-    parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
-    parser.add_argument("--source-config", help="private JSON file with the source's client settings")
-    parser.add_argument("--target-config", help="private JSON file with the target's client settings")
-    return parser.parse_args()
-
-
-def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
-    """Return the client settings of the clusters that will be read."""
-    source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
-    target = sources.kafka_settings("target", wanted.target_config)
-    if target is None or (source is None and source_readable):
-        missing = "target" if target is None else "source"
-        raise ContractBroken(f"{missing}: no client settings in {sources.SECRET_SOURCES[missing]} or --{missing}-config")
-    return KafkaAccess(source, target)
-
-
-def run(wanted: argparse.Namespace) -> None:
+def run() -> None:
     """Translate, unless this very translation exists."""
+    wanted = options(__doc__).parse_args()
     clock, output = Clock(), wanted.output.absolute()
     if wanted.wait_for_input:
         session.start(NAME)
@@ -117,26 +74,5 @@ def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
     return max(1, min(wanted, partitions))
 
 
-def reason(error: Exception) -> str:
-    """Return the one line that says what went wrong, also where it happened in a worker."""
-    pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
-    found = re.findall(pattern, str(error))
-    lines = str(error).strip().splitlines() or [""]
-    return found[-1] if found else f"{type(error).__name__}: {lines[0]}"
-
-
-def main() -> int:
-    """Run the job and return its exit code."""
-    try:
-        run(arguments())
-    except (ContractBroken, WindowUnreadable, OSError) as error:
-        print(f"ERROR {error}", file=sys.stderr)
-        return 2
-    except Exception as error:  # noqa: BLE001
-        print(f"ERROR {reason(error)}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(run))

@@ -81,15 +81,17 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Floors:
-    """Both logs' ends of one partition at each sample, in the order of time; none of the three ever falls.
+    """Both logs' ends of one partition at each sample, in the order of time; neither they nor what Connect kept ever fall.
 
     Attributes:
         replicated: the last replicated offset that Connect kept then, -1 where none is known: a task goes on, and begins anew, behind it.
+        sampled_at: when the sample was begun, in milliseconds since 1970.
     """
 
     source_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     target_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     replicated: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    sampled_at: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.source_end)
@@ -112,7 +114,7 @@ class Floors:
 def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np.ndarray, sampled_at: np.ndarray, bounds: Bounds) -> Floors:
     """Order floors by time, and keep those since a log, or what Connect kept, last fell: before that they speak of another log."""
     order = np.argsort(sampled_at, kind="stable")
-    columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated)]
+    columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]
     falls = np.flatnonzero(np.any([column[1:] < column[:-1] for column in columns], axis=0)) + 1
     since = int(falls[-1]) if len(falls) else 0
     # One that is above the target's end now was read before the target was truncated.

@@ -70,6 +70,7 @@ class Limits:
     near: int = 2_000
     deadline_seconds: int = 600
     rows_per_read: int = 10_000
+    source_final: bool = False
 
 
 @dataclass

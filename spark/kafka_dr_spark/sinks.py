@@ -67,9 +67,9 @@ def _reports(rows: pa.Table) -> list[dict[str, Any]]:
     return [{"topic": row["topic"], "partition": row["partition"], **json.loads(row["evidence"])} for row in told]
 
 
-def publish(folder: Path, output: Path, summary: dict[str, Any]) -> None:
+def publish(folder: Path, output: Path, summary: dict[str, Any], shape: str = "summary") -> None:
     """Write the summary last and put the folder in its place; another copy of this job may have been faster."""
-    check_fields("summary", summary)
+    check_fields(shape, summary)
     (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     try:
         folder.rename(output)

@@ -111,14 +111,18 @@ class OpenWindow:
         if offset >= window.end:
             return True
         if offset >= window.start:
-            key, value = message.key(), message.value()
-            timestamp = message.timestamp()[1] if window.with_timestamps else None
-            self.offsets.append(offset)
-            self.prints.append(fingerprint(key, value, message.headers(), timestamp))
-            if window.with_keys:
-                self.keys.append(blake2b(key or b"", digest_size=8).digest())
-                self.tombstones.append(value is None)
+            self.take(message)
         return offset >= window.end - 1
+
+    def take(self, message: Message) -> None:
+        """Keep what is needed of a record of the window."""
+        key, value, window = message.key(), message.value(), self.window
+        timestamp = message.timestamp()[1] if window.with_timestamps else None
+        self.offsets.append(message.offset())
+        self.prints.append(fingerprint(key, value, message.headers(), timestamp))
+        if window.with_keys:
+            self.keys.append(blake2b(key or b"", digest_size=8).digest())
+            self.tombstones.append(value is None)
 
     def records(self) -> Records:
         """Return what was read."""

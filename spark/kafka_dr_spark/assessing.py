@@ -1,0 +1,128 @@
+"""What one Spark task of the assessment does: tells what its partitions lose, and lists it where the source can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_dr_spark.anchors import Bounds, Floors
+from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window
+from kafka_dr_spark.listing import STRANDED, UNCOMMITTED, ListingReader, uncommitted
+from kafka_dr_spark.loss import LastSeen, Loss, loss_of, loss_with_source
+from kafka_dr_spark.schemas import ContractBroken, arrow_schema
+from kafka_dr_spark.tagging import NO_OFFSET, SEEN, STRETCH, Key, Kinds, pack, split_by_partition, unpack
+from kafka_dr_spark.tasks import case_of, drive
+from kafka_dr_spark.windows import KafkaAccess, WindowReader
+
+#: Over how long a source's growth is measured.
+RATE_MILLISECONDS = 60_000
+
+
+class Seen(NamedTuple):
+    """What is known of a partition beside its case; None is unknown."""
+
+    source_end: int | None
+    replicated: int | None
+    sampled_at: int | None
+    stable_end: int | None
+    without_gaps: tuple[tuple[int, int], ...]
+
+
+def seen_of(key: Key, kinds: Kinds) -> Seen:
+    """Return what a partition's rows say; every partition has one row of what was seen of it last."""
+    rows = kinds[SEEN].to_pylist()
+    if len(rows) != 1:
+        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
+    values = [None if rows[0][name] == NO_OFFSET else rows[0][name] for name in "abcd"]
+    stretches = sorted(zip(*(kinds[STRETCH][name].to_pylist() for name in "ab")))
+    return Seen(*values, tuple(stretches))
+
+
+class AssessmentTask:
+    """Assesses the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
+
+    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
+        """Prepare.
+
+        Args:
+            folder: where stranded records are written, in two folders of it; seen by all workers and by the driver; only used where the source is readable.
+        """
+        self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
+
+    def __call__(self, packed: bytes) -> bytes:
+        """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
+        return pack(self.assess(unpack(packed)))
+
+    def assess(self, rows: pa.Table) -> pa.Table:
+        """Turn `TAGGED` rows into one row a partition that loses or may lose records, and one that only counts for every other."""
+        tables = split_by_partition(rows)
+        cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
+        seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
+        with WindowReader(self._access, self._limits) as reader:
+            losses = dict(zip(cases, drive([self._search(cases[key], seen[key]) for key in cases], reader.read)))
+        listed = self._listed(losses, seen) if self._limits.source_readable else {}
+        made = [row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits) for key in cases]
+        return pa.Table.from_pylist(made, schema=output_schema())
+
+    def _search(self, case: Case, seen: Seen) -> Search:
+        if self._limits.source_readable:
+            return loss_with_source(case, seen.replicated)
+        return loss_of(case, None if seen.source_end is None else LastSeen(seen.source_end, seen.replicated, seen.without_gaps))
+
+    def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
+        """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
+        spans = {key: Window(SOURCE, *key, loss.from_offset, self._bounds[key].cut_off) for key, loss in losses.items()}
+        windows = {key: window for key, window in spans.items() if window.start < window.end}
+        paths = {window: self._folder / STRANDED / f"{name_of(key)}.parquet" for key, window in windows.items()}
+        with ListingReader(self._access, self._limits) as reader:
+            told = reader.list(paths)
+        states = uncommitted(self._access, self._limits, told, {window: seen[key].stable_end for key, window in windows.items()})
+        for window, table in states.items():
+            pq.write_table(table, self._folder / UNCOMMITTED / paths[window].name, compression="zstd")
+        return {key: {**told[window], **_counted(states.get(window))} for key, window in windows.items()}
+
+
+def name_of(key: Key) -> str:
+    """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share one."""
+    return f"{key[0]}-{key[1]}"
+
+
+def _counted(states: pa.Table | None) -> dict[str, int]:
+    told = [] if states is None else states["state"].to_pylist()
+    return {state: told.count(state) for state in ("aborted", "undecided")}
+
+
+def output_schema() -> pa.Schema:
+    """Return what a task hands back: rows of loss, and of each partition what was read to find out."""
+    return pa.schema([*arrow_schema("loss"), pa.field("losing", pa.bool_(), False), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))])
+
+
+def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return a partition's row."""
+    end = case.bounds.cut_off
+    final = limits.source_final and limits.source_readable
+    row = dict.fromkeys(output_schema().names) | {name: listed.get(name) for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided", "file", "sha256")}
+    row |= {"topic": key[0], "partition": key[1], "from_offset": loss.from_offset, "certain_to": loss.certain_to, "evidence": loss.evidence}
+    row |= {"possible_to": end if final else None, "exact": limits.source_readable and loss.certain_to == end, "sampled_at": seen.sampled_at}
+    row |= {"written_since": written_since(case.floors, loss.from_offset), "records_per_second": growth(case.floors)}
+    row |= {"losing": not (final and end is not None and loss.from_offset >= end)}
+    return row | {f"read_{side}": count for side, count in case.read.items()}
+
+
+def written_since(floors: Floors, offset: int) -> int | None:
+    """Return when the source was last seen to end at or below an offset: what stands there was written after that."""
+    index = floors.index_below(offset)
+    return None if index < 0 else int(floors.sampled_at[index])
+
+
+def growth(floors: Floors) -> float | None:
+    """Return how many records a second the source grew by at the last samples; None where fewer than two tell."""
+    if len(floors) < 2:
+        return None
+    first = min(int(np.searchsorted(floors.sampled_at, floors.sampled_at[-1] - RATE_MILLISECONDS, side="right")), len(floors) - 2)
+    passed = int(floors.sampled_at[-1] - floors.sampled_at[first])
+    return round(int(floors.source_end[-1] - floors.source_end[first]) * 1000 / passed, 3) if passed else None

@@ -1,0 +1,93 @@
+"""Writes stranded records down as they are read: whole, so that they can be written again somewhere else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Message
+
+from kafka_dr_spark.answers import SOURCE, Limits, Window
+from kafka_dr_spark.schemas import arrow_schema
+from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader
+
+RECORDS_HELD = 5_000
+#: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
+STRANDED, UNCOMMITTED = "stranded", "uncommitted"
+
+
+class Listed(OpenWindow):
+    """A window whose records go to a file of their own; only what counts them stays."""
+
+    def __init__(self, window: Window, path: Path) -> None:
+        super().__init__(window)
+        self.path, self.bytes, self.first_at, self.last_at = path, 0, None, None
+        self._held: list[tuple] = []
+        self._file = pq.ParquetWriter(path, arrow_schema("stranded"), compression="zstd")
+
+    def take(self, message: Message) -> None:
+        """Write a record down."""
+        key, value, headers = message.key(), message.value(), message.headers() or []
+        kind, timestamp = message.timestamp()
+        stamp = timestamp if kind else None
+        self.offsets.append(message.offset())
+        self.bytes += len(key or b"") + len(value or b"")
+        if stamp is not None:
+            self.first_at, self.last_at = min(self.first_at or stamp, stamp), max(self.last_at or stamp, stamp)
+        digest = None if key is None else hashlib.sha256(key).hexdigest()
+        self._held.append((message.offset(), stamp, kind == 2, digest, key, value, [name for name, _ in headers], [content for _, content in headers]))
+        if len(self._held) >= RECORDS_HELD:
+            self._flush()
+
+    def _flush(self) -> None:
+        schema, place = arrow_schema("stranded"), (self.window.topic, self.window.partition)
+        columns = [[name] * len(self._held) for name in place] + [list(column) for column in zip(*self._held)]
+        self._file.write_table(pa.table([pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema))
+        self._held.clear()
+
+    def close(self) -> dict[str, Any]:
+        """End the file and tell what is in it."""
+        if self._held:
+            self._flush()
+        self._file.close()
+        with self.path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        told = {"records": len(self.offsets), "bytes": self.bytes, "first_at": self.first_at, "last_at": self.last_at}
+        return {**told, "file": self.path.name, "sha256": digest}
+
+
+class ListingReader(WindowReader):
+    """Lists windows of the source, many partitions at once."""
+
+    def list(self, windows: Mapping[Window, Path]) -> dict[Window, dict[str, Any]]:
+        """Write the records of each window to its file, and tell what is in it; one window a partition."""
+        pending = {(window.topic, window.partition): Listed(window, path) for window, path in windows.items()}
+        listed = list(pending.values())
+        self._read_side(SOURCE, pending)
+        return {one.window: {**one.close(), "offsets": np.array(one.offsets, np.int64)} for one in listed}
+
+
+def uncommitted(access: KafkaAccess, limits: Limits, listed: Mapping[Window, dict[str, Any]], stable_ends: Mapping[Window, int | None]) -> dict[Window, pa.Table]:
+    """Return by window the records that no transaction has committed, where there are any.
+
+    Where every offset holds a record and the last stable offset is the end, no transaction ever ended or is open there.
+    """
+    suspect = {w: int(stable_ends[w] or 0) for w, told in listed.items() if (stable_ends[w] or 0) < w.end or len(told["offsets"]) < w.end - w.start}
+    with WindowReader(access, replace(limits, isolation="read_committed")) as reader:
+        asked = {w: w._replace(end=min(w.end, stable)) for w, stable in suspect.items() if stable > w.start}
+        came = dict(zip(asked, reader.read(list(asked.values())))) if asked else {}
+    found = {w: _states(w, listed[w]["offsets"], came[w].offsets if w in came else np.empty(0, np.int64), stable) for w, stable in suspect.items()}
+    return {w: table for w, table in found.items() if len(table)}
+
+
+def _states(window: Window, offsets: np.ndarray, committed: np.ndarray, stable_end: int) -> pa.Table:
+    left = np.setdiff1d(offsets, committed)
+    states = np.where(left < stable_end, "aborted", "undecided")
+    columns = {"topic": [window.topic] * len(left), "partition": [window.partition] * len(left), "offset": left, "state": states}
+    return pa.table(columns, schema=arrow_schema("uncommitted"))

@@ -1,0 +1,131 @@
+"""The assessment of loss: a task over two clusters, and the inventory that is made of its rows."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_dr_spark.anchors import Bounds, Floors
+from kafka_dr_spark.answers import Limits
+from kafka_dr_spark.assessing import AssessmentTask, growth, written_since
+from kafka_dr_spark.inventory import Inventory, loss_digest, summarise, write_inventory
+from kafka_dr_spark.schemas import ContractBroken, arrow_schema, check_columns, check_values
+from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC, TAGGED, pack, unpack
+from kafka_dr_spark.windows import KafkaAccess
+from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
+
+
+def tagged(*rows: tuple) -> bytes:
+    """Tagged rows of topic, partition, kind and its numbers, packed."""
+    filled = [(topic, partition, kind, "", "", *numbers, *[-1] * (4 - len(numbers))) for topic, partition, kind, *numbers in rows]
+    return pack(pa.table([pa.array(column, field.type) for column, field in zip(zip(*filled), TAGGED)], schema=TAGGED))
+
+
+@pytest.fixture(scope="module")
+def clusters() -> tuple[MockCluster, MockCluster]:
+    """A source of two hundred records of which the target has the first hundred and twenty, forty of them twice."""
+    source, target = MockCluster(), MockCluster()
+    values = [b"id-%d" % number for number in range(200)]
+    source.write("orders", 0, values)
+    target.write("orders", 0, values[:110] + values[70:120])
+    source.write("orders", 1, values[:50])
+    target.write("orders", 1, values[:50])
+    return source, target
+
+
+def assessed(clusters: tuple[MockCluster, MockCluster], folder: Path, *rows: tuple, **limits: Any) -> dict[int, dict[str, Any]]:
+    """What a task says of each partition."""
+    source, target = clusters
+    for name in ("stranded", "uncommitted"):
+        (folder / name).mkdir(parents=True)
+    ends = {0: (200, 160), 1: (50, 50)}
+    bounds = {("orders", p): Bounds(**bounds_row("orders", p, *ends[p], drained=False)) for p in ends}
+    task = AssessmentTask(bounds, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
+    return {row["partition"]: row for row in unpack(task(tagged(*rows))).to_pylist()}
+
+
+ROWS = [("orders", 0, SYNC, 100, 100, 1), ("orders", 0, SEEN, 190, 60, 5_000, 200), ("orders", 1, SYNC, 10, 10, 2), ("orders", 1, SEEN, 50, 40, 5_000, 50)]
+
+
+def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tuple, tmp_path: Path) -> None:
+    """What follows the last record that is on the target, whole; a partition that lost nothing has no file."""
+    found = assessed(clusters, tmp_path, *ROWS, source_final=True)
+    lost, whole = found[0], found[1]
+    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"]) == (120, 200, 200, True, 80)
+    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"]) == (0, 0, False, None)
+    listed = pq.read_table(tmp_path / "stranded" / lost["file"])
+    check_columns("stranded", listed.schema)
+    assert listed["value"].to_pylist() == [b"id-%d" % number for number in range(120, 200)]
+    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()} and listed["header_names"][0].as_py() == ["h"]
+    assert lost["sha256"] == hashlib.sha256((tmp_path / "stranded" / lost["file"]).read_bytes()).hexdigest()
+    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7)
+    assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
+
+
+def test_a_source_that_is_still_written_to_has_no_end(clusters: tuple, tmp_path: Path) -> None:
+    """What it holds is listed; what it will hold, nobody knows."""
+    lost = assessed(clusters, tmp_path, *ROWS)
+    assert (lost[0]["possible_to"], lost[0]["exact"], lost[0]["records"], lost[1]["losing"]) == (None, True, 80, True)
+
+
+def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path: Path) -> None:
+    """Above the last stable offset it is undecided."""
+    rows = [*ROWS[:1], ("orders", 0, SEEN, 190, 60, 5_000, 150), *ROWS[2:]]
+    lost = assessed(clusters, tmp_path, *rows, source_final=True)[0]
+    assert (lost["records"], lost["aborted"], lost["undecided"]) == (80, 0, 50)
+    apart = pq.read_table(tmp_path / "uncommitted" / lost["file"])
+    check_values("uncommitted", apart)
+    assert apart["offset"].to_pylist() == list(range(150, 200)) and set(apart["state"].to_pylist()) == {"undecided"}
+
+
+def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: Path) -> None:
+    """Certain up to the last sample where the source had no gaps; open beyond; a partition that no sample saw is unknown."""
+    floors = [("orders", 0, FLOOR, 80, 70, 50, 1_000), ("orders", 0, FLOOR, 120, 105, 69, 4_000), ("orders", 0, FLOOR, 190, 150, 69, 5_000)]
+    rows = [("orders", 0, SYNC, 118, 158, 1), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 0, STRETCH, 0, 200), ("orders", 1, SEEN), *floors]
+    found = assessed(clusters, tmp_path, *rows, source_readable=False)
+    lost, unknown = found[0], found[1]
+    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (120, 190, None, None, False)
+    assert (lost["written_since"], lost["records_per_second"], lost["sampled_at"]) == (4_000, 27.5, 5_000)
+    assert (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"]) == (0, None, None, None)
+
+
+def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters: tuple, tmp_path: Path) -> None:
+    """Its name is told."""
+    with pytest.raises(ContractBroken, match="last_seen: orders-0 has 0 rows"):
+        assessed(clusters, tmp_path, ROWS[0])
+
+
+def test_time_and_growth_by_samples() -> None:
+    """Growth is measured over a minute; one sample tells none."""
+    floors = Floors(*(np.array(column) for column in ((0, 100, 700), (0, 90, 600), (-1, 5, 9), (0, 40_000, 100_000))))
+    assert growth(floors) == 10.0 and growth(Floors()) is None
+    assert [written_since(floors, offset) for offset in (0, 99, 100, 5_000)] == [0, 0, 40_000, 100_000]
+
+
+def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> None:
+    """Positions above what was replicated; the digest does not depend on where records were written."""
+    row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "from_offset": 10, "certain_to": 30, "exact": False, "evidence": "e", "records_per_second": 2.5}
+    schema = pa.schema([*arrow_schema("loss"), pa.field("losing", pa.bool_()), pa.field("read_source", pa.int64()), pa.field("read_target", pa.int64())])
+    extra = {"losing": True, "read_source": 0, "read_target": 7}
+    made = pack(pa.Table.from_pylist([row | extra, row | extra | {"partition": 1, "losing": False}], schema=schema))
+    given = write_input(tmp_path / "in", [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)], [], [])
+    inventory = write_inventory([made], given, tmp_path)
+    assert inventory.ahead.to_pylist() == [{"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))]
+    figures = summarise(inventory, 2, "input")
+    assert (figures["losing"], figures["certain"], figures["possible"], figures["records"], figures["groups_ahead"], figures["unknown"]) == (1, 20, None, None, 2, 2)
+    assert (figures["records_per_second"], figures["records_read"]) == (2, {"source": 0, "target": 14})
+    moved = pa.Table.from_pylist([row | {"file": "f", "sha256": "s"}], schema=arrow_schema("loss"))
+    assert loss_digest(moved) == figures["digest"] != loss_digest(pa.Table.from_pylist([row | {"certain_to": 31}], schema=arrow_schema("loss")))
+
+
+def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
+    """All figures are zero."""
+    empty = Inventory(arrow_schema("loss").empty_table(), arrow_schema("ahead").empty_table(), {"source": 0, "target": 0}, 0)
+    figures = summarise(empty, 3, "input")
+    assert [figures[name] for name in ("losing", "certain", "possible", "records", "bytes", "groups_ahead")] == [0] * 6
