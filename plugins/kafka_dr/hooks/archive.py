@@ -56,6 +56,10 @@ class Archive:
         tables = [self._get(name) for name in files]
         return pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default") if tables else None
 
+    def hours(self, kind: str) -> list[datetime]:
+        """The hours of which something of a kind is kept, in order."""
+        return [datetime.strptime(hour, _HOUR).replace(tzinfo=UTC) for hour, names in self._hours(kind, None, None) if names]
+
     def merge(self, before: datetime) -> int:
         """Make one file of each hour that ended before a time; answers how many files went into others."""
         merged = 0

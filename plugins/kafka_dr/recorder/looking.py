@@ -84,7 +84,7 @@ class Looker:
         for what, look in parts.items():
             with self._tolerating(what):
                 look()
-        told = {"whole": whole, "problems": self._problems, "connectors": states, "heartbeat_at": self._heartbeat(target), "took_ms": int(time.time() * 1000) - rows.at}
+        told = {"whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "heartbeat_at": self._heartbeat(target), "took_ms": int(time.time() * 1000) - rows.at}
         rows.add(Kind.SAMPLE, details=json.dumps(told))
         return rows
 
