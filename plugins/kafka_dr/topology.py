@@ -163,7 +163,7 @@ class Deadlines(Model):
         return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited for.
         connect_request_seconds: for one read from a Connect worker, before it is sent again.
         confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
-        slow_seconds: a source that answers later than this is slow; one that does not answer within a third as long again or more is gone.
+        slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what has not answered by then is gone.
     """
 
     fence_seconds: Seconds = 60.0

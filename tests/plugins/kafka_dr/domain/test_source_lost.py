@@ -49,6 +49,9 @@ def looks(*rounds: str) -> list[Look]:
     (("S", "?", "?"), SourceState.SLOW),
     (("S", "G", "G"), SourceState.UNDECIDED),
     (("R", "G", "G"), SourceState.UNDECIDED),
+    (("GGS", "GGS", "GGS"), SourceState.SLOW),
+    (("GGG", "GSG", "GGG"), SourceState.UNDECIDED),
+    (("GGG", "GRG", "GGG"), SourceState.UNDECIDED),
 ])  # fmt: skip
 def test_every_kind_of_window(rounds: tuple[str, ...], state: SourceState) -> None:
     """Gone, refusing, slow and answering sources are told apart, and so is not knowing."""
@@ -75,7 +78,19 @@ def test_a_verdict_reads_as_a_sentence() -> None:
     assert str(verdict_of([], 0)) == "nobody looked"
 
 
-windows = st.lists(st.text("ARSG?.", min_size=1, max_size=3), max_size=5)
+#: Any window, and one that is lost or almost: gone from here every time, with at most one other letter somewhere.
+anything = st.lists(st.text("ARSG?.", min_size=1, max_size=3), max_size=5)
+lost = st.lists(st.text("G?.", max_size=2).map("G".__add__), min_size=1, max_size=5)
+
+
+def spoiled(rounds: list[str], letter: str, at: int) -> list[str]:
+    """The window with one letter, counted over all rounds, replaced."""
+    whole, sizes = list("".join(rounds)), [len(word) for word in rounds]
+    whole[at % len(whole)] = letter
+    return ["".join(whole[sum(sizes[:n]) : sum(sizes[: n + 1])]) for n in range(len(sizes))]
+
+
+windows = st.one_of(anything, lost, st.builds(spoiled, lost, st.sampled_from("ARS?."), st.integers(0, 14)))
 
 
 @given(windows)
