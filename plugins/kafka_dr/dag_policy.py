@@ -33,6 +33,15 @@ def abort_params() -> dict[str, Param]:
     }
 
 
+def lost_source_params() -> dict[str, Param]:
+    """What the form of an unplanned failover asks beside the common ones."""
+    return {
+        "override_source_lost": Param(None, type=["null", "string"], minLength=1, maxLength=500, description="Why the source is left although it was not seen lost; empty = it must be. The second person who approves the loss sees it."),
+        "confirm_seconds": _seconds(None, "How long the source must be seen lost; empty = the topology's."),
+        "slow_seconds": _seconds(None, "A source that answers later than this is slow; empty = the topology's."),
+    }
+
+
 def procedure_params() -> dict[str, Param]:
     """The form of every procedure that moves clients: cluster aliases come from the topology, never addresses."""
     return {

@@ -4,6 +4,7 @@ SwitchbackError
 ├── BadInput                 params, topology or names that cannot be used; nothing was touched
 ├── Refusal                  a step looked and will not act; asking again without a change gives the same answer
 │   ├── NotReady             a readiness gate is closed
+│   ├── SourceNotLost        the source was not shown to be lost, and nobody overrode that
 │   ├── LeaseLost            another procedure holds the pair of clusters, or a newer epoch exists
 │   ├── ApprovalMissing      no valid approval of this very plan
 │   ├── FenceNotProven       writes or commits still get through
@@ -14,7 +15,7 @@ SwitchbackError
 └── SystemUnavailable        an outside system did not answer, or answered with an error
     ├── KafkaUnavailable
     ├── ConnectUnavailable
-    └── HookUnavailable      the application's drain hook, client routing, or Airflow's own API
+    └── HookUnavailable      the application's drain hook or probe, client routing, or Airflow's own API
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class NotReady(Refusal):
     """A readiness gate is closed."""
 
 
+class SourceNotLost(Refusal):
+    """The source was not shown to be lost, and nobody overrode that."""
+
+
 class LeaseLost(Refusal):
     """Another procedure holds the pair of clusters, or a newer epoch exists."""
 
@@ -83,7 +88,13 @@ class SystemUnavailable(SwitchbackError):
 
 
 class KafkaUnavailable(SystemUnavailable):
-    """A Kafka cluster did not answer, or answered with an error."""
+    """A Kafka cluster did not answer, or answered with an error.
+
+    Attributes:
+        from_broker: a broker said so; False where nobody answered, or our own client gave up.
+    """
+
+    from_broker = False
 
 
 class ConnectUnavailable(SystemUnavailable):
@@ -99,4 +110,4 @@ class ArchiveUnavailable(SystemUnavailable):
 
 
 class HookUnavailable(SystemUnavailable):
-    """The application's drain hook, client routing, or Airflow's own API did not answer."""
+    """The application's drain hook or probe, client routing, or Airflow's own API did not answer."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from kafka_dr.domain.patterns import ALL, list_items, pattern_problem
 from kafka_dr.errors import BadInput
@@ -22,6 +22,16 @@ LONGEST_SHOWN = 60
 _SWITCHES = ("start_reverse_replication", "abort_open_transactions")
 _PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES, "exclude_groups"})
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def _said(text: str) -> str:
+    if problem := "say in words why" if not text.strip() else _reason_problem(text, ""):
+        raise ValueError(problem)
+    return text.strip()
+
+
+#: A reason as a procedure's own param: visible text on one line, not empty and not long.
+Reason = Annotated[str, AfterValidator(_said)]
 
 
 class Request(Model):

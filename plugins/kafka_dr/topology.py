@@ -162,6 +162,8 @@ class Deadlines(Model):
         verify_seconds: for clients to appear on the target.
         return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited for.
         connect_request_seconds: for one read from a Connect worker, before it is sent again.
+        confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
+        slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what has not answered by then is gone.
     """
 
     fence_seconds: Seconds = 60.0
@@ -176,6 +178,8 @@ class Deadlines(Model):
     verify_seconds: Seconds = 120.0
     return_seconds: Seconds = 1800.0
     connect_request_seconds: Seconds = 10.0
+    confirm_seconds: Seconds = 15.0
+    slow_seconds: Seconds = 3.0
 
 
 class Named(Model):
@@ -218,6 +222,8 @@ class Topology(Model):
     """The whole file; `kafka_dr.settings.load_topology` reads one.
 
     Attributes:
+        drain: the application's hook that stops and starts its clients.
+        source_probe: the application's own view of the source, asked when it seems lost.
         kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted with them.
     """
 
@@ -230,6 +236,7 @@ class Topology(Model):
     spark: Named
     evidence: FilePath
     drain: Named | None = None
+    source_probe: Named | None = None
     kafka_tools: Folder | None = None
     recorder: Recorder | None = None
     groups: tuple[GroupPolicy, ...] = ()

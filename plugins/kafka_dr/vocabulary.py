@@ -12,6 +12,10 @@ class Step(StrEnum):
     CHECK_READINESS = "check_readiness"
     FORECAST = "forecast"
     APPROVE_FAILOVER = "approve_failover"
+    CONFIRM_SOURCE_LOST = "confirm_source_lost"
+    ASSESS_DATA_LOSS = "assess_data_loss"
+    APPROVE_DATA_LOSS = "approve_data_loss"
+    FENCE_SOURCE = "fence_source"
     FENCE_PRODUCERS = "fence_producers"
     DRAIN_CONSUMERS = "drain_consumers"
     WAIT_FOR_ZERO_LAG = "wait_for_zero_lag"
@@ -27,6 +31,21 @@ class Step(StrEnum):
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     CLOSE_PROCEDURE = "close_procedure"
+
+
+_OF_A_LOST_SOURCE = frozenset({Step.CONFIRM_SOURCE_LOST, Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE})
+_OF_A_LIVING_SOURCE = frozenset(
+    {
+        Step.CHECK_READINESS, Step.FORECAST, Step.APPROVE_FAILOVER, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG,
+        Step.SEED_REVERSE_REPLICATION, Step.START_REVERSE_REPLICATION,
+    }
+)  # fmt: skip
+_OTHERS_STEPS = {"planned_failover": _OF_A_LOST_SOURCE, "unplanned_failover": _OF_A_LIVING_SOURCE}
+
+
+def steps_of(dag_id: str) -> tuple[Step, ...]:
+    """The steps that a procedure may have, in order: its own, the abort and the return; of an unknown one all there are."""
+    return tuple(step for step in Step if step not in _OTHERS_STEPS.get(dag_id, ()))
 
 
 class Entry(StrEnum):

@@ -10,7 +10,8 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from kafka_dr.dag_policy import procedure_params
+from kafka_dr.dag_policy import lost_source_params, procedure_params
+from kafka_dr.operators.procedure_step import own_params
 from kafka_dr.params import LONGEST_REASON
 from kafka_dr.settings import Deadlines
 
@@ -76,10 +77,17 @@ def test_excluded_groups_are_a_map_with_reasons() -> None:
 
 def test_every_deadline_of_the_form_is_one_of_the_topology() -> None:
     """A deadline that can be asked for is one that is obeyed."""
-    deadlines = {name for name in procedure_params() if name.endswith("_seconds")}
+    deadlines = {name for name in [*procedure_params(), *lost_source_params()] if name.endswith("_seconds")}
     assert deadlines <= set(Deadlines.model_fields)
 
 
 def test_the_form_allows_no_reason_that_is_refused_later() -> None:
     """A reason that fits the form is short enough for the check that follows."""
     assert procedure_params()["reason"].schema["maxLength"] <= LONGEST_REASON
+    assert lost_source_params()["override_source_lost"].schema["maxLength"] <= LONGEST_REASON
+
+
+def test_what_only_an_unplanned_failover_asks_is_known_to_it() -> None:
+    """The form's own fields are params that its check knows, and none of planned_failover's."""
+    own = {name for name in lost_source_params() if not name.endswith("_seconds")}
+    assert own == set(own_params("unplanned_failover")) - set(own_params("planned_failover")) and not own & set(procedure_params())

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Entry, Step, steps_of
 
 GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
 _ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE)
@@ -116,7 +116,7 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
         return None
     told = {name: str(opened.payload.get(name, "")) for name in ("dag_id", "run_id", "source", "target", "reason")}
     outcome = _outcome(lines)
-    steps = _steps(lines, now, outcome)
+    steps = _steps(lines, now, outcome, told["dag_id"])
     fence = fence_of(lines, told["source"], told["target"], now)
     if fence and outcome and fence.state != "over":
         fence = replace(fence, state="stopped", returns_at=None, words=_STOPPED)
@@ -132,9 +132,9 @@ def _outcome(lines: Sequence[Line]) -> str | None:
 # -- steps -------------------------------------------------------------------------------------------------------
 
 
-def _steps(lines: Sequence[Line], now: datetime, outcome: str | None) -> list[LiveStep]:
+def _steps(lines: Sequence[Line], now: datetime, outcome: str | None, dag_id: str) -> list[LiveStep]:
     begun = {line.step for line in lines}
-    known = [step.value for step in Step if step not in _ONLY_IF_BEGUN or step in begun]
+    known = [step.value for step in steps_of(dag_id) if step not in _ONLY_IF_BEGUN or step in begun]
     others = [step for step in dict.fromkeys(line.step for line in lines) if step not in known]
     steps = [_step(step, [line for line in lines if line.step == step], now, outcome) for step in [*known, *others]]
     return steps if outcome is None else [step for step in steps if step.state != "not begun"]

@@ -41,6 +41,8 @@ _TRANSIENT = frozenset(
         "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
     ).split()
 )
+#: librdkafka's own errors have the codes from -200 to here; a broker's unknown error is -1, all others are positive.
+_LAST_OF_OUR_CLIENT = -100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
@@ -72,10 +74,11 @@ def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterat
     Args:
         last_error: what the client last complained about on its own; named too, as it is often the true reason.
     """
+    from_broker = False
     try:
         yield
     except KafkaException as error:
-        seen = described(error.args[0])
+        seen, from_broker = described(error.args[0]), error.args[0].code() > _LAST_OF_OUR_CLIENT
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
@@ -84,7 +87,9 @@ def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterat
         return
     complaint = last_error()
     seen += f"; the client says: {complaint}" if complaint else ""
-    raise KafkaUnavailable(f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection")
+    unavailable = KafkaUnavailable(f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection")
+    unavailable.from_broker = from_broker
+    raise unavailable
 
 
 def outcome_of(future: Future, timeout: float) -> Any:

@@ -100,6 +100,18 @@ class TopicInfo:
     internal: bool = False
 
 
+class Metadata(NamedTuple):
+    """What one broker, whichever answered, knows of the cluster.
+
+    Attributes:
+        brokers: ids of the live ones, sorted.
+        leaders: by topic, the leader of each partition; None while it has none.
+    """
+
+    brokers: tuple[int, ...]
+    leaders: dict[str, dict[int, int | None]]
+
+
 class Settings(dict[str, str]):
     """Configuration of one topic or broker, by key.
 
@@ -162,6 +174,7 @@ class KafkaCluster:
         self.alias = alias
         self._servers = str(config.get("bootstrap.servers", ""))
         self._last_error = ""
+        self._complaints: set[str] = set()
         self._settings = {**client_config(config, alias), "error_cb": self._complain}
         self._group_client: AdminClient | None = None
         with border(alias, "making a client"):
@@ -181,7 +194,19 @@ class KafkaCluster:
             client.poll(0)
         return self._last_error
 
+    def complaints(self) -> frozenset[str]:
+        """Kafka's names of everything the client said about its connections so far."""
+        self.complaint()
+        return frozenset(self._complaints)
+
     # -- the cluster ---------------------------------------------------------------------------------------------
+
+    def metadata(self, timeout: float = _REQUEST_SECONDS) -> Metadata:
+        """Brokers and leaders by one request that any broker may answer: those that are down need not."""
+        with self._border("asking for metadata"):
+            found = self._admin.list_topics(timeout=timeout)
+        leaders = {name: {p.id: p.leader if p.leader >= 0 else None for p in topic.partitions.values()} for name, topic in found.topics.items()}
+        return Metadata(tuple(sorted(found.brokers)), leaders)
 
     def cluster_id(self, timeout: float = _REQUEST_SECONDS) -> str:
         """The id that the cluster was formatted with."""
@@ -439,6 +464,7 @@ class KafkaCluster:
         self._group_client = None
 
     def _complain(self, error: KafkaError) -> None:
+        self._complaints.add(error.name())
         # "All brokers are down" only sums up: it must not hide what a broker said before it.
         if not (self._last_error and error.code() == KafkaError._ALL_BROKERS_DOWN):
             self._last_error = described(error)

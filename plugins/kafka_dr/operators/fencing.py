@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -261,13 +261,18 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
     """
     brokers = sorted(b.id for b in cluster.brokers())
     if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):
-        cluster.create_topic(PROBE_TOPIC, len(brokers), assignment=[[broker] for broker in brokers], configs={"retention.ms": "3600000"})
+        make_probe_topic(cluster, brokers)
     leaders = cluster.topics([PROBE_TOPIC])[PROBE_TOPIC].partitions
     led = {leader: partition for partition, leader in leaders.items() if leader is not None}
     unproven = sorted(set(brokers) - set(led))
     if unproven:
         raise FenceNotProven("Some brokers lead no partition of the probe's topic", f"brokers {unproven}", f"Delete {PROBE_TOPIC} on {cluster.alias}: it is made anew with a partition on each broker.")
     return led
+
+
+def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: float) -> None:
+    """Make the probe's topic, with a partition on each of the brokers."""
+    cluster.create_topic(PROBE_TOPIC, len(brokers), assignment=[[broker] for broker in brokers], configs={"retention.ms": "3600000"}, **limits)
 
 
 def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:

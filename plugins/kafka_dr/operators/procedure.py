@@ -28,6 +28,7 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.hooks.source_probe import SourceProbe
 from kafka_dr.operators.connections import Connections
 from kafka_dr.settings import Flow, Request, Topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
@@ -86,14 +87,15 @@ class Procedure:
     @cached_property
     def source(self) -> KafkaCluster:
         """The cluster where clients are now."""
-        return self._cluster(self.request.source)
+        return self.cluster(self.request.source)
 
     @cached_property
     def target(self) -> KafkaCluster:
         """The cluster where clients go."""
-        return self._cluster(self.request.target)
+        return self.cluster(self.request.target)
 
-    def _cluster(self, alias: str) -> KafkaCluster:
+    def cluster(self, alias: str) -> KafkaCluster:
+        """A client of one cluster that shares nothing with others: neither connections nor what they know."""
         return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
@@ -146,6 +148,14 @@ class Procedure:
             return None
         url, user, password = self.connections.login(self.topology.drain.connection)
         return ApplicationDrain(url, auth=(user, password) if user else None)
+
+    @cached_property
+    def source_probe(self) -> SourceProbe | None:
+        """The application's own view of the source, if it offers one."""
+        if self.topology.source_probe is None:
+            return None
+        url, user, password = self.connections.login(self.topology.source_probe.connection)
+        return SourceProbe(url, auth=(user, password) if user else None)
 
     @cached_property
     def routing(self) -> ClientRouting:

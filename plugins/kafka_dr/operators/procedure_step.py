@@ -29,22 +29,29 @@ from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, Refusal, 
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
+from kafka_dr.params import Reason
 from kafka_dr.settings import Request, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
 
-#: Params of the procedures beside the common ones.
-OWN_PARAMS = {"acknowledge_recreated_topics": bool}
+#: Params of the procedures beside the common ones, and those that one procedure alone has.
+OWN_PARAMS = {"acknowledge_recreated_topics": bool, "override_source_lost": Reason}
+_ONLY_OF = {"override_source_lost": "unplanned_failover"}
 
 _WAKE_AFTER = timedelta(seconds=5)
 #: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
 _ASKED_AGAIN = 5
 
 
+def own_params(dag_id: str) -> dict[str, Any]:
+    """The params, name to type, that a procedure has beside the common ones."""
+    return {name: kind for name, kind in OWN_PARAMS.items() if _ONLY_OF.get(name, dag_id) == dag_id}
+
+
 def procedure_of(context: Any) -> Procedure:
     """The run a task belongs to, from Airflow's context; bad params are refused here, before anything is touched."""
     run = context["dag_run"]
     topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
-    request = check_params(topology, dict(context["params"]), own=OWN_PARAMS)
+    request = check_params(topology, dict(context["params"]), own=own_params(run.dag_id))
     return Procedure(Identity(run.dag_id, run.run_id), request, topology, Connections())
 
 

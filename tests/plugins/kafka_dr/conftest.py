@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +18,10 @@ import pytest
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.hooks.group_requests import Position, PositionColumns
+from kafka_dr.hooks.kafka_cluster import Metadata
 from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators import procedure as procedure_module
@@ -47,10 +51,25 @@ class Cluster:
         self.records: dict[TopicPartition, dict[int, str]] = {}
         self.markers: dict[TopicPartition, int] = {}
         self.positions_read = 0
+        self.away: KafkaUnavailable | None = None
+        self.answers_after = 0.0
+        self.complained: frozenset[str] = frozenset()
 
     def brokers(self) -> list[Any]:
         """Brokers by id."""
         return [SimpleNamespace(id=b) for b in self.broker_ids]
+
+    def metadata(self, timeout: float = 30.0) -> Metadata:
+        """Brokers and leaders, as the first broker knows them, after as long as the test said."""
+        if self.away is not None:
+            time.sleep(timeout)
+            raise self.away
+        time.sleep(self.answers_after)
+        return Metadata(tuple(self.broker_ids), {name: dict(leaders) for name, leaders in self.partitions.items()})
+
+    def complaints(self) -> frozenset[str]:
+        """What the client said about its connections."""
+        return self.complained
 
     def topics(self, names: Iterable[str] | None = None, **_: Any) -> dict[str, Any]:
         """Topics with the leader of each partition."""
@@ -145,10 +164,10 @@ class Worker:
         """Ten records were replicated."""
         return SimpleNamespace(of=lambda alias: {TopicPartition("orders", 0): 9})
 
-    def status(self, name: str) -> Any:
+    def status(self, name: str, timeout: float = 30.0) -> Any:
         """State and tasks."""
         state = self.states[name]
-        return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED")
+        return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
 
     def stop(self, name: str, deadline: float) -> None:
         """Stop, and remember who was asked."""
@@ -209,7 +228,8 @@ class Connections:
 class Bench:
     """Two clusters, a worker a flow, Airflow's API, a journal on disk, and runs of procedures on them."""
 
-    def __init__(self, folder: Path, **topology: Any) -> None:
+    def __init__(self, folder: Path, dag_id: str = "planned_failover", **topology: Any) -> None:
+        self.dag_id = dag_id
         self.folder, self.url = folder, f"sqlite:///{folder}/journal.db"
         self.clusters = {alias: Cluster(alias) for alias in ("primary", "standby")}
         self.workers = {"standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}), "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"})}
@@ -235,7 +255,7 @@ class Bench:
 
     def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
         """What Airflow gives a task on one of its tries."""
-        run = SimpleNamespace(dag_id="planned_failover", run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
+        run = SimpleNamespace(dag_id=self.dag_id, run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
         return {"dag_run": run, "params": self.params, "task_instance": (ti := SimpleNamespace(id=f"ti-{run_id}", try_number=attempt)), "ti": ti}
 
     def procedure(self, run_id: str = "r1") -> Procedure:
@@ -253,13 +273,13 @@ class Bench:
 
     def entries(self, step: str, run_id: str = "r1") -> list[JournalEntry]:
         """A step's entries."""
-        return self.journal.entries(f"planned_failover-{run_id}", step)
+        return self.journal.entries(f"{self.dag_id}-{run_id}", step)
 
     def opened(self, run_id: str = "r1") -> Procedure:
         """A run that holds the lease."""
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
-        told = {"dag_id": "planned_failover", "run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}
+        told = {"dag_id": self.dag_id, "run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
         return procedure
@@ -332,7 +352,7 @@ class Bench:
             self.clusters[alias].keys[TopicPartition(topic, partition)] = key
             return Accepted(0, 1)
 
-        def probe(topic: str, partition: int) -> Any:
+        def probe(topic: str, partition: int, timeout: float = 10.0) -> Any:
             self.probed.append(partition)
             return self.probe_answers.get(partition, Refused("TOPIC_AUTHORIZATION_FAILED", True, 1))
 
@@ -356,6 +376,21 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="switchback-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(params=["silent", "full"])
+def hanging(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An address at which nothing ever answers: one that takes connections and is silent, one whose queue is full, so that connecting hangs."""
+    server, waiting = socket.socket(), []
+    server.bind(("127.0.0.1", 0))
+    server.listen(64 if request.param == "silent" else 0)
+    for _ in range(0 if request.param == "silent" else 4):
+        waiting.append(socket.socket())
+        waiting[-1].setblocking(False)
+        waiting[-1].connect_ex(server.getsockname())
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    for one in (*waiting, server):
+        one.close()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_dr.errors import BadInput
+from kafka_dr.params import Reason
 from kafka_dr.settings import Request, check_params, check_topology
 
 TOPOLOGY = check_topology({
@@ -183,6 +184,16 @@ def test_own_params_of_a_procedure() -> None:
     assert check_params(TOPOLOGY, GOOD | {"mode": "append"}, own).choices == {"mode": "append"}
     problems = refused(own, mode="rewrite", chosen_groups=[1], other=1)
     assert ["no such param" in problems[0], "'append' or 'recreate'" in problems[1], "chosen_groups" in problems[2]] == [True, True, True]
+
+
+def test_a_reason_as_a_procedures_own_param() -> None:
+    """Padding goes, the same texts are refused as for the run's reason, and null is none."""
+    own = {"override": Reason}
+    assert check_params(TOPOLOGY, GOOD | {"override": "  the site burns "}, own).choices == {"override": "the site burns"}
+    assert check_params(TOPOLOGY, GOOD | {"override": None}, own).choices == {}
+    for value, words in (("", "say in words why"), (" ", "say in words why"), ("a\u202eb", "invisible"), ("x" * 501, "at most 500"), (3, "string"), (True, "string")):
+        problem, = refused(own, override=value)
+        assert problem.startswith("override: ") and words in problem and problem.isprintable()
 
 
 @given(st.dictionaries(st.sampled_from(["source", "target", "reason", "topics", "groups", "stop_seconds", "exclude_groups", "abort_open_transactions", "x"]),

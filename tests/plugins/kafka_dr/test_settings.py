@@ -70,6 +70,13 @@ def test_lab_shape_is_loaded(tmp_path: Path) -> None:
     assert topology.names.remote("primary", "orders") == "orders"
 
 
+def test_the_applications_view_of_the_source_is_a_connection(tmp_path: Path) -> None:
+    """Named like the drain hook, and left out where there is none; the window and the limit have defaults."""
+    assert load_topology(write(tmp_path, LAB)).source_probe is None
+    topology = load_topology(write(tmp_path, LAB + "source_probe: {connection: view_app}\n"))
+    assert (topology.source_probe.connection, topology.deadlines.confirm_seconds, topology.deadlines.slow_seconds) == ("view_app", 15, 3)
+
+
 def test_default_naming_and_optional_parts(tmp_path: Path) -> None:
     """Default naming, no drain hook, no probe, an HTTP redirect and policies of groups are accepted."""
     text = LAB.replace("{policy: identity}", '{policy: default, separator: "."}').replace("drain: {connection: drain_app}\n", "")

@@ -39,6 +39,7 @@ def test_the_plan_as_text(bench: Any, run: Any) -> None:
     bench.planned()
     code, text = run(ID)
     assert code == 0 and "Move all clients from **primary** to **standby**" in text and "approve_failover             done" in text and "fence_producers              -" in text
+    assert "confirm_source_lost" not in text, "a step of another procedure"
 
 
 def test_by_its_clusters(bench: Any, run: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_dr.domain.in_hand import InHand, LiveStep, in_hand
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Entry, Step, steps_of
 
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
@@ -88,6 +88,15 @@ def test_a_clock_that_ran_out_says_so() -> None:
 def test_without_a_known_limit_none_is_invented() -> None:
     """An entry of another version may not name it."""
     assert words(fenced(), 160) == "; no limit is known"
+
+
+def test_steps_of_another_procedure_are_not_shown() -> None:
+    """What this procedure never does is not called `not begun`; of an unknown procedure every step may come."""
+    shown = {step.id for step in fenced().at(101).steps}
+    assert {"forecast", "close_procedure"} <= shown and not {"confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source"} & shown
+    lost = {step.value for step in steps_of("unplanned_failover")}
+    assert {"confirm_source_lost", "fence_source", "open_target", "return_to_source"} <= lost and not {"forecast", "fence_producers", "drain_consumers"} & lost
+    assert steps_of("something_else") == tuple(Step)
 
 
 @pytest.mark.parametrize("step", [Step.APPROVE_FAILOVER, Step.FORECAST])

@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition as WirePartition
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
-from kafka_dr.hooks.kafka_client import ALLOWED_KEYS, client_config
-from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
+from kafka_dr.hooks.kafka_client import ALLOWED_KEYS, border, client_config
+from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster, Metadata
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
 ORDERS = [TopicPartition("orders", number) for number in range(4)]
@@ -177,6 +177,46 @@ def test_a_dead_cluster_is_named_in_time(ask) -> None:
     with pytest.raises(KafkaUnavailable, match="dead.*refused"):
         ask(KafkaCluster("dead", NOWHERE))
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("ask", [
+    lambda c: c.metadata(timeout=0.7), lambda c: c.brokers(timeout=0.7), lambda c: c.topics(["orders"], timeout=0.7), lambda c: c.create_topic("t", 1, timeout=0.7),
+], ids=["metadata", "brokers", "topics", "create"])  # fmt: skip
+def test_connects_that_hang_cost_no_more_than_the_timeout(ask: Callable[[KafkaCluster], Any], hanging: str) -> None:
+    """Where packets are dropped, and where a server is silent, every question ends in time, the client's end included; no broker said so."""
+    began = time.monotonic()
+    with pytest.raises(KafkaUnavailable) as gone:
+        ask(KafkaCluster("hanging", {"bootstrap.servers": hanging}))
+    assert time.monotonic() - began < 2.5 and not gone.value.from_broker
+
+
+def test_metadata_names_brokers_and_leaders(cluster: KafkaCluster) -> None:
+    """One request tells who is there and who leads what."""
+    found = cluster.metadata(timeout=10)
+    assert found.brokers == (1, 2, 3) and set(found.leaders["orders"]) == {0, 1, 2, 3} and set(found.leaders["orders"].values()) <= {1, 2, 3}
+
+
+def test_a_partition_without_leader_is_told(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative leader is none."""
+    parts = {0: SimpleNamespace(id=0, leader=-1), 1: SimpleNamespace(id=1, leader=2)}
+    answer = SimpleNamespace(brokers={2: None}, topics={"orders": SimpleNamespace(partitions=parts)})
+    monkeypatch.setattr(cluster, "_admin", SimpleNamespace(list_topics=lambda timeout: answer, poll=lambda seconds: 0))
+    assert cluster.metadata() == Metadata((2,), {"orders": {0: None, 1: 2}})
+
+
+@pytest.mark.parametrize(("code", "from_broker"), [(KafkaError.TOPIC_AUTHORIZATION_FAILED, True), (KafkaError.UNKNOWN, True), (KafkaError._TIMED_OUT, False), (KafkaError.NOT_CONTROLLER, True)])
+def test_an_error_says_whether_a_broker_sent_it(code: int, from_broker: bool) -> None:
+    """What our own client gave up is told from what a broker answered."""
+    with pytest.raises(KafkaUnavailable) as error, border("east", "asking"):
+        raise KafkaException(KafkaError(code))
+    assert error.value.from_broker is from_broker
+
+
+def test_complaints_are_kept_by_name(cluster: KafkaCluster) -> None:
+    """A login that failed is remembered, whatever the client says after it."""
+    for code in (KafkaError._AUTHENTICATION, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+        cluster._complain(KafkaError(code))
+    assert cluster.complaints() >= {"_AUTHENTICATION", "_TRANSPORT", "_ALL_BROKERS_DOWN"}
 
 
 def test_a_commit_to_a_dead_cluster_says_so_per_partition() -> None:

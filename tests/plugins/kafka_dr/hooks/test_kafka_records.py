@@ -42,6 +42,14 @@ def brokers() -> Iterator[str]:
     yield servers
 
 
+def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:
+    """Connects that hang, and a server that is silent, cost a write no more than its timeout, its client's end included."""
+    began = time.monotonic()
+    answer = RecordWriter({"bootstrap.servers": hanging}, "east").probe("t", 0, timeout=0.7)
+    assert isinstance(answer, Unknown) and "_TIMED_OUT" in answer.error
+    assert time.monotonic() - began < 2.5
+
+
 @pytest.fixture
 def reader(brokers: str) -> RecordReader:
     """The reader under test."""

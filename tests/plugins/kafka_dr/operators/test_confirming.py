@@ -1,0 +1,113 @@
+"""confirm_source_lost: goes on for a lost source alone, unless the run says why; everything it saw is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.domain.source_lost import Look, Sight, Verdict, verdict_of
+from kafka_dr.errors import BadInput
+from kafka_dr.operators import confirming
+from kafka_dr.operators.confirming import ConfirmSourceLost
+from kafka_dr.vocabulary import Entry, Step
+
+STEP = Step.CONFIRM_SOURCE_LOST
+WHY = "the data centre is flooded"
+
+
+def seen(*sights: Sight) -> Verdict:
+    """A verdict of the view from here alone."""
+    return verdict_of([Look("here", sight, f"words {n}", 0.1, f"2026-01-01T00:00:0{n}+00:00", n) for n, sight in enumerate(sights)], len(sights))
+
+
+LOST, ANSWERS, REFUSES, SLOW, UNDECIDED = (seen(s, s, s) for s in (Sight.GONE, Sight.ANSWERS, Sight.REFUSES_WRITES, Sight.SLOW, Sight.UNKNOWN))
+
+
+@pytest.fixture
+def run(make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Runs the step on an opened procedure whose source looks as told; returns the bench."""
+    bench = make_bench(dag_id="unplanned_failover")
+
+    def run(verdict: Verdict, **params: Any) -> Any:
+        bench.params |= params
+        bench.opened()
+        monkeypatch.setattr(confirming, "confirmed", lambda procedure, tell: tell("100 % sure") or verdict)
+        ConfirmSourceLost(task_id=STEP.value).execute(bench.context())
+        return bench
+
+    run.bench = bench
+    return run
+
+
+def figures(bench: Any) -> dict[str, Any]:
+    """What the step wrote when it was done."""
+    return bench.procedure().figures(STEP)
+
+
+def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None:
+    """The figures hold the verdict with every view, the window, and that nothing was overridden."""
+    told = figures(run(LOST))
+    assert (told["state"], told["overridden"], told["override"]) == ("lost", False, None)
+    assert told["verdict"] == LOST.as_dict() and told["window_seconds"] >= 0 and (told["rounds_planned"], told["slow_seconds"]) == (3, 3.0)
+
+
+@pytest.mark.parametrize(("verdict", "reason", "advice"), [
+    (ANSWERS, "The source still answers", "planned_failover is the right procedure"),
+    (REFUSES, "The source answers, but accepts no writes", "mend it"),
+    (SLOW, "The source is slow", "find out why"),
+    (UNDECIDED, "Nobody can tell whether the source is lost", "Start a new run"),
+])  # fmt: skip
+def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: Verdict, reason: str, advice: str) -> None:
+    """The refusal says what was seen, what to do, and how to leave it all the same; who saw what stands in the journal."""
+    with pytest.raises(AirflowFailException, match=reason) as refused:
+        run(verdict)
+    assert advice in str(refused.value) and "override_source_lost" in str(refused.value) and "from here" in str(refused.value)
+    assert run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL] and run.bench.procedure().outcome(STEP) is None
+    note, refusal = (entry.payload for entry in run.bench.entries(STEP)[1:])
+    assert note["verdict"] == verdict.as_dict() and note["overridden"] is False and refusal["error"] == "SourceNotLost"
+
+
+@pytest.mark.parametrize("verdict", [ANSWERS, REFUSES, SLOW, UNDECIDED], ids=lambda v: v.state.value)
+def test_a_reason_overrides_and_is_written_down(run: Callable[..., Any], verdict: Verdict) -> None:
+    """The later approval reads it from the figures, beside what the source really looked like."""
+    told = figures(run(verdict, override_source_lost=f"  {WHY} "))
+    assert (told["state"], told["overridden"], told["override"]) == (verdict.state.value, True, WHY)
+
+
+def test_a_lost_source_needs_no_override(run: Callable[..., Any]) -> None:
+    """A reason given for nothing is kept, and said to have decided nothing."""
+    told = figures(run(LOST, override_source_lost=WHY))
+    assert (told["overridden"], told["override"]) == (False, WHY)
+
+
+def test_the_step_looks_again_when_it_runs_again(run: Callable[..., Any]) -> None:
+    """A source that was lost may have come back."""
+    bench = run(LOST)
+    with pytest.raises(AirflowFailException, match="still answers"):
+        run(ANSWERS)
+    assert bench.kinds(STEP).count(Entry.OUTCOME) == 1
+
+
+@pytest.mark.parametrize("bad", ["", "  ", "a\nb", "a\u202eb", "x" * 501, 3, True, ["x"]])
+def test_an_override_is_a_reason_in_visible_words(make_bench: Callable[..., Any], bad: Any) -> None:
+    """Like the run's reason: text on one line, not empty, not long."""
+    bench = make_bench(dag_id="unplanned_failover")
+    bench.params["override_source_lost"] = bad
+    with pytest.raises(BadInput, match="override_source_lost"):
+        bench.procedure()
+
+
+def test_no_other_procedure_knows_the_override(bench: Any) -> None:
+    """Where it would decide nothing it is refused."""
+    bench.params["override_source_lost"] = WHY
+    with pytest.raises(BadInput, match="no such param"):
+        bench.procedure()
+
+
+def test_null_is_no_override(run: Callable[..., Any]) -> None:
+    """As the form sends it when the field is left empty."""
+    with pytest.raises(AirflowFailException, match="still answers"):
+        run(ANSWERS, override_source_lost=None)
