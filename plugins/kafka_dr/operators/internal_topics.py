@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kafka_dr.domain.mirror_records import CheckpointColumns, decode_offset_syncs, newest_checkpoints
+from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
 from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
 
@@ -16,19 +16,50 @@ def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
     config = procedure.mirror_maker(flow).config(flow.connectors.source)
     on_target = config.get("offset-syncs.topic.location", "source") == "target"
     alias, topic = (flow.target, naming.offset_syncs_topic(flow.source)) if on_target else (flow.source, naming.offset_syncs_topic(flow.target))
+    return _syncs_in(procedure, alias, topic)
+
+
+def syncs_on_target(procedure: Procedure) -> pd.DataFrame:
+    """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on the source."""
+    flow = procedure.flow
+    topic = procedure.naming.offset_syncs_topic(flow.source)
+    there = procedure.target.topics([topic])
+    return _syncs_in(procedure, flow.target, topic) if topic in there else _syncs_frame([], [])
+
+
+def _syncs_in(procedure: Procedure, alias: str, topic: str) -> pd.DataFrame:
     records = list(procedure.reader(alias).read_all(topic))
     decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
     unreadable = {index for index, _ in decoded.malformed}
     sequence = [r.offset for index, r in enumerate(records) if index not in unreadable]
-    frame = pd.DataFrame(decoded.records, columns=["topic", "partition", "upstream", "downstream"])
+    return _syncs_frame(decoded.records, sequence)
+
+
+def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
+    frame = pd.DataFrame(syncs, columns=["topic", "partition", "upstream", "downstream"])
     return frame.assign(sequence=sequence).astype({"partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
 
 
 def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
     """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition, mirror_maker_position."""
+    return checkpoints_frame(_newest_checkpoints(procedure))
+
+
+def checkpoints_with_origin(procedure: Procedure) -> pd.DataFrame:
+    """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition, position."""
+    naming, found = procedure.naming, _newest_checkpoints(procedure)
+    frame = pd.DataFrame({"group": found.group, "topic": found.topic, "partition": found.partition, "position": found.upstream})
+    origin = {topic: naming.upstream(topic) or topic for topic in set(found.topic)}
+    return frame.assign(topic=frame["topic"].map(origin).astype(object))
+
+
+def _newest_checkpoints(procedure: Procedure) -> CheckpointColumns:
+    """Of each group and partition; none where the topic is missing."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
+    if topic not in procedure.target.topics([topic]):
+        return newest_checkpoints([], [])
     records = list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value))
-    return checkpoints_frame(newest_checkpoints(*(list(column) for column in zip(*records, strict=True)) if records else ([], [])))
+    return newest_checkpoints(*(list(column) for column in zip(*records, strict=True)) if records else ([], []))
 
 
 def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:
