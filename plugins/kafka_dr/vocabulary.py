@@ -12,6 +12,7 @@ class Step(StrEnum):
     CHECK_READINESS = "check_readiness"
     FORECAST = "forecast"
     APPROVE_FAILOVER = "approve_failover"
+    FENCE_SOURCE = "fence_source"
     FENCE_PRODUCERS = "fence_producers"
     DRAIN_CONSUMERS = "drain_consumers"
     WAIT_FOR_ZERO_LAG = "wait_for_zero_lag"
@@ -26,7 +27,12 @@ class Step(StrEnum):
     START_REVERSE_REPLICATION = "start_reverse_replication"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
+    WATCH_OLD_SOURCE = "watch_old_source"
     CLOSE_PROCEDURE = "close_procedure"
+
+
+#: Steps that only a source out of reach needs: planned_failover has none of them.
+UNPLANNED_ONLY = frozenset((Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE))
 
 
 class Entry(StrEnum):

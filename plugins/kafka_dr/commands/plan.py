@@ -33,7 +33,7 @@ from kafka_dr.operators.procedure import Identity, Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import procedure_holding
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import Entry, Step, TranslationClass
+from kafka_dr.vocabulary import UNPLANNED_ONLY, Entry, Step, TranslationClass
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
@@ -84,7 +84,7 @@ def _procedure(options: argparse.Namespace) -> Procedure:
 def plan_text(procedure: Procedure) -> str:
     """The plan as the approver read it, and how far the procedure is."""
     done, begun = _steps(procedure)
-    lines = [f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}" for step in Step]
+    lines = [f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}" for step in Step if step in begun or step not in UNPLANNED_ONLY]
     if Step.FORECAST not in done:
         return "\n".join([f"{procedure.id} has no plan yet: forecast is not done.", "", *lines])
     return "\n".join([plan_markdown(procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]), "", *lines])
@@ -160,7 +160,7 @@ def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
 
 
 def _flow(procedure: Procedure, flow: Flow) -> by_hand.Flow:
-    url, login = _address(procedure, flow.connect)
+    url, login = _address(procedure, flow.worker)
     return by_hand.Flow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
 
 

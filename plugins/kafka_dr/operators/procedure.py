@@ -23,11 +23,13 @@ from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePa
 from kafka_dr.hooks.airflow_api import AirflowApi, HitlAnswer
 from kafka_dr.hooks.application_drain import ApplicationDrain
 from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.fence_hook import FenceHook
 from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.connections import Connections
 from kafka_dr.settings import Flow, Request, Topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
@@ -130,8 +132,8 @@ class Procedure:
         return self.topology.find_flow(self.request.target, self.request.source)
 
     def mirror_maker(self, flow: Flow) -> MirrorMaker:
-        """The Connect worker that hosts a flow."""
-        url, user, password = self.connections.login(flow.connect)
+        """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
+        url, user, password = self.connections.login(flow.worker)
         return MirrorMaker(url, (user, password) if user else None, self.request.deadlines.connect_request_seconds)
 
     @cached_property
@@ -146,6 +148,21 @@ class Procedure:
             return None
         url, user, password = self.connections.login(self.topology.drain.connection)
         return ApplicationDrain(url, auth=(user, password) if user else None)
+
+    @cached_property
+    def fence_hook(self) -> FenceHook | None:
+        """What fences a cluster by other means than its ACLs, if there is such a thing."""
+        if self.topology.fence_hook is None:
+            return None
+        url, user, password = self.connections.login(self.topology.fence_hook.connection)
+        return FenceHook(url, auth=(user, password) if user else None)
+
+    def stop_hook(self, flow: Flow) -> StopHook | None:
+        """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""
+        if flow.stop_hook is None:
+            return None
+        url, user, password = self.connections.login(flow.stop_hook)
+        return StopHook(url, auth=(user, password) if user else None)
 
     @cached_property
     def routing(self) -> ClientRouting:
