@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.vocabulary import Entry, Step
 
 #: Keys of payloads that arm, disarm, and say since when an armed source answers.
@@ -93,6 +94,34 @@ class Watched:
     fence: ArmedFence
     state: Watch = Watch.ARMED
     reopened_by: str | None = None
+
+
+class Accepted(NamedTuple):
+    """Records that an old source accepted after it was left: [from_offset, to_offset) of one partition.
+
+    Attributes:
+        from_offset: None where nobody knows how far the partition had been read: then everything in it may be new.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int | None
+    to_offset: int
+
+
+def accepted(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[Accepted]:
+    """What lies above the ends that were known when the source was left, sorted; a partition without a row took nothing.
+
+    Args:
+        ends: log ends behind the proven fence.
+    """
+    grown = [tp for tp in sorted(ends) if ends[tp] > known.get(tp, 0)]
+    return [Accepted(*tp, known.get(tp), ends[tp]) for tp in grown]
+
+
+def shrunk(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[str]:
+    """Partitions whose log is shorter than it was known to be, or gone: the source lost records when it died."""
+    return [f"{tp}: {known[tp]} -> {ends.get(tp, 'gone')}" for tp in sorted(known) if ends.get(tp, -1) < known[tp]]
 
 
 def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:

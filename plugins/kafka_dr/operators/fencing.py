@@ -229,12 +229,17 @@ class WriteFence:
     Attributes:
         added: how many ACL entries the procedure added there in all.
         refusing: brokers that refused the probe's write; None without a probe or an authorizer.
-        proven: whether a probe's write was refused on every broker.
+        authorizer: whether the source checks rights at all; where it does not, nothing was added.
     """
 
     added: int
     refusing: list[int] | None
-    proven: bool
+    authorizer: bool
+
+    @property
+    def proven(self) -> bool:
+        """Whether a probe's write was refused on every broker."""
+        return self.refusing is not None and self.authorizer
 
 
 def fence_writes(procedure: Procedure, step: str, topics: Iterable[str]) -> WriteFence:
@@ -246,7 +251,7 @@ def fence_writes(procedure: Procedure, step: str, topics: Iterable[str]) -> Writ
     """
     added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
     refusing = refused_on_every_broker(procedure, step)
-    return WriteFence(len(added), refusing, refusing is not None and source_rules(procedure).authorizer)
+    return WriteFence(len(added), refusing, source_rules(procedure).authorizer)
 
 
 def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None:

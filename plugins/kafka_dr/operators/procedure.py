@@ -236,10 +236,14 @@ class Procedure:
         try:
             self.hold_lease()
         except (LeaseLost, Superseded):
-            lease = self.journal.lease(self.pair)
-            if lease is not None and lease.holder == self.id and self.began(Step.RETURN_TO_SOURCE) is not None:
+            if self.may_undo():
                 undo()
             raise
+
+    def may_undo(self) -> bool:
+        """Whether what was done too late is this procedure's to undo: the source was given back, and nobody took the pair since."""
+        lease = self.journal.lease(self.pair)
+        return lease is not None and lease.holder == self.id and self.began(Step.RETURN_TO_SOURCE) is not None
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry under this procedure's epoch."""
