@@ -10,11 +10,11 @@ import pytest
 from kafka_dr.dag_policy import procedure_params
 from kafka_dr.domain.readiness import GATES
 from kafka_dr.topology import Deadlines, Topology
-from kafka_dr.vocabulary import Outcome, Step
+from kafka_dr.vocabulary import UNPLANNED_ONLY, Outcome, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 PAGES = sorted(RUNBOOKS.rglob("*.md"))
-STEPS = [s.value for s in Step if s is not Step.ABORT_PROCEDURE]
+STEPS = [s.value for s in Step if s not in {Step.ABORT_PROCEDURE, *UNPLANNED_ONLY}]
 
 
 def headings(page: Path) -> list[str]:
