@@ -389,6 +389,7 @@ def test_a_fence_disarmed_meanwhile_is_not_undone(watch: Watch) -> None:
     watch.close()
     late(watch, lambda: disarm(watch.bench.opened("r2"), "primary", "fenced by the failback"))
     assert DENY in watch.source.acls and watch.outcomes == [] and watch.state == "disarmed"
+    assert "not to be fenced any more" in watch.lines[0]
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------------
