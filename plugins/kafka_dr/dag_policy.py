@@ -13,6 +13,9 @@ DEFAULT_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 2, "retry_dela
 #: The recorder is started again for as long as its run lives, and by the next run after that.
 RECORDER_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 1_000, "retry_delay": timedelta(seconds=5)}
 
+#: The watcher too, and sooner: while it is away, an old source may accept writes.
+WATCHER_ARGS: dict[str, Any] = {**RECORDER_ARGS, "retry_delay": timedelta(seconds=1)}
+
 TAGS = ["switchback", "kafka"]
 
 

@@ -15,7 +15,7 @@ SwitchbackError
 └── SystemUnavailable        an outside system did not answer, or answered with an error
     ├── KafkaUnavailable
     ├── ConnectUnavailable
-    └── HookUnavailable      the application's drain hook or probe, client routing, or Airflow's own API
+    └── HookUnavailable      a hook of ours (drain, probe, routing, fence, stop), or Airflow's own API
 """
 
 from __future__ import annotations
@@ -110,4 +110,4 @@ class ArchiveUnavailable(SystemUnavailable):
 
 
 class HookUnavailable(SystemUnavailable):
-    """The application's drain hook or probe, client routing, or Airflow's own API did not answer."""
+    """A hook (drain, probe, routing, fence, stop) or Airflow's own API did not answer."""

@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     field_validator,
+    model_validator,
 )
 
 from kafka_dr.domain.naming import Naming, NamingSpec, naming_of
@@ -111,16 +112,35 @@ class Flow(Model):
 
     Attributes:
         connect: connection of the Connect worker that runs the connectors.
+        stop_hook: in its place, where MirrorMaker 2 runs in dedicated mode and has no REST API: connection of the hook that stops it.
         isolation: what MirrorMaker 2 reads on the source; its own default is `read_uncommitted`.
         mirror_maker: settings the flow is meant to have, as MirrorMaker 2 names them; readiness compares them with the worker's.
     """
 
     source: Alias
     target: Alias
-    connect: Connection
+    connect: Connection | None = None
+    stop_hook: Connection | None = None
     connectors: Connectors
     isolation: Isolation = "read_uncommitted"
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_one_handle(self) -> Flow:
+        if (self.connect is None) == (self.stop_hook is None):
+            raise ValueError("a flow has either `connect`, its Connect worker, or `stop_hook`, where MirrorMaker 2 runs in dedicated mode; name one of them")
+        return self
+
+    @property
+    def worker(self) -> str:
+        """The connection of the flow's Connect worker; raises BadInput where MirrorMaker 2 runs in dedicated mode."""
+        if self.connect is None:
+            raise BadInput(
+                f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
+                "its connectors' states, configurations and offsets can neither be read nor set; its stop hook can only stop it",
+                "run its connectors in a Connect worker, and name that under `connect` in the topology",
+            )
+        return self.connect
 
     @property
     def group_filter(self) -> NameFilter:
@@ -224,6 +244,7 @@ class Topology(Model):
     Attributes:
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's own view of the source, asked when it seems lost.
+        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; asked where the cluster does not answer.
         kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted with them.
     """
 
@@ -237,6 +258,7 @@ class Topology(Model):
     evidence: FilePath
     drain: Named | None = None
     source_probe: Named | None = None
+    fence_hook: Named | None = None
     kafka_tools: Folder | None = None
     recorder: Recorder | None = None
     groups: tuple[GroupPolicy, ...] = ()

@@ -81,9 +81,11 @@ def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
     """Within one Connect worker a connector name stands for one connector."""
     seen: dict[tuple[Any, str], str] = {}
     for index, flow in _flows(data):
+        # In dedicated mode each flow has connectors of its own, all under the same names.
+        worker = str(flow.get("connect") or index)
         for kind, name in _mapping(flow.get("connectors")).items():
             here = f"flows[{index}].connectors.{kind}"
-            if isinstance(name, str) and (first := seen.setdefault((str(flow.get("connect")), name), here)) != here:
+            if isinstance(name, str) and (first := seen.setdefault((worker, name), here)) != here:
                 yield ("flows", index, "connectors", kind), f"{name!a} is already {first} of the same Connect worker; connector names are unique"
 
 

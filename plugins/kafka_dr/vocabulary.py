@@ -30,10 +30,11 @@ class Step(StrEnum):
     START_REVERSE_REPLICATION = "start_reverse_replication"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
+    WATCH_OLD_SOURCE = "watch_old_source"
     CLOSE_PROCEDURE = "close_procedure"
 
 
-_OF_A_LOST_SOURCE = frozenset({Step.CONFIRM_SOURCE_LOST, Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE})
+_OF_A_LOST_SOURCE = frozenset({Step.CONFIRM_SOURCE_LOST, Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE})
 _OF_A_LIVING_SOURCE = frozenset(
     {
         Step.CHECK_READINESS, Step.FORECAST, Step.APPROVE_FAILOVER, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG,

@@ -160,7 +160,7 @@ def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
 
 
 def _flow(procedure: Procedure, flow: Flow) -> by_hand.Flow:
-    url, login = _address(procedure, flow.connect)
+    url, login = _address(procedure, flow.worker)
     return by_hand.Flow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
 
 

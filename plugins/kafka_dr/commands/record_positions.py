@@ -51,15 +51,21 @@ def main() -> int:
 def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
     """One flow's recorder, with its clients."""
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
-    worker = settings["workers"][flow.connect]
     access = Access(
         KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
         RecordReader(source, flow.source, flow.isolation), RecordReader(target, flow.target),
-        MirrorMaker(worker["url"], (worker["user"], worker["password"]) if worker["user"] else None),
+        _worker(settings["workers"], flow),
     )  # fmt: skip
     name, kept = f"{flow.source}->{flow.target}", topology.recorder
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
     return Recording(name, Looker(flow, topology.names, access).look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
+
+
+def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
+    if flow.connect is None:
+        return None
+    worker = workers[flow.connect]
+    return MirrorMaker(worker["url"], (worker["user"], worker["password"]) if worker["user"] else None)
 
 
 def _end_with_parent(ended: threading.Event) -> None:

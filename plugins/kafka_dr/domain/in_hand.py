@@ -16,7 +16,7 @@ from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
 from kafka_dr.vocabulary import Entry, Step, steps_of
 
 GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
-_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE)
+_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
 _STATES = {Entry.INTENT: "running", Entry.OUTCOME: "done", Entry.CLOSED: "done", Entry.ABORT: "done", Entry.REFUSAL: "failed", Entry.FAILURE: "failed"}
 _STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
 _TROUBLE = (Entry.REFUSAL, Entry.FAILURE)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
-
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.http_endpoint import NO_ANSWER, JsonEndpoint
+from kafka_dr.hooks.http_endpoint import JsonEndpoint
 
 
 @dataclass(frozen=True)
@@ -65,15 +63,8 @@ class ApplicationDrain:
         return self._ask("GET", "/state", None, timeout)
 
     def _ask(self, method: str, path: str, body: dict[str, str] | None, timeout: float) -> DrainState:
-        """Three attempts at most; repeating is safe because the contract is idempotent."""
-        attempts = Retrying(
-            stop=stop_after_attempt(3),
-            wait=wait_exponential(0.1, max=1.0),
-            retry=retry_if_result(lambda a: a.status == NO_ANSWER or a.status >= 500),
-            retry_error_callback=lambda state: state.outcome.result(),
-        )
-        answer = attempts(self._endpoint.attempt, method, path, body, timeout / 3)
-        return self._parsed(self._endpoint.accept(answer, f"{method} {path}"))
+        """Repeating is safe because the contract is idempotent."""
+        return self._parsed(self._endpoint.ask(method, path, timeout, body=body))
 
     def _parsed(self, document: Any) -> DrainState:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import requests
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
@@ -19,6 +20,7 @@ from kafka_dr.hooks.outside_text import HIDDEN, one_line
 _BODY_LIMIT = 64 * 1024 * 1024
 _LOOKED_AT = 20_000
 NO_ANSWER = 0
+_ASKED = 3
 
 
 def checked_url(url: str, system: str) -> str:
@@ -149,6 +151,17 @@ class JsonEndpoint:
             SystemUnavailable: the subclass this endpoint was made with.
         """
         return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
+
+    def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
+        """As `call`, three times at most within the timeout: for requests that change nothing when they are repeated."""
+        attempts = Retrying(
+            stop=stop_after_attempt(_ASKED),
+            wait=wait_exponential(0.1, max=1.0),
+            retry=retry_if_result(lambda a: a.status == NO_ANSWER or a.status >= 500),
+            retry_error_callback=lambda state: state.outcome.result(),
+        )
+        answer = attempts(self.attempt, method, path, timeout=timeout / _ASKED, **given)
+        return self.accept(answer, f"{method} {path}")
 
     def accept(self, answer: Answer, what: str) -> Any:
         """The JSON of a good answer; anything else is raised as this endpoint's failure."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -48,33 +49,20 @@ class FenceProducers(ProcedureStep):
         """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
         approval = procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
         asked = ask_to_stop(procedure)
-        scope = FenceScope.writes([*topics_of(procedure), PROBE_TOPIC])
-        added = add_fence(procedure, self.task_id, scope)
-        refused = self._prove_on_every_broker(procedure)
-        proven = refused is not None and source_rules(procedure).authorizer
+        fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)
         ends, waited = wait_until_still(procedure, self.task_id, partitions_of_plan(procedure))
         return {
             "approval": approval,
             "drain_hook": asked,
-            "acl_entries_added": len(added),
-            "brokers_refusing": refused,
+            "acl_entries_added": fence.added,
+            "brokers_refusing": fence.refusing,
             "still_after_seconds": round(waited, 3),
             "open_transactions": named_transactions(procedure, self.task_id),
             "transactions_aborted": aborted_transactions(procedure, self.task_id),
-            "fenced_at": procedure.now() if proven else None,
+            "fenced_at": procedure.now() if fence.proven else None,
             "cut_off": procedure.keep("cut_off", partitions_frame(ends, "offset")),
         }
-
-    def _prove_on_every_broker(self, procedure: Procedure) -> list[int] | None:
-        def refused() -> list[int] | None:
-            answers = probe_answers(procedure)
-            let_in = {broker: answer for broker, answer in (answers or {}).items() if not refused_by_rights(answer)}
-            if let_in:
-                raise NotYet(f"the probe's write was not refused for want of rights: {let_in}")
-            return None if answers is None else sorted(answers)
-
-        return procedure.wait(self.task_id, "The fence on every broker", refused, procedure.request.deadlines.fence_seconds)
 
 
 class DrainConsumers(ProcedureStep):
@@ -234,9 +222,56 @@ def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEnt
     return added_entries(procedure)
 
 
+@dataclass(frozen=True)
+class WriteFence:
+    """A fence against clients' writes on the source.
+
+    Attributes:
+        added: how many ACL entries the procedure added there in all.
+        refusing: brokers that refused the probe's write; None without a probe or an authorizer.
+        authorizer: whether the source checks rights at all; where it does not, nothing was added.
+    """
+
+    added: int
+    refusing: list[int] | None
+    authorizer: bool
+
+    @property
+    def proven(self) -> bool:
+        """Whether a probe's write was refused on every broker."""
+        return self.refusing is not None and self.authorizer
+
+
+def fence_writes(procedure: Procedure, step: str, topics: Iterable[str]) -> WriteFence:
+    """Refuse clients' writes to these topics of the source, and prove it on every broker.
+
+    Raises:
+        FenceNotProven: by the rules some client may still write.
+        DeadlinePassed: some broker did not refuse the probe's write in time.
+    """
+    added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
+    refusing = refused_on_every_broker(procedure, step)
+    return WriteFence(len(added), refusing, source_rules(procedure).authorizer)
+
+
+def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None:
+    """Wait until every broker of the source refuses the probe's write for want of rights; None without a probe or an authorizer."""
+
+    def refused() -> list[int] | None:
+        answers = probe_answers(procedure)
+        let_in = {broker: answer for broker, answer in (answers or {}).items() if not refused_by_rights(answer)}
+        if let_in:
+            raise NotYet(f"the probe's write was not refused for want of rights: {let_in}")
+        return None if answers is None else sorted(answers)
+
+    return procedure.wait(step, "The fence on every broker", refused, procedure.request.deadlines.fence_seconds)
+
+
 def added_entries(procedure: Procedure) -> list[AclEntry]:
-    """Every ACL entry this procedure meant to add on the source, by its intents in the journal."""
+    """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their intents in the journal."""
     intents = procedure.journal.entries(procedure.id, kind=Entry.INTENT)
+    watcher = procedure.journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, Entry.INTENT)
+    intents += [entry for entry in watcher if entry.payload["procedure_id"] == procedure.id]
     return list(dict.fromkeys(AclEntry(**e) for entry in intents for e in entry.payload.get("adds_acl_entries", [])))
 
 

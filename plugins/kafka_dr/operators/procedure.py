@@ -23,12 +23,14 @@ from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePa
 from kafka_dr.hooks.airflow_api import AirflowApi, HitlAnswer
 from kafka_dr.hooks.application_drain import ApplicationDrain
 from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.fence_hook import FenceHook
 from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.hooks.source_probe import SourceProbe
+from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.connections import Connections
 from kafka_dr.settings import Flow, Request, Topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
@@ -132,8 +134,8 @@ class Procedure:
         return self.topology.find_flow(self.request.target, self.request.source)
 
     def mirror_maker(self, flow: Flow) -> MirrorMaker:
-        """The Connect worker that hosts a flow."""
-        url, user, password = self.connections.login(flow.connect)
+        """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
+        url, user, password = self.connections.login(flow.worker)
         return MirrorMaker(url, (user, password) if user else None, self.request.deadlines.connect_request_seconds)
 
     @cached_property
@@ -156,6 +158,21 @@ class Procedure:
             return None
         url, user, password = self.connections.login(self.topology.source_probe.connection)
         return SourceProbe(url, auth=(user, password) if user else None)
+
+    @cached_property
+    def fence_hook(self) -> FenceHook | None:
+        """What fences a cluster by other means than its ACLs, if there is such a thing."""
+        if self.topology.fence_hook is None:
+            return None
+        url, user, password = self.connections.login(self.topology.fence_hook.connection)
+        return FenceHook(url, auth=(user, password) if user else None)
+
+    def stop_hook(self, flow: Flow) -> StopHook | None:
+        """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""
+        if flow.stop_hook is None:
+            return None
+        url, user, password = self.connections.login(flow.stop_hook)
+        return StopHook(url, auth=(user, password) if user else None)
 
     @cached_property
     def routing(self) -> ClientRouting:
@@ -229,10 +246,14 @@ class Procedure:
         try:
             self.hold_lease()
         except (LeaseLost, Superseded):
-            lease = self.journal.lease(self.pair)
-            if lease is not None and lease.holder == self.id and self.began(Step.RETURN_TO_SOURCE) is not None:
+            if self.may_undo():
                 undo()
             raise
+
+    def may_undo(self) -> bool:
+        """Whether what was done too late is this procedure's to undo: the source was given back, and nobody took the pair since."""
+        lease = self.journal.lease(self.pair)
+        return lease is not None and lease.holder == self.id and self.began(Step.RETURN_TO_SOURCE) is not None
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry under this procedure's epoch."""

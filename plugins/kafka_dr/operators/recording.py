@@ -44,7 +44,7 @@ class RecordPositions(BaseOperator):
 
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
     """What the recorder's process is told on its standard input: it has no way to Airflow's connections."""
-    logins = {flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True)) for flow in topology.flows}
+    logins = {flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True)) for flow in topology.flows if flow.connect}
     return {
         "topology": os.environ["KAFKA_DR_TOPOLOGY"],
         "clusters": {alias: connections.kafka(cluster.connection) for alias, cluster in topology.clusters.items()},

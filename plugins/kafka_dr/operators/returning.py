@@ -11,6 +11,7 @@ from kafka_dr.errors import DeadlinePassed, ReadBackFailed, Refusal, SystemUnava
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.clients import removed_entries, tell_to_resume
 from kafka_dr.operators.fencing import added_entries, boundary_moved, partitions_of_plan, probe_answers
+from kafka_dr.operators.fencing_source import lift_fence_hook
 from kafka_dr.operators.observing import remote_partitions, source_rules
 from kafka_dr.operators.procedure import NotYet, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, take_turn
@@ -47,7 +48,7 @@ class ReturnToSource(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told, is waited for."""
-        if procedure.began(Step.FENCE_PRODUCERS) is None:
+        if procedure.began(Step.FENCE_PRODUCERS) is None and procedure.began(Step.FENCE_SOURCE) is None:
             return {"touched": False}
 
         def given_back() -> dict[str, Any]:
@@ -64,6 +65,7 @@ class ReturnToSource(ProcedureStep):
         if not any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)):
             procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
         lifted = self._lift_fence(procedure)
+        let_in = lift_fence_hook(procedure)
         told = tell_to_resume(procedure)
         # Only now: a worker or a target that is away must not keep clients from a source that works.
         resumed = self._resume_replication(procedure)
@@ -71,6 +73,7 @@ class ReturnToSource(ProcedureStep):
             "touched": True,
             "connectors_resumed": resumed,
             "acl_entries_lifted": lifted,
+            **let_in,
             "drain_hook": told,
             "returned_at": procedure.now(),
             "probe_refused_by": probe_refused_by(procedure),
@@ -93,7 +96,8 @@ class ReturnToSource(ProcedureStep):
             raise Refusal("Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target.")
 
     def _resume_replication(self, procedure: Procedure) -> list[str]:
-        if procedure.began(Step.STOP_MIRROR_MAKER) is None:
+        watcher = procedure.journal.entries(procedure.id, Step.WATCH_OLD_SOURCE, Entry.INTENT)
+        if procedure.began(Step.STOP_MIRROR_MAKER) is None and not any("stops_connectors" in e.payload for e in watcher):
             return []
         refuse_loop(procedure)
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
@@ -134,7 +138,11 @@ def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         told: what the drain hook answered; only if it says that producers run, their first records are waited for.
+
+    Without a forecast nothing is looked at: no plan names the topics.
     """
+    if procedure.outcome(Step.FORECAST) is None:
+        return {}
     try:
         return _flowing(procedure, told)
     except SystemUnavailable as error:

@@ -31,13 +31,17 @@ _MOVED_TYPES = ("classic", "consumer")
 
 @dataclass
 class Access:
-    """What the recorder reads with; everything on the source may fail at any time."""
+    """What the recorder reads with; everything on the source may fail at any time.
+
+    Attributes:
+        worker: None where MirrorMaker 2 runs in dedicated mode, and nothing can be asked of it.
+    """
 
     source: KafkaCluster
     target: KafkaCluster
     source_records: RecordReader
     target_records: RecordReader
-    worker: MirrorMaker
+    worker: MirrorMaker | None
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class Looker:
         """Connectors' states; their configuration and offsets are kept for as long as the worker does not answer."""
         states: dict[str, str] = {}
         worker, names = self.access.worker, self.flow.connectors
+        if worker is None:
+            return states
         with self._tolerating("Connect"):
             for kind, name in (("source", names.source), ("checkpoint", names.checkpoint)):
                 states[kind] = str(worker.status(name, _ASK_SECONDS))

@@ -18,8 +18,9 @@ import pytest
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailable
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
+from kafka_dr.hooks.fence_hook import FenceAnswer
 from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.hooks.kafka_cluster import Metadata
 from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
@@ -51,19 +52,25 @@ class Cluster:
         self.records: dict[TopicPartition, dict[int, str]] = {}
         self.markers: dict[TopicPartition, int] = {}
         self.positions_read = 0
-        self.away: KafkaUnavailable | None = None
+        self.away: KafkaUnavailable | bool = False
         self.answers_after = 0.0
         self.complained: frozenset[str] = frozenset()
 
-    def brokers(self) -> list[Any]:
+    def answer(self) -> None:
+        """Fail where the cluster is away."""
+        if self.away:
+            raise self.away if isinstance(self.away, KafkaUnavailable) else KafkaUnavailable(f"asking {self.alias} failed", "no answer in time", "look at its brokers")
+
+    def brokers(self, **_: Any) -> list[Any]:
         """Brokers by id."""
+        self.answer()
         return [SimpleNamespace(id=b) for b in self.broker_ids]
 
     def metadata(self, timeout: float = 30.0) -> Metadata:
         """Brokers and leaders, as the first broker knows them, after as long as the test said."""
-        if self.away is not None:
+        if self.away:
             time.sleep(timeout)
-            raise self.away
+            self.answer()
         time.sleep(self.answers_after)
         return Metadata(tuple(self.broker_ids), {name: dict(leaders) for name, leaders in self.partitions.items()})
 
@@ -73,6 +80,7 @@ class Cluster:
 
     def topics(self, names: Iterable[str] | None = None, **_: Any) -> dict[str, Any]:
         """Topics with the leader of each partition."""
+        self.answer()
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
         return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=f"id-{n}") for n in wanted}
 
@@ -82,6 +90,7 @@ class Cluster:
 
     def ends(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
         """Log ends."""
+        self.answer()
         return {tp: self.log_ends.get(tp, 0) for tp in partitions}
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -124,6 +133,7 @@ class Acls:
 
     def authorizer_enabled(self) -> bool:
         """Whether rights are checked."""
+        self.cluster.answer()
         return self.cluster.authorizer
 
     def entries(self) -> frozenset[AclEntry]:
@@ -151,13 +161,21 @@ class Worker:
         self.asked: list[tuple[str, str]] = []
         self.needs_tasks: dict[str, bool] = {}
         self.offsets_set: dict[str, Any] = {}
+        self.away = False
 
-    def connectors(self) -> list[str]:
+    def answer(self) -> None:
+        """Fail where the worker is away."""
+        if self.away:
+            raise ConnectUnavailable("Connect did not do GET /connectors", "no connection", "look at Connect")
+
+    def connectors(self, **_: Any) -> list[str]:
         """Names."""
+        self.answer()
         return list(self.states)
 
-    def config(self, name: str) -> dict[str, str]:
+    def config(self, name: str, **_: Any) -> dict[str, str]:
         """No settings of its own."""
+        self.answer()
         return {}
 
     def offsets(self, name: str) -> Any:
@@ -166,6 +184,7 @@ class Worker:
 
     def status(self, name: str, timeout: float = 30.0) -> Any:
         """State and tasks."""
+        self.answer()
         state = self.states[name]
         return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
 
@@ -183,6 +202,45 @@ class Worker:
     def change_offsets(self, name: str, alias: str, seeds: Mapping[TopicPartition, int | None]) -> None:
         """Remember the seeds."""
         self.offsets_set[name] = dict(seeds)
+
+
+class Hook:
+    """A fence hook and a stop hook in one: remembers what it was asked, and does it unless it is told not to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self.fences, self.fenced, self.away = True, False, False
+        self.processes = {"primary->standby": 1}
+
+    def _asked(self, *what: str) -> FenceAnswer:
+        self.asked.append(what)
+        if self.away:
+            raise HookUnavailable("the hook did not do it", "no connection", "look at it")
+        return FenceAnswer(self.fenced, "the switch", "port 7")
+
+    def fence(self, procedure_id: str, cluster: str) -> FenceAnswer:
+        """Fence, if it does."""
+        self.fenced = self.fences
+        return self._asked("fence", procedure_id, cluster)
+
+    def unfence(self, procedure_id: str, cluster: str) -> FenceAnswer:
+        """Let clients in."""
+        self.fenced = False
+        return self._asked("unfence", procedure_id, cluster)
+
+    def state(self, cluster: str) -> FenceAnswer:
+        """Whether it fences."""
+        return self._asked("state", cluster)
+
+    def running(self, flow: str, timeout: float) -> int:
+        """Processes of a flow."""
+        self._asked("running", flow)
+        return self.processes.get(flow, 0)
+
+    def stop(self, flow: str) -> int:
+        """End them."""
+        self._asked("stop", flow)
+        return self.processes.update({flow: 0}) or 0
 
 
 class Api:
@@ -233,7 +291,7 @@ class Bench:
         self.folder, self.url = folder, f"sqlite:///{folder}/journal.db"
         self.clusters = {alias: Cluster(alias) for alias in ("primary", "standby")}
         self.workers = {"standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}), "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"})}
-        self.api, self.connections = Api(), Connections(self.url)
+        self.api, self.connections, self.hook = Api(), Connections(self.url), Hook()
         self.probe_answers: dict[int, Any] = {}
         self.probed: list[int] = []
         self.params: dict[str, Any] = {"source": "primary", "target": "standby", "reason": "maintenance"}
@@ -302,6 +360,16 @@ class Bench:
         self.done(procedure, Step.FORECAST, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(groups), end_sum=0)
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
+        return procedure
+
+    def lost(self, run_id: str = "r1", known_end: int = 10) -> Procedure:
+        """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known up to an end."""
+        procedure = self.opened(run_id)
+        ends = procedure.keep("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
+        self.done(procedure, "assess_data_loss", plan_digest="i" * 64, source_ends=ends)
+        self.api.answer("approve_data_loss", f"Lose this? Inventory {'i' * 64}")
+        self.clusters["primary"].away = True
+        self.clusters["primary"].acls |= {GRANT}
         return procedure
 
     def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Procedure:
@@ -405,6 +473,8 @@ def make_bench(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         monkeypatch.setattr(procedure_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
         monkeypatch.setattr(procedure_module, "MirrorMaker", lambda url, auth=None, request_seconds=10.0: bench.workers[url.removeprefix("http://connect_")])
         monkeypatch.setattr(procedure_module, "AirflowApi", lambda *_: bench.api)
+        monkeypatch.setattr(procedure_module, "FenceHook", lambda *_, **__: bench.hook)
+        monkeypatch.setattr(procedure_module, "StopHook", lambda *_, **__: bench.hook)
         monkeypatch.setattr(procedure_module, "RecordReader", bench.reader)
         monkeypatch.setattr(procedure_module, "RecordWriter", bench.writer)
         return bench

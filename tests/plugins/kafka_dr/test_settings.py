@@ -32,6 +32,7 @@ routing: {kind: file, path: /state/routing.json}
 journal: {connection: kafka_dr_journal}
 airflow_api: {connection: airflow_api}
 spark: {connection: spark_default}
+fence_hook: {connection: fence_net}
 evidence: /state/evidence
 cool_down_seconds: 0
 """
@@ -66,6 +67,7 @@ def test_lab_shape_is_loaded(tmp_path: Path) -> None:
     assert topology.cluster("primary").principals.mirror_maker == ("User:mm2",)
     assert topology.flow("primary", "standby").connectors.checkpoint == "primary-to-standby-checkpoint"
     assert (topology.drain.connection, topology.routing.path, topology.evidence) == ("drain_app", "/state/routing.json", "/state/evidence")
+    assert topology.fence_hook.connection == "fence_net"
     assert (topology.cool_down_seconds, topology.deadlines.max_fence_seconds, topology.deadlines.stable_seconds) == (0, 600, 1)
     assert topology.names.remote("primary", "orders") == "orders"
 
@@ -234,6 +236,10 @@ def test_odd_aliases_are_refused(alias: str) -> None:
     (lambda d: d.update(groups=[{"pattern": " ", "policy": "fail"}]), "groups[0].pattern"),
     (lambda d: d.update(routing={"kind": "http", "path": "/x"}), "routing.connection: missing"),
     (lambda d: d.update(routing={"kind": "http", "path": "/x", "connection": "c"}), "routing.path: unknown key"),
+    (lambda d: d["flows"][0].pop("connect"), "flows[0]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`"),
+    (lambda d: d["flows"][1].update(stop_hook="h"), "flows[1]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`"),
+    (lambda d: d["flows"][0].update(connect=None, stop_hook="http://h:1"), "flows[0].stop_hook"),
+    (lambda d: d.update(fence_hook={"connection": "http://h:1"}), "fence_hook.connection"),
     (lambda d: d.update(kafka_tools="libs"), "kafka_tools: 'libs': the absolute path"),
     (lambda d: d.update(kafka_tools="/opt/ka\nfka"), "kafka_tools"),
 ])
@@ -248,6 +254,21 @@ def test_connector_names_may_recur_in_other_workers() -> None:
     assert check_topology(changed(lambda d: [flow.update(connectors=names) for flow in d["flows"]]), "x")
     problems = problems_of(changed(lambda d: [flow.update(connectors=names, connect="one") for flow in d["flows"]]))
     assert len(problems) == 2 and "flows[0].connectors.source" in problems[1]
+
+
+def test_dedicated_mode_has_a_stop_hook_and_no_worker() -> None:
+    """Its flows may name connectors alike; whoever needs a Connect worker is told what cannot be done."""
+    names = {"source": "MirrorSourceConnector", "checkpoint": "MirrorCheckpointConnector"}
+
+    def dedicated(data: dict[str, Any]) -> None:
+        for flow in data["flows"]:
+            del flow["connect"]
+            flow.update(stop_hook="stop_mm2", connectors=names)
+
+    flow = check_topology(changed(dedicated), "x").flow("primary", "standby")
+    with pytest.raises(BadInput, match="primary->standby runs in dedicated mode.*can neither be read nor set.*only stop it"):
+        _ = flow.worker
+    assert check_topology(changed(lambda d: None), "x").flow("primary", "standby").worker == "connect_standby"
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])

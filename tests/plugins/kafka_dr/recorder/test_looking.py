@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -205,3 +206,10 @@ def test_a_record_that_is_no_sync_is_counted(site: Any) -> None:
     sample = site.looker.look(whole=True)
     assert len(rows(sample, "sync")) == 1
     assert any("1 of 2 records cannot be what they should be: syncs" in problem for problem in told(sample)["problems"])
+
+
+def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:
+    """Without a Connect worker the sample has no states and names no problem; what the logs say is recorded."""
+    looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, worker=None))
+    sample = looker.look(True)
+    assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")] and rows(sample, "partition")

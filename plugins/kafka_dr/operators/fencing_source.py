@@ -1,0 +1,156 @@
+"""Fence a source that may be out of reach: by its ACLs if it answers, else from outside, else as soon as it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, ReadBackFailed
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.operators.fencing import WriteFence, fence_writes
+from kafka_dr.operators.observing import scope_of
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.vocabulary import Entry, Step
+
+_ANSWER_SECONDS = 5.0
+_CONFIG_SECONDS = 2.0
+
+
+class FenceSource(ProcedureStep):
+    """Fence what can be reached; what cannot is armed: the watcher fences it as soon as it answers."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer and fence."""
+        approval = procedure.require_approval(Step.APPROVE_DATA_LOSS, procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
+        topics = topics_left(procedure)
+        unproven: FenceNotProven | DeadlinePassed | None = None
+        try:
+            if source_answers(procedure):
+                fence, _ = fence_old_source(procedure, self.task_id, topics)
+                if fence.authorizer:
+                    return {"approval": approval, **by_acl(procedure, fence)}
+        except KafkaUnavailable as error:
+            self.log.info("The source is out of reach: %s", error)
+        except (FenceNotProven, DeadlinePassed) as error:
+            unproven = error
+        return {"approval": approval, **self._from_outside(procedure, topics, unproven)}
+
+    def _from_outside(self, procedure: Procedure, topics: list[str], unproven: FenceNotProven | DeadlinePassed | None) -> dict[str, Any]:
+        """Armed at once, before the hook is asked: the source may answer meanwhile. A hook that fences it makes that needless."""
+        # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
+        works = unproven is not None and source_answers(procedure)
+        armed = None if works else arm(procedure, self.task_id, topics)
+        answer = ask_fence_hook(procedure, self.task_id)
+        if answer is not None and answer["fenced"]:
+            return {"fenced": BY_HOOK, "answer": answer, "fenced_at": procedure.now()}
+        if unproven is not None and armed is None:
+            raise unproven
+        return {"fenced": ARMED, "answer": answer, "armed_at": armed.fence.since.isoformat(), "topics": len(topics)}
+
+
+def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
+    """Figures of a fence by ACL."""
+    return {
+        "fenced": BY_ACL,
+        "answer": None,
+        "acl_entries_added": fence.added,
+        "brokers_refusing": fence.refusing,
+        "fenced_at": procedure.now() if fence.proven else None,
+    }
+
+
+def source_answers(procedure: Procedure, seconds: float = _ANSWER_SECONDS) -> bool:
+    """Whether the source answers within a short time."""
+    try:
+        return bool(procedure.source.brokers(timeout=seconds))
+    except KafkaUnavailable:
+        return False
+
+
+def fence_old_source(procedure: Procedure, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
+    """Refuse clients' writes on a source that answers, as `fence_writes`: to these topics at once, then to those made since.
+
+    Nobody saw the topics that were made after the last look at the source, or after it came back. Returns all of them.
+    """
+    known = set(topics)
+    fence = fence_writes(procedure, step, sorted(known))
+    since = mirrored_now(procedure) - known
+    every = sorted(known | since)
+    return (fence_writes(procedure, step, every) if since else fence), every
+
+
+def mirrored_now(procedure: Procedure) -> set[str]:
+    """Topics that the source has now and the flow mirrors, by its worker's configuration if that answers, else by the stated one."""
+    flow = procedure.flow
+    try:
+        config = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONFIG_SECONDS)
+    except (BadInput, ConnectUnavailable):
+        config = flow.mirror_maker
+    return set(scope_of(procedure, procedure.source.topics(), config))
+
+
+def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
+    """Where the source's logs were last known to end, by the procedure's inventory; empty without one."""
+    receipt = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("source_ends")
+    return frame_partitions(procedure.kept(receipt), "offset") if receipt else {}
+
+
+def topics_left(procedure: Procedure) -> list[str]:
+    """The topics that the clients of a lost source leave there, by the inventory."""
+    return sorted({tp.topic for tp in known_ends(procedure)})
+
+
+def ask_fence_hook(procedure: Procedure, step: str) -> dict[str, Any] | None:
+    """Ask the fence hook to keep clients from the source, and look whether it says so again; None without a hook."""
+    hook, source = procedure.fence_hook, procedure.request.source
+    if hook is None:
+        return None
+    procedure.write(step, Entry.INTENT, {"asks_fence_hook": source})
+    try:
+        with procedure.acting(undo=lambda: hook.unfence(procedure.id, source)):
+            answer = hook.fence(procedure.id, source)
+        return {**asdict(answer), "fenced": answer.fenced and hook.state(source).fenced}
+    except HookUnavailable as error:
+        return {"fenced": False, "by": "", "detail": "", "error": str(error)}
+
+
+def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
+    """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it did not.
+
+    Raises:
+        HookUnavailable: it does not answer.
+        ReadBackFailed: it still keeps them out.
+    """
+    hook, source = procedure.fence_hook, procedure.request.source
+    asked = any("asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT))
+    if hook is None or not asked:
+        return {}
+    procedure.hold_lease()
+    hook.unfence(procedure.id, source)
+    answer = hook.state(source)
+    if answer.fenced:
+        raise ReadBackFailed("The fence hook still keeps clients from the source", answer.by, "Clear return_to_source: it goes on from here.")
+    return {"fence_hook": asdict(answer)}
+
+
+def arm(procedure: Procedure, step: str, topics: Iterable[str]) -> Watched:
+    """Have the watcher fence the source as soon as it answers; read back from the journal."""
+    told = {"source": procedure.request.source, "target": procedure.request.target, "topics": sorted(topics)}
+    procedure.write(step, Entry.INTENT, {ARMS: told})
+    armed = watched(telling_entries(procedure.journal)).get(procedure.id)
+    if armed is None:
+        raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")
+    return armed
+
+
+def telling_entries(journal: Journal) -> list[JournalEntry]:
+    """Entries that say what is armed, in order; of all procedures."""
+    if not journal.entries(step=Step.FENCE_SOURCE):
+        return []
+    return sorted((entry for step in TELLING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)

@@ -1,0 +1,307 @@
+"""Watch old sources that could not be fenced: each is fenced as soon as it answers, and what it accepted until then is listed.
+
+Invariants
+1. Looks end in the same state however often they are made, and by however many watchers at once.
+2. What the watcher means to do stands in the journal first; a fence is over only once it was proven and read back.
+3. A source that was given back or opened to clients again is not fenced; what was done too late is undone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import pandas as pd
+from airflow.sdk import BaseOperator
+
+from kafka_dr.domain.armed import ANSWERS_SINCE, BY_ACL, DISARMS, ArmedFence, Watch, Watched, accepted, armed_fences, shrunk, unstopped, watched
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError
+from kafka_dr.hooks.outside_text import one_line
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.operators.connections import Connections
+from kafka_dr.operators.fencing import WriteFence
+from kafka_dr.operators.fencing_source import fence_old_source, known_ends, source_answers, telling_entries
+from kafka_dr.operators.observing import side_by_side
+from kafka_dr.operators.procedure import Identity, NotYet, Procedure, WaitLonger, partitions_frame
+from kafka_dr.operators.still_ends import newest_records
+from kafka_dr.operators.stopping import STOPPED, stop_flow
+from kafka_dr.settings import Request, load_topology
+from kafka_dr.topology import Flow
+from kafka_dr.vocabulary import Entry, Step
+
+STEP = Step.WATCH_OLD_SOURCE.value
+
+_LOOK_SECONDS = 1.0
+#: A system that does not answer must not keep the next look waiting.
+_ASK_SECONDS = 1.0
+_ENDS_SECONDS = 5.0
+_STOP_SECONDS = 20.0
+#: Topology and connections are read anew this often.
+_REFRESH_SECONDS = 60.0
+_STILL_LOOKS = 5
+_NAMED = 10
+
+
+class WatchOldSource(BaseOperator):
+    """Look at every armed source once a second, for as long as the task lives."""
+
+    def execute(self, context: Any) -> None:
+        """Look until the task is ended; what goes wrong is told and looked at again."""
+        watcher = Watcher(self.log.info)
+        while True:
+            began = time.monotonic()
+            watcher.look()
+            time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
+
+
+class Watcher:
+    """Looks at what the journal says is armed; knows nothing that the journal does not."""
+
+    def __init__(self, tell: Callable[[str], object], connections: Callable[[], Any] = Connections) -> None:
+        """Nothing is read yet.
+
+        Args:
+            tell: takes a line for people, whenever there is something new to say.
+            connections: makes what reads Airflow's connections.
+        """
+        self._tell, self._connections = tell, connections
+        self._told: dict[str, str] = {}
+        self._read_at: float | None = None
+
+    def look(self) -> None:
+        """One pass over every armed source, side by side: what goes wrong with one keeps no other waiting for its fence."""
+        self._say("watching", self._pass)
+
+    def _pass(self) -> str:
+        self._refresh()
+        entries = telling_entries(self._journal)
+        duties = [(fence, fence_if_it_answers) for fence in armed_fences(entries)]
+        duties += [(fence, stop_if_it_answers) for fence in unstopped(entries)]
+        with side_by_side() as start:
+            for fence, duty in duties:
+                start(self._say, fence.procedure_id, lambda fence=fence, duty=duty: self._attend(fence, duty, entries))
+        return f"{len(duties)} old sources are watched"
+
+    def _attend(self, fence: ArmedFence, duty: Callable[[Procedure, ArmedFence], str], entries: Iterable[JournalEntry]) -> str:
+        opened = next(e.payload for e in entries if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED))
+        identity = Identity(opened["dag_id"], opened["run_id"])
+        procedure = WatchedProcedure(identity, Request(**opened["request"]), self._topology, self._remembered)
+        procedure.journal = self._journal
+        try:
+            return duty(procedure, fence)
+        finally:
+            procedure.close()
+
+    def _say(self, about: str, work: Callable[[], str]) -> None:
+        """Do something, and say how it went if that is not what was said last."""
+        try:
+            line = work()
+        except (SwitchbackError, NotYet, WaitLonger) as error:
+            line = str(error)
+        except Exception as error:
+            # Whatever is wrong with one source, the others are still to be fenced.
+            line = f"{type(error).__name__}: {one_line(error)}"
+        if line != self._told.get(about):
+            self._told[about] = line
+            self._tell(f"{about}: {line}")
+
+    def _refresh(self) -> None:
+        """Topology and connections, asked for once a minute: Airflow's API is not asked at every look, and may be away."""
+        if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
+            return
+        try:
+            topology, remembered = load_topology(), Remembered(self._connections())
+            self._journal = Journal(remembered.journal_url(topology.journal.connection))
+            self._topology, self._remembered = topology, remembered
+        except Exception:
+            if self._read_at is None:
+                raise
+        self._read_at = time.monotonic()
+
+
+class Remembered:
+    """Connections, each asked for once."""
+
+    def __init__(self, connections: Any) -> None:
+        self.kafka, self.login, self.journal_url = cache(connections.kafka), cache(connections.login), cache(connections.journal_url)
+
+
+class WatchedProcedure(Procedure):
+    """A procedure as the watcher acts for it: by the armed fence, not by the lease.
+
+    The watcher takes no epoch. While the procedure runs, a new one would supersede the step that works just then; and once the
+    procedure is closed it holds no lease, and its id takes no entry any more as soon as another procedure has the pair. What
+    gives the right to act is the armed fence itself: it was approved, and it is read from the journal just before each act and
+    just after it. So two watchers, or one beside the procedure's own steps, do the same thing twice at most.
+
+    Its entries stand under the procedure while that is open, so that they are in its evidence. After that they stand under the
+    watcher's own name and epoch 0, which the journal takes at any time since no lease was ever held under that name. All of
+    them name the procedure.
+    """
+
+    def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
+        """Append one entry, under the procedure while it is open, else under the watcher's name."""
+        lease = self.journal.lease(self.pair)
+        held = lease is not None and (lease.holder, lease.released_at) == (self.id, None)
+        is_open = held and self.journal.last(self.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is None
+        writer, epoch = (self.id, lease.epoch) if is_open else (STEP, 0)
+        self.journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self.id})
+
+    def watch(self) -> Watched | None:
+        """How far the watch over its source is, by the journal now."""
+        return watched(telling_entries(self.journal)).get(self.id)
+
+    def hold_lease(self) -> None:
+        """Refuse once the source was given back, opened to clients, or taken over; that it is fenced already is no reason to."""
+        now = self.watch()
+        if now is None or now.state in (Watch.DISARMED, Watch.REOPENED):
+            raise LeaseLost("The old source is not to be fenced any more", now.state.value if now else "never armed", "Nothing: whoever took it over goes on.")
+
+    def may_undo(self) -> bool:
+        """Whether clients were let onto the source again, and nobody took that pair since, whose doing the fence may be by now."""
+        now = self.watch()
+        if now is None or now.state is not Watch.REOPENED:
+            return False
+        opened = self.journal.last(now.reopened_by, Step.OPEN_PROCEDURE, Entry.OPENED)
+        lease = self.journal.lease(self.topology.pair_key(opened.payload["source"], opened.payload["target"]))
+        return lease is not None and lease.holder == now.reopened_by
+
+
+def fence_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
+    """One look at an armed source; says what was seen or done.
+
+    Raises:
+        SwitchbackError: it answers and could not be fenced yet; the next look goes on.
+    """
+    answers = source_answers(procedure, _ASK_SECONDS)
+    if answers and fence.answers_since is None:
+        procedure.write(STEP, Entry.NOTE, {ANSWERS_SINCE: procedure.now()})
+    with side_by_side() as start:
+        # Beside the fence: a worker that is slow, or away, must not leave clients writing.
+        stopping = start(stop_replication, procedure, answers)
+        if not answers:
+            return " ".join([f"{fence.source} does not answer", *_left(stopping.result())])
+        seen = start(_ends_if_known, procedure, fence.topics)
+        made, topics = fence_old_source(procedure, STEP, fence.topics)
+        fenced_at = procedure.now()
+        if not made.authorizer:
+            raise FenceNotProven("The old source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by other means, or disarm it with a failback.")
+        figures = {"fenced_at": fenced_at, **_fence_figures(procedure, fence, made, fenced_at), **_accepted(procedure, topics, seen)}
+        states = stopping.result()
+    procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)})
+    return " ".join([f"{fence.source} is fenced; it answered since {figures['answers_since']}, and accepted at most {figures['records_at_most']} records on {figures['partitions_written']} partitions", *_left(states)])
+
+
+def stop_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
+    """One look at the MirrorMaker 2 of a source that is fenced: its worker may come back later than the brokers."""
+    states = stop_replication(procedure, True)
+    if not _left(states):
+        procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, "mirror_maker": states, "mirror_maker_stopped": True})
+    return " ".join([f"{fence.source} is fenced", *_left(states)])
+
+
+def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
+    """Stop what could copy from or to the old source; states by connector or flow, with the reason where one could not be stopped.
+
+    Args:
+        answers: whether the source answers; before, the flow from it is stopped only if the procedure has begun to stop it.
+    """
+    states: dict[str, str] = {}
+    for flow in _flows(procedure) if answers else [procedure.flow] if procedure.began(Step.STOP_MIRROR_MAKER) else []:
+        try:
+            states |= stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS)
+        except SwitchbackError as error:
+            states[f"{flow.source}->{flow.target}"] = str(error)
+    return states
+
+
+def _flows(procedure: Procedure) -> list[Flow]:
+    """The flow from the old source, and the one to it, unless names protect against loops: that one does no harm."""
+    reverse = procedure.reverse_flow
+    return [procedure.flow] if reverse is None or procedure.topology.naming.policy == "default" else [procedure.flow, reverse]
+
+
+def _left(states: Mapping[str, str]) -> list[str]:
+    return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
+
+
+def _fence_figures(procedure: Procedure, fence: ArmedFence, made: WriteFence, fenced_at: str) -> dict[str, Any]:
+    """How it is fenced, and the window in which it may have accepted writes beside the new source."""
+    now = procedure.watch()
+    since = now.fence.answers_since if now and now.fence.answers_since else fence.answers_since or fenced_at
+    window = (datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds()
+    return {"fenced": BY_ACL, "answers_since": since, "window_seconds": round(window, 3), "acl_entries_added": made.added, "brokers_refusing": made.refusing}
+
+
+def _accepted(procedure: Procedure, topics: list[str], seen: Future) -> dict[str, Any]:
+    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory knows."""
+    ends = _still_ends(procedure, topics)
+    known, problem = _known_ends(procedure)
+    rows = accepted(known, ends)
+    first = seen.result()
+    frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
+    return {
+        "accepted": procedure.keep("accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})),
+        "records_at_most": sum(row.to_offset - (row.from_offset or 0) for row in rows),
+        "partitions_written": len(rows),
+        "partitions_not_known_before": sum(row.from_offset is None for row in rows),
+        "logs_shorter_than_known": shrunk(known, ends)[:_NAMED],
+        "newest_records": newest_records(procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in rows[:_NAMED]}),
+        "ends_when_seen": None if first is None else procedure.keep("ends_when_seen", partitions_frame(first, "offset")),
+        "ends_at_fence": procedure.keep("ends_at_fence", partitions_frame(ends, "offset")),
+        "known_ends_problem": problem,
+    }
+
+
+def _known_ends(procedure: Procedure) -> tuple[dict[TopicPartition, int], str | None]:
+    """The inventory's ends; where its file is gone everything counts as accepted since, and why is said."""
+    try:
+        return known_ends(procedure), None
+    except Contradiction as error:
+        return {}, str(error)
+
+
+def _still_ends(procedure: Procedure, topics: list[str]) -> dict[TopicPartition, int]:
+    """Log ends that stand still for a window.
+
+    Raises:
+        FenceNotProven: records still arrive; the next look looks again.
+    """
+    before = _ends(procedure, topics)
+    for _ in range(_STILL_LOOKS):
+        time.sleep(procedure.request.deadlines.stable_seconds)
+        after = _ends(procedure, topics)
+        if after == before:
+            return after
+        moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
+    raise FenceNotProven("Writes still get through on the old source", ", ".join(map(str, moved[:_NAMED])), "A super user passes every ACL: stop this writer; the watcher looks again by itself.")
+
+
+def _ends(procedure: Procedure, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
+    infos = procedure.source.topics(topics, timeout=seconds)
+    return procedure.source.ends([TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds)
+
+
+def _ends_if_known(procedure: Procedure, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
+    """Ends as the fence is begun; None where the source does not say in time."""
+    try:
+        return _ends(procedure, topics, _ENDS_SECONDS)
+    except KafkaUnavailable:
+        return None
+
+
+def disarm(procedure: Procedure, alias: str, reason: str) -> tuple[ArmedFence, ...]:
+    """End every watch over a cluster, for a procedure that fences it itself and has done so; returns what was disarmed.
+
+    What the watcher added stays: it is part of that fence by now.
+    """
+    entries = telling_entries(procedure.journal)
+    ended = tuple(fence for fence in (*armed_fences(entries), *unstopped(entries)) if fence.source == alias)
+    for fence in ended:
+        procedure.write(STEP, Entry.NOTE, {DISARMS: fence.procedure_id, "source": alias, "reason": reason})
+    return ended

@@ -1,0 +1,229 @@
+"""Fencing a source that may be out of reach: what can be is fenced, the rest is armed, and nothing is called fenced that is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.armed import armed_fences, watched
+from kafka_dr.errors import DeadlinePassed, HookUnavailable, KafkaUnavailable
+from kafka_dr.hooks.kafka_records import Accepted
+from kafka_dr.operators.fencing import added_entries
+from kafka_dr.operators.fencing_source import FenceSource, telling_entries
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+
+STEP = Step.FENCE_SOURCE
+DENY = "deny User:app write topic literal '*' from *"
+
+
+def fence(bench: Any, attempt: int = 1) -> dict[str, Any]:
+    """Execute the step and return its figures."""
+    FenceSource(task_id=STEP.value).execute(bench.context(attempt=attempt))
+    return bench.entries(STEP)[-1].payload
+
+
+def denied(bench: Any) -> list[str]:
+    """Denials on the source."""
+    return sorted(str(e) for e in bench.clusters["primary"].acls if e.permission == "deny")
+
+
+def armed(bench: Any) -> list[str]:
+    """Procedures whose source is armed."""
+    return [one.procedure_id for one in armed_fences(telling_entries(bench.journal))]
+
+
+@pytest.fixture
+def hooked(make_bench: Any) -> Any:
+    """A topology with a fence hook."""
+    return make_bench(fence_hook={"connection": "net"})
+
+
+def test_a_source_that_answers_is_fenced_as_a_planned_one(bench: Any) -> None:
+    """The same entries, the same intent, the same proof; nothing is armed."""
+    procedure = bench.lost()
+    bench.clusters["primary"].away = False
+    figures = fence(bench)
+    assert (figures["fenced"], figures["answer"], figures["brokers_refusing"], figures["acl_entries_added"]) == ("by acl", None, [1], 1)
+    assert figures["fenced_at"] and figures["approval"]["by"] == "bob"
+    assert denied(bench) == [DENY] == [str(e) for e in added_entries(procedure)] and armed(bench) == []
+
+
+def test_a_source_that_does_not_answer_is_armed(bench: Any) -> None:
+    """The record names pair and topics, and is there before the outcome."""
+    procedure = bench.lost()
+    figures = fence(bench)
+    assert (figures["fenced"], figures["answer"], figures["topics"]) == ("armed", None, 1) and "fenced_at" not in figures
+    (one,) = armed_fences(telling_entries(bench.journal))
+    assert (one.procedure_id, one.source, one.target, one.topics, one.since.isoformat()) == (procedure.id, "primary", "standby", ("orders",), figures["armed_at"])
+    assert denied(bench) == []
+
+
+def test_without_the_inventorys_approval_nothing_is_done(bench: Any) -> None:
+    """Neither fenced nor armed: a window in which both sides write was approved by nobody."""
+    bench.lost()
+    bench.api.answers.clear()
+    with pytest.raises(AirflowFailException, match="never answered"):
+        fence(bench)
+    assert armed(bench) == [] and denied(bench) == []
+
+
+def test_begun_again_it_looks_again(bench: Any) -> None:
+    """Armed twice is armed since the first time; a source that is back at the second try is fenced, and armed no more."""
+    bench.lost()
+    since = fence(bench)["armed_at"]
+    assert fence(bench, attempt=2)["armed_at"] == since and len(armed(bench)) == 1
+    bench.clusters["primary"].away = False
+    assert fence(bench, attempt=3)["fenced"] == "by acl" and armed(bench) == []
+
+
+def test_a_source_that_dies_in_the_middle_is_armed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answered, and then did not: what it took of the fence counts for nothing."""
+    bench.lost()
+    source = bench.clusters["primary"]
+    source.away = False
+
+    def dying(procedure: Any, step: str, scope: Any) -> Any:
+        source.away = True
+        raise KafkaUnavailable("adding ACL entries failed", "no answer in time")
+
+    monkeypatch.setattr("kafka_dr.operators.fencing.add_fence", dying)
+    assert fence(bench)["fenced"] == "armed" and len(armed(bench)) == 1
+
+
+@pytest.mark.parametrize("breaks", ["takes no entries", "lets the probe in"])
+def test_a_working_source_that_lets_clients_in_is_refused(bench: Any, breaks: str) -> None:
+    """Both sides would accept writes: that was not approved, and no watcher could change it."""
+    bench.lost()
+    bench.clusters["primary"].away = False
+    if breaks == "takes no entries":
+        bench.clusters["primary"].takes_acls = False
+    else:
+        bench.probe_answers[0] = Accepted(1, 1)
+    with pytest.raises(AirflowFailException, match="may still act|was not refused"):
+        fence(bench)
+    assert armed(bench) == [] and Entry.OUTCOME not in bench.kinds(STEP)
+
+
+def test_a_source_that_died_before_its_proof_is_armed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last answer was no proof, and by now it is gone."""
+    bench.lost()
+    source = bench.clusters["primary"]
+    source.away = False
+
+    def gone(*_: Any) -> Any:
+        source.away = True
+        raise DeadlinePassed("The fence on every broker: not within 60 s", "broker 1 took the probe's write")
+
+    monkeypatch.setattr("kafka_dr.operators.fencing.refused_on_every_broker", gone)
+    assert fence(bench)["fenced"] == "armed"
+
+
+def test_without_an_authorizer_no_acl_is_called_a_fence(bench: Any) -> None:
+    """Nothing could be added, so it is armed, and says so."""
+    bench.lost()
+    bench.clusters["primary"].away, bench.clusters["primary"].authorizer = False, False
+    assert fence(bench)["fenced"] == "armed"
+
+
+def test_topics_made_since_the_inventory_are_fenced_too(bench: Any) -> None:
+    """Named one by one where everyone may write: also the topic that nobody had seen."""
+    text = json.loads(bench.topology.read_text())
+    text["clusters"]["primary"]["allow_everyone_if_no_acl_found"] = True
+    bench.topology.write_text(json.dumps(text))
+    bench.lost()
+    source = bench.clusters["primary"]
+    source.away, source.acls, source.partitions["late"] = False, set(), {0: 1}
+    fence(bench)
+    assert {e.name for e in source.acls if e.permission == "deny"} == {"orders", "late", PROBE_TOPIC}
+
+
+def test_a_hook_that_fences_makes_the_watcher_needless(hooked: Any) -> None:
+    """Its answer is kept, it was asked again whether it still says so, and nothing stays armed."""
+    procedure = hooked.lost()
+    figures = fence(hooked)
+    assert figures["fenced"] == "by hook" and figures["answer"] == {"fenced": True, "by": "the switch", "detail": "port 7"} and figures["fenced_at"]
+    assert hooked.hook.asked == [("fence", procedure.id, "primary"), ("state", "primary")] and armed(hooked) == []
+
+
+def test_a_source_that_answers_is_not_left_to_the_hook(hooked: Any) -> None:
+    """What can be proven is preferred to what is said."""
+    hooked.lost()
+    hooked.clusters["primary"].away = False
+    assert fence(hooked)["fenced"] == "by acl" and hooked.hook.asked == []
+
+
+@pytest.mark.parametrize("breaks", ["says no", "is away", "says yes and no"])
+def test_a_hook_that_claims_nothing_leaves_it_armed(hooked: Any, monkeypatch: pytest.MonkeyPatch, breaks: str) -> None:
+    """Its answer, or why there is none, is kept all the same."""
+    hooked.lost()
+    hooked.hook.fences, hooked.hook.away = breaks == "says yes and no", breaks == "is away"
+    if breaks == "says yes and no":
+        monkeypatch.setattr(hooked.hook, "state", lambda cluster: type(hooked.hook._asked())(False, "", ""))
+    figures = fence(hooked)
+    assert figures["fenced"] == "armed" and figures["answer"]["fenced"] is False and len(armed(hooked)) == 1
+    assert ("error" in figures["answer"]) == (breaks == "is away")
+
+
+def test_it_is_armed_before_the_hook_is_asked(hooked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook may take half a minute, and the source may answer meanwhile."""
+    hooked.lost()
+    seen: list[int] = []
+
+    def slow(*_: Any) -> Any:
+        seen.append(len(armed(hooked)))
+        raise HookUnavailable("the hook did not do it", "no answer")
+
+    monkeypatch.setattr(hooked.hook, "fence", slow)
+    fence(hooked)
+    assert seen == [1]
+
+
+def test_the_return_lifts_what_was_done(hooked: Any) -> None:
+    """The watch ends, the hook lets clients in, and the source's entries are as they were found."""
+    procedure = hooked.lost()
+    fence(hooked)
+    hooked.clusters["primary"].away = False
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
+    figures = hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
+    assert figures["touched"] is True and figures["fence_hook"]["fenced"] is False and not hooked.hook.fenced
+    assert hooked.hook.asked[-2:] == [("unfence", procedure.id, "primary"), ("state", "primary")]
+    assert watched(telling_entries(hooked.journal))[procedure.id].state == "reopened"
+
+
+def test_a_hook_that_was_not_asked_is_not_told_to_let_in(hooked: Any) -> None:
+    """The source was fenced by its ACLs: exactly those are lifted."""
+    hooked.lost()
+    hooked.clusters["primary"].away = False
+    fence(hooked)
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
+    assert denied(hooked) == [] and hooked.hook.asked == [] and "fence_hook" not in hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
+
+
+def test_a_hook_asked_too_late_is_taken_back(hooked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process stood still just before asking, and woke after the source was given back."""
+    hooked.lost()
+    ask = hooked.hook.fence
+
+    def frozen(*what: str) -> Any:
+        hooked.clusters["primary"].away = False
+        ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
+        return ask(*what)
+
+    monkeypatch.setattr(hooked.hook, "fence", frozen)
+    with pytest.raises(Exception, match="newer process"):
+        fence(hooked)
+    assert not hooked.hook.fenced
+
+
+def test_entries_of_others_are_not_the_fences(bench: Any) -> None:
+    """A denial that was there is not added, and so never lifted."""
+    theirs = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
+    procedure = bench.lost()
+    bench.clusters["primary"].away = False
+    bench.clusters["primary"].acls.add(theirs)
+    assert fence(bench)["acl_entries_added"] == 0 and added_entries(procedure) == []

@@ -1,0 +1,442 @@
+"""Watching old sources: fenced as soon as they answer, what they accepted listed, and never fenced once clients may be there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.armed import armed_fences, unstopped, watched
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.kafka_records import Accepted
+from kafka_dr.operators import watching
+from kafka_dr.operators.fencing import added_entries
+from kafka_dr.operators.fencing_source import FenceSource, telling_entries
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.operators.watching import STEP, WatchedProcedure, Watcher, disarm
+from kafka_dr.vocabulary import Entry, Step
+
+ORDERS = TopicPartition("orders", 0)
+GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
+DENY = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
+PAIR = "primary+standby"
+
+
+class Watch:
+    """An armed procedure and its watcher."""
+
+    def __init__(self, bench: Any, known_end: int = 10) -> None:
+        self.bench, self.source, self.lines = bench, bench.clusters["primary"], []
+        self.procedure = bench.lost(known_end=known_end)
+        bench.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
+        FenceSource(task_id=Step.FENCE_SOURCE.value).execute(bench.context())
+        self.watcher = self.another()
+
+    def another(self) -> Watcher:
+        """A watcher that knows nothing yet."""
+        return Watcher(self.lines.append, lambda: self.bench.connections)
+
+    def back(self) -> None:
+        """The source answers, and the watcher looks."""
+        self.source.away = False
+        self.watcher.look()
+
+    def close(self) -> None:
+        """The procedure completes and lets go of the pair."""
+        epoch = self.bench.journal.lease(PAIR).epoch
+        self.bench.journal.append(self.procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "completed", "digest": "d"})
+        self.bench.journal.release_lease(PAIR, self.procedure.id, epoch, "completed")
+
+    @property
+    def outcomes(self) -> list[Any]:
+        """What the watcher wrote as done."""
+        return self.bench.journal.entries(step=STEP, kind=Entry.OUTCOME)
+
+    @property
+    def armed(self) -> int:
+        """How many fences are armed."""
+        return len(armed_fences(telling_entries(self.bench.journal)))
+
+    @property
+    def state(self) -> str:
+        """How far the watch is."""
+        return watched(telling_entries(self.bench.journal))[self.procedure.id].state.value
+
+    def accepted(self) -> list[dict[str, Any]]:
+        """The list of what the source accepted."""
+        return self.procedure.kept(self.outcomes[-1].payload["accepted"]).to_dict("records")
+
+
+@pytest.fixture
+def watch(bench: Any) -> Watch:
+    """A run on two clusters with identity naming, whose source was armed."""
+    return Watch(bench)
+
+
+def test_nothing_armed_is_nothing_done(bench: Any) -> None:
+    """A journal in which nobody armed anything is read, and no cluster is asked."""
+    bench.opened()
+    bench.clusters["primary"].brokers = None
+    lines: list[str] = []
+    Watcher(lines.append, lambda: bench.connections).look()
+    assert lines == ["watching: 0 old sources are watched"]
+
+
+def test_a_source_that_is_away_is_looked_at_and_left(watch: Watch) -> None:
+    """Nothing is written however often it is looked at, and it is said once."""
+    before = len(watch.bench.journal.entries())
+    for _ in range(3):
+        watch.watcher.look()
+    assert len(watch.bench.journal.entries()) == before and watch.armed == 1
+    assert watch.lines == [f"{watch.procedure.id}: primary does not answer", "watching: 1 old sources are watched"]
+
+
+def test_a_source_that_comes_back_is_fenced_and_told(watch: Watch) -> None:
+    """The denial is there, proven by the probe; the intent came before it; window and offsets are in the journal."""
+    watch.source.log_ends[ORDERS] = 17
+    watch.back()
+    (done,) = watch.outcomes
+    told = done.payload
+    assert watch.source.acls == {GRANT, DENY} and added_entries(watch.procedure) == [DENY]
+    assert (told["fenced"], told["brokers_refusing"], told["acl_entries_added"], told["source"]) == ("by acl", [1], 1, "primary")
+    assert told["window_seconds"] >= 0 and datetime.fromisoformat(told["answers_since"]) <= datetime.fromisoformat(told["fenced_at"])
+    assert watch.accepted() == [{"topic": "orders", "partition": 0, "from_offset": 10, "to_offset": 17}]
+    assert (told["records_at_most"], told["partitions_written"], told["partitions_not_known_before"]) == (7, 1, 0)
+    assert told["newest_records"][0].startswith("orders-0: newest record at offset 16")
+    assert watch.procedure.kept(told["ends_at_fence"])["offset"].tolist() == [17] == watch.procedure.kept(told["ends_when_seen"])["offset"].tolist()
+    assert watch.armed == 0 and watch.state == "over"
+
+
+def test_a_source_that_accepted_nothing_is_said_to_have_accepted_nothing(watch: Watch) -> None:
+    """An empty list, by its still ends."""
+    watch.back()
+    assert watch.accepted() == [] and watch.outcomes[0].payload["records_at_most"] == 0
+
+
+def test_a_log_that_is_shorter_than_known_is_named(bench: Any) -> None:
+    """The source lost records when it died: that is no acceptance."""
+    watch = Watch(bench, known_end=12)
+    watch.back()
+    assert watch.accepted() == [] and watch.outcomes[0].payload["logs_shorter_than_known"] == ["orders-0: 12 -> 10"]
+
+
+def test_without_known_ends_everything_may_be_new(watch: Watch) -> None:
+    """The inventory's file is gone: nothing is claimed to be old, and why is said."""
+    next(watch.procedure.folder.glob("source_ends-*")).unlink()
+    watch.back()
+    told = watch.outcomes[0].payload
+    assert watch.procedure.kept(told["accepted"])["from_offset"].isna().tolist() == [True]
+    assert told["partitions_not_known_before"] == 1 and "source_ends" in told["known_ends_problem"]
+
+
+def test_the_window_begins_with_the_first_answer(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answered, froze before its fence was proven, and thawed: the first answer counts, over a restart of the watcher too."""
+    watch.bench.probe_answers[0] = Accepted(1, 1)
+    monkeypatch.setattr(WatchedProcedure, "wait", lambda self, step, what, look, seconds: look())
+    watch.back()
+    assert watch.outcomes == [] and watch.armed == 1 and "was not refused" in watch.lines[0]
+    (first,) = armed_fences(telling_entries(watch.bench.journal))
+    watch.bench.probe_answers.clear()
+    watch.another().look()
+    assert watch.outcomes[0].payload["answers_since"] == first.answers_since is not None
+    assert len(watch.bench.journal.entries(step=STEP, kind=Entry.NOTE)) == 1
+
+
+def test_looking_again_does_nothing_more(watch: Watch) -> None:
+    """What is over is over."""
+    watch.back()
+    before = len(watch.bench.journal.entries())
+    watch.watcher.look()
+    assert len(watch.bench.journal.entries()) == before
+
+
+def test_writes_that_go_on_leave_it_armed(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A super user passes every ACL: the list would be wrong a moment later, so there is none yet."""
+    ends = watch.source.ends
+
+    def growing(partitions: Any, **given: Any) -> Any:
+        watch.source.log_ends[ORDERS] += 1
+        return ends(partitions, **given)
+
+    monkeypatch.setattr(watch.source, "ends", growing)
+    watch.back()
+    assert watch.outcomes == [] and watch.armed == 1 and "Writes still get through on the old source" in watch.lines[0]
+    monkeypatch.undo()
+
+
+def test_a_source_without_authorizer_stays_armed(watch: Watch) -> None:
+    """Nothing was added, so nothing is called a fence."""
+    watch.source.authorizer = False
+    watch.back()
+    assert watch.outcomes == [] and watch.armed == 1 and "has no authorizer" in watch.lines[0]
+
+
+def test_a_fence_that_is_not_taken_stays_armed(watch: Watch) -> None:
+    """Read back, it is not there."""
+    watch.source.takes_acls = False
+    watch.back()
+    assert watch.outcomes == [] and watch.armed == 1 and "may still act" in watch.lines[0]
+
+
+# -- MirrorMaker 2 -------------------------------------------------------------------------------------------------
+
+
+def test_a_revived_mirror_maker_is_stopped(watch: Watch) -> None:
+    """The flow from the old source and, under identity naming, the one to it; the intent names what was running."""
+    watch.bench.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "RUNNING"))
+    watch.bench.workers["primary"].states["s.source"] = "RUNNING"
+    watch.back()
+    assert watch.bench.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
+    assert watch.bench.workers["primary"].asked == [("stop", "s.source")]
+    intents = [e.payload["stops_connectors"] for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "stops_connectors" in e.payload]
+    assert sorted(intents) == [["p.source", "p.checkpoint"], ["s.source"]]
+    assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED")
+
+
+def test_before_it_answers_only_what_the_procedure_stopped_is_held_stopped(watch: Watch) -> None:
+    """Somebody resumed the flow while the source is away: it would copy at the first moment."""
+    worker = watch.bench.workers["standby"]
+    worker.states["p.source"] = "RUNNING"
+    watch.watcher.look()
+    assert worker.asked == []
+    watch.bench.procedure().write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
+    watch.watcher.look()
+    assert worker.asked == [("stop", "p.source")] and watch.armed == 1
+
+
+def test_a_worker_that_comes_back_later_is_stopped_then(watch: Watch) -> None:
+    """The fence does not wait for it; the watch does, and the source is not fenced twice."""
+    watch.bench.workers["primary"].away = True
+    watch.bench.workers["primary"].states["s.source"] = "RUNNING"
+    watch.back()
+    assert watch.armed == 0 and watch.state == "fenced" and DENY in watch.source.acls
+    assert watch.outcomes[0].payload["mirror_maker_stopped"] is False
+    watch.watcher.look()
+    assert len(unstopped(telling_entries(watch.bench.journal))) == 1
+    watch.bench.workers["primary"].away = False
+    watch.watcher.look()
+    assert watch.state == "over" and watch.bench.workers["primary"].states["s.source"] == "STOPPED"
+    assert len([e for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "adds_acl_entries" in e.payload]) == 1
+
+
+def test_under_default_naming_the_flow_to_the_old_source_is_left(make_bench: Any) -> None:
+    """Names protect against loops, and it does no harm."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    bench.workers["primary"].states["s.source"] = "RUNNING"
+    watch = Watch(bench)
+    watch.back()
+    assert bench.workers["primary"].asked == [] and watch.state == "over"
+
+
+def test_dedicated_processes_are_ended_by_their_hook(make_bench: Any) -> None:
+    """No REST API: the hook is asked, and its count says whether they ended."""
+    names = {k: f"p.{k}" for k in ("source", "checkpoint")}
+    bench = make_bench(flows=[{"source": "primary", "target": "standby", "stop_hook": "processes", "connectors": names}])
+    watch = Watch(bench)
+    watch.back()
+    assert ("stop", "primary->standby") in bench.hook.asked and bench.hook.processes == {"primary->standby": 0}
+    assert watch.outcomes[0].payload["mirror_maker"] == {"primary->standby": "STOPPED"} and watch.state == "over"
+
+
+def test_what_the_watcher_stopped_is_resumed_by_the_return(watch: Watch) -> None:
+    """The procedure had not begun to stop MirrorMaker 2: as it was found means running."""
+    worker = watch.bench.workers["standby"]
+    worker.states.update(dict.fromkeys(("p.source", "p.checkpoint"), "RUNNING"))
+    watch.back()
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(watch.bench.context())
+    assert worker.states == dict.fromkeys(("p.source", "p.checkpoint"), "RUNNING") and watch.source.acls == {GRANT}
+    assert watch.state == "reopened"
+
+
+# -- who may act ---------------------------------------------------------------------------------------------------
+
+
+def test_while_the_procedure_is_open_its_journal_has_it_all(watch: Watch) -> None:
+    """Under its id and its epoch, without taking a new one: its own step would be superseded."""
+    epoch = watch.bench.journal.lease(PAIR).epoch
+    watch.back()
+    entries = watch.bench.journal.entries(step=STEP)
+    assert {(e.procedure_id, e.epoch) for e in entries} == {(watch.procedure.id, epoch)} and watch.bench.journal.lease(PAIR).epoch == epoch
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_after_the_procedure_was_closed_it_is_fenced_all_the_same(watch: Watch, another: bool) -> None:
+    """Also while another procedure holds the pair: under the watcher's own name; and what was added is known to be this procedure's."""
+    watch.close()
+    if another:
+        watch.bench.opened("r2")
+    watch.source.log_ends[ORDERS] = 11
+    watch.back()
+    entries = watch.bench.journal.entries(step=STEP)
+    assert {(e.procedure_id, e.epoch, e.payload["procedure_id"]) for e in entries} == {(STEP, 0, watch.procedure.id)}
+    assert DENY in watch.source.acls and watch.state == "over" and watch.accepted()[0]["to_offset"] == 11
+    assert added_entries(watch.bench.procedure()) == [DENY] and added_entries(watch.bench.procedure("r2")) == []
+
+
+def test_a_failed_procedure_that_was_closed_is_not_in_hand_again(watch: Watch) -> None:
+    """It holds its lease; its last entry stays the one that closed it."""
+    epoch = watch.bench.journal.lease(PAIR).epoch
+    watch.bench.journal.append(watch.procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "failed", "digest": "d"})
+    watch.back()
+    assert watch.bench.journal.entries(watch.procedure.id)[-1].kind == Entry.CLOSED and watch.state == "over"
+
+
+def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stands still just before its act while the other does all of it: what the other proved is not undone."""
+    add, once = watching.WatchedProcedure.acting, []
+
+    def frozen(procedure: Any, undo: Any) -> Any:
+        if not once:
+            once.append(1)
+            watch.another().look()
+        return add(procedure, undo)
+
+    monkeypatch.setattr(watching.WatchedProcedure, "acting", frozen)
+    watch.back()
+    assert watch.source.acls == {GRANT, DENY} and watch.state == "over" and len(watch.outcomes) == 2
+
+
+def late(watch: Watch, meanwhile: Any) -> None:
+    """The watcher stands still just before its entries are added; meanwhile something happens."""
+    acls = watching.WatchedProcedure.source_acls.func
+
+    class Frozen:
+        """Adds after a while."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def add(self, entries: Any) -> None:
+            meanwhile()
+            self.inner.add(entries)
+
+    watching.WatchedProcedure.source_acls = property(lambda self: Frozen(acls(self)))
+    try:
+        watch.back()
+    finally:
+        del watching.WatchedProcedure.source_acls
+
+
+def test_a_fence_too_late_for_the_return_is_undone(watch: Watch) -> None:
+    """The source was given back meanwhile: its clients must not be refused."""
+    late(watch, lambda: ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(watch.bench.context()))
+    assert watch.source.acls == {GRANT} and watch.outcomes == [] and "not to be fenced any more" in watch.lines[0]
+
+
+def opened_back(watch: Watch, run_id: str = "f") -> Any:
+    """A later procedure that moves clients onto the old source, and has begun to open it."""
+    watch.bench.params = watch.bench.params | {"source": "standby", "target": "primary"}
+    procedure = watch.bench.procedure(run_id)
+    epoch = watch.bench.journal.take_lease(PAIR, procedure.id)
+    told = {"dag_id": "failback", "run_id": run_id, "source": "standby", "target": "primary", "request": procedure.request.model_dump(mode="json")}
+    watch.bench.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+    return procedure
+
+
+def test_a_fence_too_late_for_an_opening_is_undone(watch: Watch) -> None:
+    """A failback opened the old source meanwhile."""
+    watch.close()
+    late(watch, lambda: opened_back(watch))
+    assert watch.source.acls == {GRANT} and watch.outcomes == []
+
+
+def test_what_a_newer_procedure_may_need_by_now_is_left(watch: Watch) -> None:
+    """Opened, ended, and in another procedure's hands since: the same denial may be that one's fence."""
+
+    def long_ago() -> None:
+        failback = opened_back(watch)
+        watch.bench.journal.release_lease(PAIR, failback.id, watch.bench.journal.lease(PAIR).epoch, "completed")
+        watch.bench.opened("r3")
+        watch.source.acls.add(DENY)
+
+    watch.close()
+    late(watch, long_ago)
+    assert DENY in watch.source.acls and watch.outcomes == []
+
+
+@pytest.mark.parametrize("end", ["returned", "opened", "disarmed"])
+def test_what_clients_may_use_again_is_never_fenced(watch: Watch, end: str) -> None:
+    """Neither after the return, nor after an opening by a later procedure, nor after it was disarmed."""
+    watch.source.away = False
+    if end == "returned":
+        ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(watch.bench.context())
+    else:
+        watch.close()
+        failback = opened_back(watch) if end == "opened" else watch.bench.opened("r2")
+        if end == "disarmed":
+            disarm(failback, "primary", "fenced by the failback")
+    watch.watcher.look()
+    assert watch.source.acls == {GRANT} and watch.armed == 0
+
+
+def test_disarming_names_the_cluster(watch: Watch) -> None:
+    """A failback ends the watch over the cluster that it fenced itself, of whichever procedure; another cluster's goes on."""
+    watch.close()
+    failback = watch.bench.opened("r2")
+    assert disarm(failback, "standby", "r") == () and watch.armed == 1
+    assert [fence.procedure_id for fence in disarm(failback, "primary", "r")] == [watch.procedure.id] and watch.armed == 0
+    assert disarm(failback, "primary", "r") == ()
+
+
+def test_a_fence_disarmed_meanwhile_is_not_undone(watch: Watch) -> None:
+    """Whoever took it over found the watcher's entries there and counts on them."""
+    watch.close()
+    late(watch, lambda: disarm(watch.bench.opened("r2"), "primary", "fenced by the failback"))
+    assert DENY in watch.source.acls and watch.outcomes == [] and watch.state == "disarmed"
+    assert "not to be fenced any more" in watch.lines[0]
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+def test_one_that_goes_wrong_keeps_no_other_waiting(watch: Watch) -> None:
+    """A procedure whose request cannot be read any more is told; the other source is fenced."""
+    journal = watch.bench.journal
+    journal.append("broken", Step.OPEN_PROCEDURE, Entry.OPENED, 0, {"dag_id": "d", "run_id": "r", "source": "x", "target": "y", "request": {"source": "x", "odd": 1}})
+    journal.append("broken", Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": "x", "target": "y", "topics": []}})
+    watch.back()
+    assert watch.state == "over" and any(line.startswith("broken: ValidationError") for line in watch.lines)
+
+
+def test_a_journal_that_is_away_is_told_and_looked_at_again(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it nothing is done, and the watcher goes on."""
+    watch.watcher.look()
+    away = watching.telling_entries
+    monkeypatch.setattr(watching, "telling_entries", lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")))
+    watch.back()
+    assert watch.lines[-1] == "watching: the journal is not readable." and DENY not in watch.source.acls
+    monkeypatch.setattr(watching, "telling_entries", away)
+    watch.watcher.look()
+    assert DENY in watch.source.acls
+
+
+def test_connections_are_asked_for_once_a_minute(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's API is not asked at every look; when it is away, what was read before goes on to hold."""
+    made: list[int] = []
+    asked: list[str] = []
+
+    class Counting:
+        """Counts what is asked."""
+
+        def __init__(self) -> None:
+            made.append(1)
+            if len(made) > 1:
+                raise OSError("Airflow's API is away")
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda connection: asked.append(connection) or getattr(watch.bench.connections, name)(connection)
+
+    watcher = Watcher(watch.lines.append, Counting)
+    for _ in range(3):
+        watcher.look()
+    assert len(made) == 1 and sorted(asked) == sorted(set(asked))
+    monkeypatch.setattr(watching, "_REFRESH_SECONDS", 0.0)
+    watch.source.away = False
+    watcher.look()
+    assert len(made) == 2 and DENY in watch.source.acls
