@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from kafka_dr.domain.plan import cell, plan_markdown
+from kafka_dr.operators.offsets import must_be_reviewed
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
 from kafka_dr.vocabulary import APPROVE, REJECT, Step, TranslationClass
@@ -38,10 +39,10 @@ class ReviewTranslation(ProcedureGate):
 
     def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
         """The positions that are not exact, worst first, bound to the translation's digest."""
+        if not must_be_reviewed(procedure):
+            return None
         figures = procedure.figures(Step.TRANSLATE_OFFSETS)
         born = procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
-        if figures["exact"] == figures["positions"] and not (figures["holes"] or figures["cut"] or born):
-            return None
         rows = procedure.kept(figures["translation"])
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())

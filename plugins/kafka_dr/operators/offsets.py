@@ -244,10 +244,18 @@ class CommitGroups(ResumedStep):
 
 
 def require_reviewed(procedure: Procedure) -> None:
-    """The failover is approved, and so is the translation wherever it had to be asked about."""
+    """The failover is approved, and so is the translation wherever it must be: by its own figures, whatever the gate's outcome says."""
     procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
-    if procedure.figures(Step.REVIEW_TRANSLATION)["asked"]:
+    procedure.figures(Step.REVIEW_TRANSLATION)
+    if must_be_reviewed(procedure):
         procedure.require_approval(Step.REVIEW_TRANSLATION, procedure.figures(Step.TRANSLATE_OFFSETS)["digest"])
+
+
+def must_be_reviewed(procedure: Procedure) -> bool:
+    """Whether a person must see the translation: a position is not exact, records are missing, or groups move that the plan does not name."""
+    figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+    inexact = figures["exact"] != figures["positions"]
+    return bool(inexact or figures["holes"] or figures["cut"] or procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"])
 
 
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:
