@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.plan import cell, plan_markdown
+from kafka_dr.operators.offsets import groups_born, must_be_reviewed
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
 from kafka_dr.vocabulary import APPROVE, REJECT, Step, TranslationClass
@@ -25,6 +27,18 @@ class ApproveFailover(ProcedureGate):
         return f"Move all clients from {plan['source']} to {plan['target']}? Plan {digest}", plan_markdown(plan, digest), digest
 
 
+class ApproveDataLoss(ProcedureGate):
+    """Show what is lost; go on only when someone other than the starter approves this very inventory."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(options=[APPROVE, REJECT], **kwargs)
+
+    def question(self, procedure: Procedure) -> tuple[str, str, str]:
+        """The inventory, bound to its digest."""
+        plan, digest = procedure.plan(), procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+        return f"Give up {plan['source']}, lose {plan['inventory']['certain']} records or more, and go on with {plan['target']}? Plan {digest}", loss_markdown(plan, digest), digest
+
+
 class ReviewTranslation(ProcedureGate):
     """Open by itself when every position is exact; otherwise show those that are not, and ask."""
 
@@ -38,10 +52,10 @@ class ReviewTranslation(ProcedureGate):
 
     def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
         """The positions that are not exact, worst first, bound to the translation's digest."""
-        figures = procedure.figures(Step.TRANSLATE_OFFSETS)
-        born = procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
-        if figures["exact"] == figures["positions"] and not (figures["holes"] or figures["cut"] or born):
+        if not must_be_reviewed(procedure):
             return None
+        figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+        born = groups_born(procedure)
         rows = procedure.kept(figures["translation"])
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())

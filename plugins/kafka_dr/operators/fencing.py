@@ -47,7 +47,7 @@ class FenceProducers(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
-        approval = procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        approval = procedure.require_approved_plan()
         asked = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)
@@ -72,7 +72,7 @@ class DrainConsumers(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit meanwhile."""
-        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        procedure.require_approved_plan()
         planned, left_alone = planned_groups(procedure), [group["group"] for group in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
         add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *left_alone]))

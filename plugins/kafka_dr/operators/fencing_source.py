@@ -27,7 +27,7 @@ class FenceSource(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer and fence."""
-        approval = procedure.require_approval(Step.APPROVE_DATA_LOSS, procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
+        approval = procedure.require_approved_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal, SparkFailed
+from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
@@ -28,11 +22,11 @@ from kafka_dr.operators.observing import remote_partitions, side_by_side, target
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import timestamps_comparable
+from kafka_dr.operators.spark_jobs import run_spark_job
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _EXACT = "exact"
-_INPUT_SECONDS = 300.0
 
 
 class TranslateOffsets(ResumedStep):
@@ -40,20 +34,10 @@ class TranslateOffsets(ResumedStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """One row per committed position, or a failure; never fewer."""
-        positions = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
-        # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
-        given, made = (procedure.folder / f"translate_offsets-{procedure.epoch}{part}" for part in (".input", ""))
-        given.mkdir(parents=True)
+        positions = self.positions(procedure)
         with side_by_side() as start:
-            # Spark takes seconds to start, and waits for its input by itself.
-            inputs, checkpoints = start(write_inputs, procedure, given, positions), start(checkpoints_of, procedure)
-            try:
-                self._submit(procedure, context, given, made)
-            except SparkFailed:
-                # Spark that was told there will be no input only says that.
-                if inputs.done():
-                    inputs.result()
-                raise
+            checkpoints = start(checkpoints_of, procedure)
+            made = run_spark_job(procedure, context, "translate_offsets", lambda folder: self.write_inputs(procedure, folder, positions), "Spark did not translate the positions")
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
         check_complete(positions, rows)
@@ -74,49 +58,16 @@ class TranslateOffsets(ResumedStep):
             "translation": procedure.keep("positions", rows),
         }
 
-    def _submit(self, procedure: Procedure, context: Any, given: Path, made: Path) -> None:
-        home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
-        secrets = {
-            "KAFKA_DR_SOURCE_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.source).connection)),
-            "KAFKA_DR_TARGET_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)),
-        }
-        submit = SparkSubmitOperator(
-            task_id="spark_submit",
-            application=str(home / "jobs" / "translate_offsets.py"),
-            application_args=["--input", str(given), "--output", str(made), "--wait-for-input", str(_input_seconds(procedure))],
-            conn_id=procedure.topology.spark.connection,
-            env_vars=secrets,
-            name=f"translate_offsets {procedure.id}",
-            conf={"spark.ui.enabled": "false"},
-        )
-        try:
-            submit.execute(context)
-        except AirflowException as error:
-            # The message of an ended spark-submit holds its whole command: of that only the exit code is told.
-            code = re.search(r"Error code is: (-?\d+)", str(error))
-            seen = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
-            raise SparkFailed("Spark did not translate the positions", seen, "Look at the ERROR lines in the task's log.") from None
+    def positions(self, procedure: Procedure) -> pd.DataFrame:
+        """What is translated: the positions that were frozen behind the fence."""
+        return procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
 
-
-def _input_seconds(procedure: Procedure) -> float:
-    """How long Spark waits for its input: no longer than clients may be fenced, since nobody needs it after that."""
-    deadline = procedure.fence_deadline()
-    return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))
-
-
-def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:
-    """What the Spark job reads: positions, syncs and bounds, and last job.json, for which it waits; or that there will be none."""
-    try:
+    def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
+        """Write positions, syncs and bounds; answer what the job must know beside."""
         positions.to_parquet(folder / "positions.parquet", index=False)
         offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
         bounds_frame(procedure).to_parquet(folder / "bounds.parquet", index=False)
-        isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
-        (folder / "writing").write_text(json.dumps({"isolation": isolation, "source_readable": True}), encoding="utf-8")
-        (folder / "writing").replace(folder / "job.json")
-    except BaseException:
-        with suppress(OSError):
-            (folder / "failed").touch()
-        raise
+        return {"isolation": procedure.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}
 
 
 def bounds_frame(procedure: Procedure) -> pd.DataFrame:
@@ -244,10 +195,23 @@ class CommitGroups(ResumedStep):
 
 
 def require_reviewed(procedure: Procedure) -> None:
-    """The failover is approved, and so is the translation wherever it had to be asked about."""
-    procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
-    if procedure.figures(Step.REVIEW_TRANSLATION)["asked"]:
+    """The failover is approved, and so is the translation wherever it must be: by its own figures, whatever the gate's outcome says."""
+    procedure.require_approved_plan()
+    procedure.figures(Step.REVIEW_TRANSLATION)
+    if must_be_reviewed(procedure):
         procedure.require_approval(Step.REVIEW_TRANSLATION, procedure.figures(Step.TRANSLATE_OFFSETS)["digest"])
+
+
+def must_be_reviewed(procedure: Procedure) -> bool:
+    """Whether a person must see the translation: a position is not exact, records are missing, or groups move that the plan does not name."""
+    figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+    inexact = figures["exact"] != figures["positions"]
+    return bool(inexact or figures["holes"] or figures["cut"] or groups_born(procedure))
+
+
+def groups_born(procedure: Procedure) -> list[str]:
+    """Groups that move though the plan does not name them: those born between it and the fence."""
+    return [] if procedure.without_source else procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
 
 
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:

@@ -375,11 +375,27 @@ class Procedure:
 
     # -- the plan and its approval -------------------------------------------------------------------------------
 
+    @property
+    def without_source(self) -> bool:
+        """Whether the source was given up: nothing that a later step does may need it."""
+        return self.outcome(Step.CONFIRM_SOURCE_LOST) is not None
+
+    @property
+    def planning(self) -> tuple[Step, Step]:
+        """The step that wrote the plan, and the gate that approves it."""
+        return (Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS) if self.without_source else (Step.FORECAST, Step.APPROVE_FAILOVER)
+
+    def require_approved_plan(self) -> dict[str, Any]:
+        """The valid approval of this run's plan, as of `require_approval`."""
+        step, gate = self.planning
+        return self.require_approval(gate, self.figures(step)["plan_digest"])
+
     def plan(self) -> dict[str, Any]:
         """The approved-or-to-be-approved plan; a refusal if it is not the one its digest names."""
-        entry = self.journal.last(self.id, Step.FORECAST, Entry.OUTCOME)
+        step = self.planning[0]
+        entry = self.journal.last(self.id, step, Entry.OUTCOME)
         if entry is None or entry.hash != self._checked_plan:
-            done = self.figures(Step.FORECAST)
+            done = self.figures(step)
             if digest_of(done["plan"]) != done["plan_digest"]:
                 raise Contradiction("The plan in the journal is not the one its digest names", done["plan_digest"], "Start the procedure anew.")
             self._checked_plan = entry.hash

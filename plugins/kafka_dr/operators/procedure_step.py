@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, Refusal, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, HookUnavailable, Refusal, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
@@ -165,6 +165,12 @@ def take_turn(procedure: Procedure, woken: bool) -> None:
         procedure.take_turn()
 
 
+def refuse_unknown_starter(procedure: Procedure) -> None:
+    """Nobody is asked for an answer that could not count; an API that is away is asked again with the answer."""
+    with suppress(HookUnavailable):
+        procedure.starter()
+
+
 def _as_airflow(error: SwitchbackError) -> AirflowException:
     """Airflow's kind of failure: only what did not answer is tried again, and what another process may have done meanwhile."""
     again = isinstance(error, SystemUnavailable | Superseded)
@@ -268,6 +274,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
             if asked is None:
                 procedure.write(self.task_id, Entry.OUTCOME, {"asked": False})
                 return {"done": self.task_id}
+            refuse_unknown_starter(procedure)
             self.subject, self.body = asked[0], asked[1]
             self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
         return super().execute(context)

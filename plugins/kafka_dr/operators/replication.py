@@ -133,7 +133,7 @@ class StopMirrorMaker(ResumedStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """STOPPED, no tasks, ends still for a window, and drained still."""
-        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        procedure.require_approved_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
 

@@ -20,7 +20,7 @@ class SeedReverseReplication(ResumedStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
-        procedure.require_approval(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
+        procedure.require_approved_plan()
         flow = procedure.reverse_flow
         if flow is None:
             return {"seeded": 0, "why_not": "the topology has no reverse flow"}

@@ -393,7 +393,7 @@ class Bench:
         target.partitions.setdefault(remote, {0: 1})
         target.log_ends.setdefault(at, 10)
         self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")))
-        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64)
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
         self.done(procedure, Step.SEED_REVERSE_REPLICATION)

@@ -11,7 +11,7 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.errors import ApprovalMissing
+from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
 from kafka_dr.vocabulary import Entry, Step
 
@@ -49,6 +49,28 @@ def test_the_question_names_the_digest_and_waits(bench: Any, asked: list[dict[st
     assert digest in detail["subject"] and digest in detail["body"]
     assert detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None and not detail["multiple"]
     assert bench.kinds(GATE) == [Entry.INTENT]
+
+
+def test_nobody_is_asked_where_no_answer_could_count(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """A run whose starter nobody knows ends at its gate."""
+    forecast(bench)
+    bench.api.starter = None
+    with pytest.raises(AirflowFailException, match="Nobody knows who started this run"):
+        gate().execute(bench.context())
+    assert not asked and bench.kinds(GATE) == [Entry.INTENT, Entry.REFUSAL]
+
+
+def test_an_api_that_is_away_is_asked_with_the_answer(bench: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is asked all the same."""
+    forecast(bench)
+
+    def away(*_: Any) -> None:
+        raise HookUnavailable("Airflow's API did not answer")
+
+    monkeypatch.setattr(bench.api, "dag_run", away)
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context())
+    assert len(asked) == 1
 
 
 def test_a_second_persons_approval_opens_the_gate(bench: Any) -> None:

@@ -18,12 +18,18 @@ ORDERS = TopicPartition("orders", 0)
 STEP = "commit_groups"
 
 
-def translated(bench: Any, *rows: tuple[str, int | None, str], remote: str = "orders", excluded: Mapping[str, str] = {}) -> Any:
-    """A run whose translation has these groups, target positions and classes."""
+EXACT = {"END", "SYNC", "CONTENT"}
+
+
+def translated(bench: Any, *rows: tuple[str, int | None, str], remote: str = "orders", excluded: Mapping[str, str] = {}, reviewed: bool = True) -> Any:
+    """A run whose translation has these groups, target positions and classes; the second person has seen it."""
     procedure = bench.stopped(remote=remote, excluded=excluded)
     columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
     frame = pd.DataFrame({**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]})
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame))
+    figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows), "holes": [], "cut": []}
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame), **figures)
+    if reviewed:
+        bench.api.answer(Step.REVIEW_TRANSLATION, f"Commit? Translation {'t' * 64}")
     return procedure
 
 
@@ -76,13 +82,20 @@ def test_what_was_not_kept_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch)
     assert len(list(procedure.folder.glob("ledger-*.parquet"))) == 1
 
 
-def test_a_review_that_asked_must_have_been_approved(bench: Any) -> None:
-    """Marked as done by hand, a review that asked approves nothing."""
-    procedure = translated(bench, ("a", 4, "NEAREST"))
-    bench.done(procedure, Step.REVIEW_TRANSLATION, asked=True)
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_translation_to_be_seen_must_have_been_approved(bench: Any, asked: bool) -> None:
+    """Whatever the gate's outcome says: marked as done by hand, or forged as if there had been nothing to ask."""
+    procedure = translated(bench, ("a", 4, "NEAREST"), reviewed=False)
+    bench.done(procedure, Step.REVIEW_TRANSLATION, asked=asked)
     with pytest.raises(ApprovalMissing):
         commit(bench, procedure)
     assert held(bench) == {} and bench.kinds(STEP).count(Entry.INTENT) == 1
+
+
+def test_an_exact_translation_needs_no_second_look(bench: Any) -> None:
+    """Nobody was asked."""
+    procedure = translated(bench, ("a", 4, "CONTENT"), reviewed=False)
+    assert commit(bench, procedure)["committed"] == 1
 
 
 def test_local_topics_are_made_and_their_groups_start_at_their_beginning(make_bench: Any) -> None:

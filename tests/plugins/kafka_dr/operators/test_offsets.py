@@ -15,7 +15,7 @@ from kafka_dr.domain.mirror_records import CheckpointColumns
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, SparkFailed
 from kafka_dr.hooks.group_requests import Position
-from kafka_dr.operators import offsets
+from kafka_dr.operators import offsets, spark_jobs
 from kafka_dr.operators.fencing import positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_frame
 from kafka_dr.operators.offsets import TranslateOffsets, rereads_by_group
@@ -27,7 +27,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Where a translation was asked for; each is answered with exact rows of what stands in the input."""
     asked: list[Path] = []
 
-    def submit(self: Any, procedure: Any, context: Any, given: Path, made: Path) -> None:
+    def submit(procedure: Any, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
         """Stand in for spark-submit: refuse a folder that is there, as the job does with another input's."""
         asked.append(made)
         made.mkdir()
@@ -40,7 +40,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         summary = {"digest": f"of try {len(asked)}", "classes": {}, "records_read": {}, "repeats": {}, "holes": [], "cut": []}
         (made / "summary.json").write_text(json.dumps(summary))
 
-    monkeypatch.setattr(TranslateOffsets, "_submit", submit)
+    monkeypatch.setattr(spark_jobs, "submit", submit)
     monkeypatch.setattr(offsets, "offset_syncs_of", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(offsets, "bounds_frame", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(offsets, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], [])))
@@ -75,15 +75,15 @@ def test_where_the_input_cannot_be_written_that_is_the_reason(bench: Any, submit
     def unreachable(procedure: Any) -> None:
         raise ConnectUnavailable("Connect does not answer", "refused", "look at the worker")
 
-    def in_vain(self: Any, procedure: Any, context: Any, given: Path, made: Path) -> None:
+    def failing(procedure: Any, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
         ends_at = time.monotonic() + 5
         while not (given / "failed").exists() and time.monotonic() < ends_at:
             time.sleep(0.01)
         seen.extend(path.name for path in given.iterdir())
-        raise SparkFailed("Spark did not translate the positions", "spark-submit ended with 2", "look")
+        raise SparkFailed(in_vain, "spark-submit ended with 2", "look")
 
     monkeypatch.setattr(offsets, "offset_syncs_of", unreachable)
-    monkeypatch.setattr(TranslateOffsets, "_submit", in_vain)
+    monkeypatch.setattr(spark_jobs, "submit", failing)
     with pytest.raises(ConnectUnavailable, match="does not answer"):
         TranslateOffsets(task_id="translate_offsets").act(procedure, bench.context())
     assert "failed" in seen and "job.json" not in seen
@@ -104,8 +104,8 @@ def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(bench: Any,
 
     procedure = bench.planned(groups=("g",))
     freeze(bench, procedure, 5)
-    monkeypatch.setattr(offsets, "write_inputs", lambda *_: None)
-    monkeypatch.setattr(offsets.SparkSubmitOperator, "execute", fail)
+    monkeypatch.setattr(TranslateOffsets, "write_inputs", lambda *_: {})
+    monkeypatch.setattr(spark_jobs.SparkSubmitOperator, "execute", fail)
     with pytest.raises(AirflowException, match="Spark did not translate") as error:
         TranslateOffsets(task_id="translate_offsets").execute(bench.context())
     assert not isinstance(error.value, AirflowFailException) and "password" not in str(error.value)

@@ -1,0 +1,89 @@
+"""Spark jobs: files in, files out; client settings go through the environment only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from kafka_dr.errors import SparkFailed
+from kafka_dr.operators.observing import side_by_side
+from kafka_dr.operators.procedure import Procedure
+
+_INPUT_SECONDS = 300.0
+
+
+def run_spark_job(procedure: Procedure, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str) -> Path:
+    """Run one of the jobs of `spark/jobs` and return the folder that it made. Spark takes seconds to start: its input is written meanwhile.
+
+    Args:
+        job: the job's name, and its file's.
+        write: writes all files of the input into a folder; answers what job.json says, which comes last.
+        in_vain: what was not done, when it ended without its result.
+
+    Raises:
+        SparkFailed: it ended without its result.
+    """
+    # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
+    given, made = (procedure.folder / f"{job}-{procedure.epoch}{part}" for part in (".input", ""))
+    given.mkdir(parents=True)
+    with side_by_side() as start:
+        inputs = start(_write_input, given, write)
+        try:
+            submit(procedure, context, job, given, made, in_vain)
+        except SparkFailed:
+            # Spark that was told there will be no input only says that.
+            if inputs.done():
+                inputs.result()
+            raise
+    return made
+
+
+def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
+    """Write a job's input, and last job.json; or that there will be none."""
+    try:
+        (folder / "writing").write_text(json.dumps(write(folder)), encoding="utf-8")
+        (folder / "writing").replace(folder / "job.json")
+    except BaseException:
+        with suppress(OSError):
+            (folder / "failed").touch()
+        raise
+
+
+def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
+    """Submit a job and wait until it ends; SparkFailed if that was without its result."""
+    home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
+    secrets = {
+        f"KAFKA_DR_{side}_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(alias).connection))
+        for side, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
+    }
+    submission = SparkSubmitOperator(
+        task_id="spark_submit",
+        application=str(home / "jobs" / f"{job}.py"),
+        application_args=["--input", str(given), "--output", str(made), "--wait-for-input", str(_input_seconds(procedure))],
+        conn_id=procedure.topology.spark.connection,
+        env_vars=secrets,
+        name=f"{job} {procedure.id}",
+        conf={"spark.ui.enabled": "false"},
+    )
+    try:
+        submission.execute(context)
+    except AirflowException as error:
+        # The message of an ended spark-submit holds its whole command: of that only the exit code is told.
+        code = re.search(r"Error code is: (-?\d+)", str(error))
+        seen = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
+        raise SparkFailed(in_vain, seen, "Look at the ERROR lines in the task's log.") from None
+
+
+def _input_seconds(procedure: Procedure) -> float:
+    """How long Spark waits for its input: no longer than clients may be fenced, since nobody needs it after that."""
+    deadline = procedure.fence_deadline()
+    return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))
