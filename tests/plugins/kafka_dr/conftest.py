@@ -366,8 +366,9 @@ class Bench:
         """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known up to an end."""
         procedure = self.opened(run_id)
         ends = procedure.keep("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
-        self.done(procedure, "assess_data_loss", plan_digest="i" * 64, source_ends=ends)
-        self.api.answer("approve_data_loss", f"Lose this? Inventory {'i' * 64}")
+        self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
+        self.done(procedure, Step.ASSESS_DATA_LOSS, plan_digest="i" * 64, source_ends=ends)
+        self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Inventory {'i' * 64}")
         self.clusters["primary"].away = True
         self.clusters["primary"].acls |= {GRANT}
         return procedure
