@@ -16,7 +16,7 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.loss import loss_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
-GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
+GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
 DRAINS = (Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
 _HIDDEN = {"plan", "topic_ids"}
 

@@ -38,9 +38,9 @@ class OpenTarget(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Look, write the intent, remove the target's denials, read back, write and read a canary."""
-        scopes = _client_scopes(procedure)
+        scopes = self.client_scopes(procedure)
         begun = procedure.began(self.task_id) is not None
-        unchanged = self._look_again(procedure, begun)
+        unchanged = self.look_again(procedure, begun)
         if not begun:
             closed = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
             _refuse_unplanned(procedure, closed)
@@ -55,7 +55,7 @@ class OpenTarget(ProcedureStep):
             raise ReadBackFailed("The target's fence is still there", ", ".join(map(str, lifted[:5])), "Clear open_target: it goes on from here.")
         return {"acl_entries_removed": len(lifted), "clients_refused": refused[:100], "positions_unchanged": unchanged, "canary": write_canary(procedure), "opened_at": procedure.now()}
 
-    def _look_again(self, procedure: Procedure, begun: bool) -> str:
+    def look_again(self, procedure: Procedure, begun: bool) -> str:
         """Once begun, clients may already be on the target, and the approval was checked; the source must still be closed.
 
         Answers what shows that no position changed.
@@ -72,20 +72,19 @@ class OpenTarget(ProcedureStep):
             target_ends_are_boundary(procedure)
         return unchanged
 
+    def client_scopes(self, procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
+        """What clients will do on the target, and the principals that do it on the source."""
+        plan, rules, exempt = procedure.plan(), source_rules(procedure), procedure.exempt(procedure.request.source)
+        writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
+        local = FenceScope.writes(plan["local_names"].values())
+        return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
+
 
 def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
     """Only denials that the approved plan names are removed."""
     unplanned = sorted({str(e) for e in closed} - set(procedure.plan()["opening"]))
     if unplanned:
         raise Refusal("Somebody denied clients something on the target after the forecast", ", ".join(unplanned[:5]), "The procedure returns; find out why, then start a new one.")
-
-
-def _client_scopes(procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
-    """What clients will do on the target, and the principals that do it on the source."""
-    plan, rules, exempt = procedure.plan(), source_rules(procedure), procedure.exempt(procedure.request.source)
-    writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
-    local = FenceScope.writes(plan["local_names"].values())
-    return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
 
 
 def removed_entries(procedure: Procedure) -> list[AclEntry]:
@@ -135,13 +134,13 @@ class VerifyClients(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Wait for the groups; count what was written past the boundary."""
-        expected = procedure.figures(Step.FORECAST)["active_groups"]
+        expected = procedure.figures(procedure.planning[0])["active_groups"]
         procedure.wait(self.task_id, "Groups on the target", lambda: self._arrived(procedure, expected), procedure.request.deadlines.verify_seconds)
-        figures = {"expected_groups": len(expected), "left_on_source": 0, "records_since_opening": self._written(procedure)}
+        figures = {"expected_groups": len(expected), "left_on_source": None if procedure.without_source else 0, "records_since_opening": self._written(procedure)}
         return figures if expected else {**figures, "note": "no group was active at the forecast: nothing to wait for"}
 
     def _arrived(self, procedure: Procedure, expected: list[str]) -> None:
-        left = sorted(active_groups(procedure.source, groups_of(procedure)))
+        left = [] if procedure.without_source else sorted(active_groups(procedure.source, groups_of(procedure)))
         if left:
             raise NotYet(f"{len(left)} groups are still on the source: {', '.join(left[:10])}")
         missing = sorted(set(expected) - set(active_groups(procedure.target, expected)))

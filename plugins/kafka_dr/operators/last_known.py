@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ArchiveUnavailable, SystemUnavailable
+from kafka_dr.errors import ArchiveUnavailable, BadInput, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_on_target
 from kafka_dr.operators.procedure import Procedure
@@ -83,7 +83,7 @@ def from_connect(procedure: Procedure, missing: list[str]) -> dict[TopicPartitio
     flow = procedure.flow
     try:
         kept = procedure.mirror_maker(flow).offsets(flow.connectors.source, _CONNECT_SECONDS).of(flow.source)
-    except SystemUnavailable as error:
+    except (SystemUnavailable, BadInput) as error:
         missing.append(f"Connect does not tell what it replicated: {error}")
         return {}
     return {tp: offset for tp, offset in kept.items() if offset is not None}

@@ -258,13 +258,22 @@ def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, in
     names = {t: plan["local_names"][t] for t, remote, _, _ in plan["topics"] if plan["local_names"][t] != remote}
     if not names:
         return {}
-    there, configs = procedure.target.topics(), procedure.source.configs(sorted(names))
+    there, configs = procedure.target.topics(), configs_of_clients_topics(procedure, sorted(names))
     for topic, _, partitions, _ in plan["topics"]:
         if topic in names and names[topic] not in there:
             procedure.hold_lease()
             procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
     starts = procedure.target.starts(list(local_partitions(procedure)))
     return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+
+
+def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[str, Settings]:
+    """Settings of the source's topics; without the source those of their copies, which MirrorMaker 2 gave the same."""
+    if not procedure.without_source:
+        return procedure.source.configs(topics)
+    remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
+    found = procedure.target.configs(list(remote.values()))
+    return {topic: found[name] for topic, name in remote.items()}
 
 
 def local_partitions(procedure: Procedure) -> list[TopicPartition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -146,7 +147,7 @@ class StopMirrorMaker(ResumedStep):
             procedure.hold_lease()
             # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
             checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
-            ends = self._still_ends(procedure)
+            ends = still_target_ends(procedure, self.task_id)
             checkpoint.result()
         proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
         replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}
@@ -157,16 +158,22 @@ class StopMirrorMaker(ResumedStep):
             "replicated": procedure.keep("replicated", partitions_frame(replicated, "offset")),
         }
 
-    def _still_ends(self, procedure: Procedure) -> dict[TopicPartition, int]:
-        remote = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values())
 
-        def still() -> dict[TopicPartition, int]:
-            before = procedure.target.ends(remote)
-            time.sleep(procedure.request.deadlines.stable_seconds)
-            after = procedure.target.ends(remote)
-            moving = [str(tp) for tp in remote if after[tp] != before[tp]]
-            if moving:
-                raise NotYet(f"something still writes to the target: {', '.join(moving[:10])}")
-            return after
+def still_target_ends(procedure: Procedure, step: str, remote: Sequence[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+    """Wait until the target's log ends stood still for a window: then they are the boundary.
 
-        return procedure.wait(self.task_id, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds)
+    Args:
+        remote: the mirrored partitions; by default all of the plan's.
+    """
+    watched = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values()) if remote is None else remote
+
+    def still() -> dict[TopicPartition, int]:
+        before = procedure.target.ends(watched)
+        time.sleep(procedure.request.deadlines.stable_seconds)
+        after = procedure.target.ends(watched)
+        moving = [str(tp) for tp in watched if after[tp] != before[tp]]
+        if moving:
+            raise NotYet(f"something still writes to the target: {', '.join(moving[:10])}")
+        return after
+
+    return procedure.wait(step, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds)

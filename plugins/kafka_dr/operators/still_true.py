@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
-from kafka_dr.errors import FenceNotProven, Refusal
+from kafka_dr.errors import ConnectUnavailable, FenceNotProven, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.operators.fencing import (
     active_groups,
     boundary_moved,
@@ -22,6 +23,7 @@ from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import newest_records
+from kafka_dr.operators.stopping import STOPPED
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -37,9 +39,10 @@ class ResumedStep(ProcedureStep):
 
 
 def refuse_if_changed(procedure: Procedure) -> None:
-    """The source is fenced and as it was cut off; once MirrorMaker 2 was stopped it still is, and the target is as it was left."""
-    source_still_fenced(procedure)
-    source_ends_are_cut_off(procedure)
+    """The source, if it was not given up, is fenced and as it was cut off; once MirrorMaker 2 was stopped it still is, and the target is as it was left."""
+    if not procedure.without_source:
+        source_still_fenced(procedure)
+        source_ends_are_cut_off(procedure)
     if procedure.outcome(Step.STOP_MIRROR_MAKER) is not None:
         mirror_maker_still_stopped(procedure)
         target_ends_are_boundary(procedure)
@@ -98,11 +101,22 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
 
 def mirror_maker_still_stopped(procedure: Procedure) -> None:
     """Both connectors of the flow are STOPPED without tasks."""
+    runs = [(name, status) for name, status in connector_states(procedure) if not status.stopped and not (procedure.without_source and status.state == STOPPED)]
+    for name, status in runs:
+        raise Refusal(f"{name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+
+
+def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
+    """How the flow's connectors stand; none where they cannot be asked and the source was given up: what they write would show in the target's ends."""
+    if procedure.without_source and procedure.flow.connect is None:
+        return []
     worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-    for name in (connectors.source, connectors.checkpoint):
-        status = worker.status(name)
-        if not status.stopped:
-            raise Refusal(f"{name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+    try:
+        return [(name, worker.status(name)) for name in (connectors.source, connectors.checkpoint)]
+    except ConnectUnavailable:
+        if procedure.without_source:
+            return []
+        raise
 
 
 def target_ends_are_boundary(procedure: Procedure) -> None:

@@ -1,0 +1,61 @@
+"""
+# unplanned_failover
+
+The source is gone, or must be treated as gone: move all clients from `source` to `target` with what the target has, knowing what is lost.
+
+**When to run.** The source does not answer, or cannot be trusted any more. If it still works, `planned_failover` loses nothing.
+
+**Before you start.** Know who will approve: it cannot be you. What the target never got is lost for now; `failback` finds it when the source is back.
+
+**If it stops.** Before `open_target` it undoes what it did (`return_to_source`); the run is red, the evidence says why. From `open_target` on there
+is only forward: clear the failed step. The page `runbooks/unplanned_failover.md` has one heading for every step.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, chain
+
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, lost_source_params
+from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
+from kafka_dr.operators.assessing import AssessDataLoss
+from kafka_dr.operators.clients import RedirectClients, VerifyClients
+from kafka_dr.operators.confirming import ConfirmSourceLost
+from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.fencing_source import FenceSource
+from kafka_dr.operators.offsets import CommitGroups
+from kafka_dr.operators.opening import OpenProcedure
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.operators.without_source import OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
+
+with DAG(
+    "unplanned_failover",
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    params=lost_source_params(),
+    default_args=DEFAULT_ARGS,
+    tags=TAGS,
+    doc_md=__doc__,
+) as dag:
+    open_procedure = OpenProcedure(task_id="open_procedure")
+    confirm_source_lost = ConfirmSourceLost(task_id="confirm_source_lost")
+    assess_data_loss = AssessDataLoss(task_id="assess_data_loss")
+    approve_data_loss = ApproveDataLoss(task_id="approve_data_loss")
+    fence_source = FenceSource(task_id="fence_source")
+    stop_mirror_maker = StopLeftMirrorMaker(task_id="stop_mirror_maker")
+    translate_offsets = TranslateWithoutSource(task_id="translate_offsets")
+    review_translation = ReviewTranslation(task_id="review_translation")
+    commit_groups = CommitGroups(task_id="commit_groups")
+    open_target = OpenWithoutSource(task_id="open_target")
+    redirect_clients = RedirectClients(task_id="redirect_clients")
+    verify_clients = VerifyClients(task_id="verify_clients")
+    return_to_source = ReturnToSource(task_id="return_to_source", trigger_rule="one_failed")
+    close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")
+
+    before_opening = [
+        open_procedure, confirm_source_lost, assess_data_loss, approve_data_loss, fence_source, stop_mirror_maker, translate_offsets,
+        review_translation, commit_groups, open_target,
+    ]  # fmt: skip
+    chain(*before_opening, redirect_clients, verify_clients, close_procedure)
+    # redirect_clients finds out when open_target was only marked successful; then clients must come back, too.
+    chain([*before_opening, redirect_clients], return_to_source, close_procedure)

@@ -1,0 +1,217 @@
+"""What is lost with the source: the inventory, and the plan that a second person approves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries
+from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
+from kafka_dr.domain.source_lost import SourceState
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import NotReady, SystemUnavailable
+from kafka_dr.operators.last_known import LastKnown, what_is_known
+from kafka_dr.operators.observing import local_names, target_rules
+from kafka_dr.operators.offsets import compacted_topics, open_to_clients
+from kafka_dr.operators.positions import placed
+from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.spark_jobs import run_spark_job
+from kafka_dr.recorder.history import PARTITION
+from kafka_dr.vocabulary import Step
+
+_ENDS_SECONDS = 10.0
+_INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "records_per_second", "groups_ahead", "positions_ahead")
+_LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
+
+
+class AssessDataLoss(ProcedureStep):
+    """Tell what is lost, by what was recorded and by what the target has; to the record where the source can still be read."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
+        known = what_is_known(procedure)
+        refuse_without_topics(procedure, known)
+        source = SourceNow.of(procedure, known)
+        made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source), "Spark did not assess the loss")
+        summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
+        loss, ahead = (pd.read_parquet(made / f"{name}.parquet") for name in ("loss", "ahead"))
+        plan = plan_of(procedure, known, summary, loss, ahead).as_dict()
+        return {
+            "plan": plan,
+            "plan_digest": digest_of(plan),
+            "inventory_digest": summary["digest"],
+            "loss": procedure.keep("loss", loss),
+            "positions": procedure.keep("source_positions", known.positions),
+            "floors": procedure.keep("floors", known.recorded.floors),
+            "syncs": procedure.keep("offset_syncs", known.syncs),
+            "pairs": procedure.keep("pairs", known.recorded.pairs),
+            "bounds": procedure.keep("bounds", pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")),
+            "active_groups": sorted(known.active),
+            "source_ends": procedure.keep("source_ends", partitions_frame(source.ends or last_ends(known), "offset")),
+            "source_readable": source.readable,
+            "stranded": made.name if source.readable else None,
+            "last_sample_at": known.recorded.last_at,
+            "source_last_seen_at": known.recorded.source_at,
+            "missing": list(known.missing),
+            "records_read": summary["records_read"],
+        }
+
+
+class SourceNow:
+    """Where the source's logs begin and end now; empty where it cannot be read."""
+
+    def __init__(self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], stable: dict[TopicPartition, int]) -> None:
+        self.starts, self.ends, self.stable = starts, ends, stable
+
+    @property
+    def readable(self) -> bool:
+        """Whether the source can be read."""
+        return bool(self.ends)
+
+    @classmethod
+    def of(cls, procedure: Procedure, known: LastKnown) -> SourceNow:
+        """Ask a source that was found to answer somehow; one that is lost is not waited for."""
+        if procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST:
+            return cls({}, {}, {})
+        try:
+            there = procedure.source.topics(timeout=_ENDS_SECONDS)
+            wanted = [tp for tp in partitions_of(known) if tp.topic in there and tp.partition in there[tp.topic].partitions]
+            ends = procedure.source.ends(wanted, timeout=_ENDS_SECONDS)
+            return cls(procedure.source.starts(wanted, timeout=_ENDS_SECONDS), ends, procedure.source.ends(wanted, "read_committed", timeout=_ENDS_SECONDS))
+        except SystemUnavailable:
+            return cls({}, {}, {})
+
+
+def refuse_without_topics(procedure: Procedure, known: LastKnown) -> None:
+    """Where nobody knows of any topic of the flow there is nothing to move clients to."""
+    if not known.topics:
+        raise NotReady("Nobody knows which topics the flow mirrors", "; ".join(known.missing) or "no topic of it on the target", f"Name the source by its alias, look whether {procedure.request.target} has its topics, and start a new run.")
+
+
+def partitions_of(known: LastKnown) -> list[TopicPartition]:
+    """All partitions of the flow's topics, by their names on the source."""
+    return [TopicPartition(topic, p) for topic, (_, count, _) in sorted(known.topics.items()) for p in range(count)]
+
+
+def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
+    """Where the source's logs were seen to end last."""
+    seen = known.recorded.partitions
+    return {TopicPartition(t, int(p)): int(end) for t, p, end in zip(seen["topic"], seen["partition"], seen["source_end"], strict=True)}
+
+
+def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow) -> dict[str, Any]:
+    """What assess_data_loss reads; answers what its job.json says."""
+    bounds_without_cut_off(procedure, known, source).to_parquet(folder / "bounds.parquet", index=False)
+    last_seen_frame(known, source).to_parquet(folder / "last_seen.parquet", index=False)
+    known.positions.to_parquet(folder / "positions.parquet", index=False)
+    known.syncs.to_parquet(folder / "syncs.parquet", index=False)
+    plain(known.recorded.floors, "source_end", "target_end", "sampled_at").to_parquet(folder / "floors.parquet", index=False)
+    plain(known.recorded.stretches, "start", "end").to_parquet(folder / "stretches.parquet", index=False)
+    return {"isolation": procedure.flow.isolation, "source_readable": source.readable}
+
+
+def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
+    """A frame of the archive in the types of the jobs' contract."""
+    return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
+
+
+def bounds_without_cut_off(procedure: Procedure, known: LastKnown, source: SourceNow) -> pd.DataFrame:
+    """One row per source partition, with what the target has of it now; the source's own bounds where they can be read or were recorded."""
+    wanted = partitions_of(known)
+    remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
+    there = existing(procedure, remote.values())
+    starts, ends = procedure.target.starts(there), procedure.target.ends(there)
+    names = {tp.topic for tp in there}
+    compacted, writable = compacted_topics(procedure.target, names), open_to_clients(procedure, names)
+    stamped = {name for name, config in procedure.target.configs(sorted(names)).items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
+    frame = pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "target_topic": remote[tp].topic} for tp in wanted)
+    recorded_starts = {TopicPartition(t, int(p)): int(at) for t, p, at in known.recorded.partitions[[*PARTITION, "source_start"]].dropna().itertuples(index=False)}
+    frame = placed(placed(frame, recorded_starts | source.starts, "source_start"), source.ends, "cut_off")
+    on_target = frame["target_topic"]
+    return frame.assign(
+        target_start=pd.array([starts.get(remote[tp]) for tp in wanted], "Int64"),
+        boundary=pd.array([ends.get(remote[tp]) for tp in wanted], "Int64"),
+        drained=False,
+        complete=False,
+        other_writer=on_target.isin(writable),
+        # MirrorMaker 2 copies a topic's settings: what the source had is what the target has.
+        source_compacted=on_target.isin(compacted),
+        target_compacted=on_target.isin(compacted),
+        compare_timestamps=~on_target.isin(stamped),
+        recreated=False,
+    ).astype({"partition": "int32"})
+
+
+def existing(procedure: Procedure, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of the target's partitions that are there."""
+    wanted = list(partitions)
+    there = procedure.target.topics(sorted({tp.topic for tp in wanted}))
+    return [tp for tp in wanted if tp.topic in there and tp.partition in there[tp.topic].partitions]
+
+
+def last_seen_frame(known: LastKnown, source: SourceNow) -> pd.DataFrame:
+    """One row per partition, also of those that no sample ever saw."""
+    frame = pd.DataFrame(partitions_of(known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
+    seen = known.recorded.partitions
+    at = {name: {TopicPartition(t, int(p)): int(v) for t, p, v in seen[[*PARTITION, name]].dropna().itertuples(index=False)} for name in ("source_end", "replicated", "sampled_at")}
+    # What Connect keeps now is never less than what it kept when it was sampled.
+    columns = {"source_end": at["source_end"], "replicated": at["replicated"] | known.replicated, "sampled_at": at["sampled_at"], "stable_end": source.stable}
+    for name, values in columns.items():
+        frame = placed(frame, values, name)
+    return frame
+
+
+def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], loss: pd.DataFrame, ahead: pd.DataFrame) -> LossPlan:
+    """The plan: what is lost, who is concerned, and what will be opened."""
+    confirmed = procedure.figures(Step.CONFIRM_SOURCE_LOST)
+    window = f"{confirmed['verdict']['rounds']} rounds in {confirmed['window_seconds']:.0f} s"
+    local = local_names(procedure, {topic: name for topic, (name, _, _) in known.topics.items()})
+    return LossPlan(
+        procedure_id=procedure.id,
+        dag_id=procedure.identity.dag_id,
+        source=procedure.request.source,
+        target=procedure.request.target,
+        reason=procedure.request.reason,
+        naming=procedure.topology.naming.policy,
+        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
+        topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
+        local_names=local,
+        groups=groups_of(procedure, known, ahead),
+        opening=tuple(str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())),
+        deadlines=procedure.request.deadlines.model_dump(),
+        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"]},
+        inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
+        loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
+        unproven=known.missing,
+    )
+
+
+def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
+    """The groups that move, each as it was seen last."""
+    beyond = ahead.groupby("group").size()
+    return tuple(
+        LastKnownGroup(
+            group=group,
+            partitions=len(rows),
+            policy=procedure.topology.policy_of(group),
+            active=group in known.active,
+            position_at=int(oldest) if (oldest := rows["position_at"].min()) else None,
+            ahead=int(beyond.get(group, 0)),
+        )
+        for group, rows in known.positions.groupby("group")
+    )
+
+
+def opening_without_source(procedure: Procedure, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
+    """DENY entries of the target whose removal lets clients in: those that hold the right there, but for the denial."""
+    rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
+    scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
+    return [entry for scope in scopes for entry in opening_entries(rules, scope, client_principals(rules, scope, exempt))]

@@ -1,0 +1,120 @@
+"""The steps of a failover whose source was given up: what they need of it was written down before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.fence import FenceScope, client_principals
+from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
+from kafka_dr.operators.assessing import existing, plain
+from kafka_dr.operators.clients import OpenTarget
+from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
+from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
+from kafka_dr.operators.offsets import TranslateOffsets, require_reviewed
+from kafka_dr.operators.positions import placed
+from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.replication import still_target_ends
+from kafka_dr.operators.still_true import ResumedStep, mirror_maker_still_stopped, source_reopened, target_ends_are_boundary
+from kafka_dr.operators.stopping import stop_flow
+from kafka_dr.recorder.history import PARTITION
+from kafka_dr.vocabulary import Step
+
+#: Of the stop's deadline: a connector whose source is dead may take a minute to close its clients, and can mirror nothing meanwhile.
+_STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
+
+
+class StopLeftMirrorMaker(ResumedStep):
+    """Stop what mirrored the lost source; what does not stop in time is proven to write nothing by the target's still ends."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Asked to stop, and the target's ends still for a window: the boundary, which a later failback begins at."""
+        procedure.require_approved_plan()
+        remote = existing(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
+        with side_by_side() as start:
+            stopping = start(asked_to_stop, procedure, self.task_id)
+            ends = still_target_ends(procedure, self.task_id, sorted(remote))
+            states = stopping.result()
+        # What was on its way when the connectors were asked is in the log by now.
+        ends = still_target_ends(procedure, self.task_id, sorted(remote)) if states["asked"] else ends
+        return {**states, "boundary": procedure.keep("boundary", partitions_frame(ends, "offset"))}
+
+
+def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:
+    """Ask the flow's MirrorMaker 2 to stop, and tell how far it came; a worker that does not answer is told as that."""
+    try:
+        return {"asked": True, "states": stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, _STOP_SECONDS)}
+    except DeadlinePassed as error:
+        return {"asked": True, "states": {}, "still_stopping": str(error)}
+    except SystemUnavailable as error:
+        return {"asked": False, "states": {}, "worker_silent": str(error)}
+
+
+class TranslateWithoutSource(TranslateOffsets):
+    """Translate the positions that were seen last, from what was recorded and from the target's log alone."""
+
+    def positions(self, procedure: Procedure) -> pd.DataFrame:
+        """What is translated: the positions of the inventory."""
+        return procedure.kept(procedure.figures(Step.ASSESS_DATA_LOSS)["positions"])
+
+    def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
+        """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
+        assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
+        floors = procedure.kept(assessed["floors"])
+        positions.to_parquet(folder / "positions.parquet", index=False)
+        plain(floors, "source_end", "target_end", "sampled_at").to_parquet(folder / "floors.parquet", index=False)
+        trusted_pairs(procedure.kept(assessed["syncs"]), procedure.kept(assessed["pairs"]), floors).to_parquet(folder / "syncs.parquet", index=False)
+        bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])).to_parquet(folder / "bounds.parquet", index=False)
+        return {"isolation": procedure.flow.isolation, "source_readable": False}
+
+
+def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
+    """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the target's log.
+
+    A sync is a statement that nobody checked; where samples tell as much, it is not needed.
+    """
+    first = floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
+    older = syncs.merge(first, on=PARTITION, how="left")
+    older = older[older["recorded_from"].isna() | (older["downstream"] < older["recorded_from"])]
+    names = [*PARTITION, "upstream", "downstream"]
+    # Syncs keep their own order, in which a rewound target shows; pairs come after them, in that of the log.
+    ordered = pd.concat([older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True)
+    return ordered.assign(sequence=range(len(ordered))).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+
+
+def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
+    """The inventory's bounds with the boundary instead of the target's end as it was then; the source is not read any more."""
+    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns="boundary")
+    placed_now = placed(by_remote, boundary, "boundary").rename(columns={"topic": "target_topic", "source_topic": "topic"})
+    return placed_now[bounds.columns].assign(cut_off=pd.array([None] * len(bounds), "Int64"))
+
+
+class OpenWithoutSource(OpenTarget):
+    """Look again at what waiting may have changed on the target, then let clients write. Its intent is the point of no return."""
+
+    def look_again(self, procedure: Procedure, begun: bool) -> str:
+        """Nothing of the source is asked: it is fenced, or armed. Answers what shows that no position changed."""
+        if source_reopened(procedure):
+            raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
+        mirror_maker_still_stopped(procedure)
+        if not begun:
+            require_reviewed(procedure)
+            refuse_living_groups(procedure)
+            target_ends_are_boundary(procedure)
+        return "the source was given up"
+
+    def client_scopes(self, procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
+        """What clients will do on the target, and the principals that hold the right there, but for a denial."""
+        rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
+        scopes = (FenceScope.writes(procedure.plan()["local_names"].values()), FenceScope.group_reads(groups_of(procedure)))
+        return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
+
+
+def refuse_living_groups(procedure: Procedure) -> None:
+    """No group that moves has a member on the target yet."""
+    active = active_groups(procedure.target, groups_of(procedure))
+    if active:
+        raise Refusal(f"Groups came alive on {procedure.request.target}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
