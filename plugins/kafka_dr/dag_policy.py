@@ -36,23 +36,23 @@ def abort_params() -> dict[str, Param]:
     }
 
 
-def lost_source_params() -> dict[str, Param]:
-    """What the form of an unplanned failover asks beside the common ones."""
-    return {
-        "override_source_lost": Param(None, type=["null", "string"], minLength=1, maxLength=500, description="Why the source is left although it was not seen lost; empty = it must be. The second person who approves the loss sees it."),
-        "confirm_seconds": _seconds(None, "How long the source must be seen lost; empty = the topology's."),
-        "slow_seconds": _seconds(None, "A source that answers later than this is slow; empty = the topology's."),
-    }
-
-
-def procedure_params() -> dict[str, Param]:
-    """The form of every procedure that moves clients: cluster aliases come from the topology, never addresses."""
+def _common_params() -> dict[str, Param]:
+    """What every procedure that moves clients is told: cluster aliases come from the topology, never addresses."""
     return {
         "source": _alias("Alias of the cluster where clients are now."),
         "target": _alias("Alias of the cluster where clients go."),
         "reason": Param(type="string", minLength=1, maxLength=500, description="Why; it stands in the evidence."),
         "topics": Param(None, type=["null", "string"], maxLength=10_000, description="Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."),
         "groups": Param(None, type=["null", "string"], maxLength=10_000, description="Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."),
+        "approval_wait_seconds": _seconds(None, "How long an answer is waited for; empty = the topology's."),
+        "verify_seconds": _seconds(None, "How long groups are waited for on the target; empty = the topology's."),
+    }
+
+
+def procedure_params() -> dict[str, Param]:
+    """The form of a planned failover."""
+    return {
+        **_common_params(),
         "acknowledge_recreated_topics": Param(False, type="boolean", description="Topics with another id than last time are meant to be new, and their old offset syncs are gone."),
         "exclude_groups": Param(None, type=["null", "object"], additionalProperties={"type": "string", "minLength": 1, "maxLength": 500}, description="Groups that are not waited for, each with the reason: {\"group\": \"why\"}. Their positions are left to their policies."),
         "abort_open_transactions": Param(False, type="boolean", description="Transactions that stay open behind the fence are aborted by Kafka's own tool; otherwise they are waited for."),
@@ -61,6 +61,14 @@ def procedure_params() -> dict[str, Param]:
         "transaction_seconds": _seconds(None, "How long open transactions are waited for behind the fence; empty = the topology's."),
         "drain_seconds": _seconds(None, "How long consumers are given to leave by themselves; empty = the topology's."),
         "zero_lag_seconds": _seconds(None, "Deadline of the drain; empty = the topology's."),
-        "approval_wait_seconds": _seconds(None, "How long an answer is waited for; empty = the topology's."),
-        "verify_seconds": _seconds(None, "How long groups are waited for on the target; empty = the topology's."),
+    }
+
+
+def lost_source_params() -> dict[str, Param]:
+    """The form of an unplanned failover."""
+    return {
+        **_common_params(),
+        "override_source_lost": Param(None, type=["null", "string"], minLength=1, maxLength=500, description="Why the source is left although it was not seen lost; empty = it must be. The second person who approves the loss sees it."),
+        "confirm_seconds": _seconds(None, "How long the source must be seen lost; empty = the topology's."),
+        "slow_seconds": _seconds(None, "A source that answers later than this is slow; empty = the topology's."),
     }

@@ -38,7 +38,7 @@ def _last(lines: Sequence[JournalLine], step: str, kind: str) -> JournalLine | N
 
 def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
     """How the procedure ended, by its journal."""
-    if _last(lines, Step.START_REVERSE_REPLICATION, Entry.OUTCOME):
+    if _last(lines, _last_step(lines), Entry.OUTCOME):
         return Outcome.COMPLETED
     returned = _last(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
     if returned is not None and _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
@@ -48,6 +48,11 @@ def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
     if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
     return Outcome.FAILED
+
+
+def _last_step(lines: Sequence[JournalLine]) -> Step:
+    """The step that completes the procedure: without a source there is none to replicate to."""
+    return Step.VERIFY_CLIENTS if _last(lines, Step.CONFIRM_SOURCE_LOST, Entry.OUTCOME) else Step.START_REVERSE_REPLICATION
 
 
 def steps_of(lines: Sequence[JournalLine], order: Sequence[str]) -> list[dict[str, Any]]:
@@ -94,12 +99,13 @@ def _sentence(failure: Mapping[str, Any]) -> str:
 
 
 def seconds_of(steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str) -> dict[str, float]:
-    """Own time, drain, and people: own is trigger to end without gates, draining consumers and waiting for zero lag."""
+    """Own time, drain, and people: own is trigger to end without gates, draining, waiting for zero lag, and the window in which a source is confirmed to be lost."""
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)
+    confirming = sum(s["figures"].get("window_seconds", 0.0) for s in steps if s["id"] == Step.CONFIRM_SOURCE_LOST)
     whole = _between(triggered_at, closed_at)
-    return {"own": round(max(0.0, whole - people - drain), 3), "drain": round(drain, 3), "people": round(people, 3), "whole": round(whole, 3)}
+    return {"own": round(max(0.0, whole - people - drain - confirming), 3), "drain": round(drain, 3), "people": round(people, 3), "whole": round(whole, 3)}
 
 
 def _between(start: str, end: str) -> float:
@@ -126,7 +132,9 @@ def evidence_of(
     """
     outcome, steps = outcome_of(lines), steps_of(lines, order)
     figures = {s["id"]: s["figures"] for s in steps}
-    forecast, translated = _last(lines, Step.FORECAST, Entry.OUTCOME), figures.get(Step.TRANSLATE_OFFSETS, {})
+    forecast = _last(lines, Step.FORECAST, Entry.OUTCOME) or _last(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
+    translated = figures.get(Step.TRANSLATE_OFFSETS, {})
+    lost = forecast.payload["plan"].get("loss", ()) if forecast else ()
     opened, aborted = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED), _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT)
     failing, why = reason_for(outcome, steps, aborted.payload if aborted else None)
     evidence = {
@@ -141,15 +149,15 @@ def evidence_of(
         "excluded_groups": figures.get(Step.DRAIN_CONSUMERS, {}).get("excluded", []),
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,
-        "fenced_at": figures.get(Step.FENCE_PRODUCERS, {}).get("fenced_at"),
+        "fenced_at": figures.get(Step.FENCE_PRODUCERS, figures.get(Step.FENCE_SOURCE, {})).get("fenced_at"),
         "cut_off": bounds["cut_off"],
         "boundary": bounds["boundary"],
         "classes": translated.get("classes", {}),
         "rereads": {"bound": translated.get("bound"), "mirror_maker": translated.get("mirror_maker_bound")},
         "repeats": translated.get("repeats", {}),
-        "loss": loss_of(translated.get("holes", []), translated.get("cut", [])),
+        "loss": [*map(dict, lost), *loss_of(translated.get("holes", []), translated.get("cut", []))],
         "positions": _file(translated.get("translation")),
-        "stranded": None,
+        "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded"),
         "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),
         "problems": list(problems),
         "closed_at": closed_at,

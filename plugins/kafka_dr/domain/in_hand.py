@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
 from kafka_dr.vocabulary import Entry, Step, steps_of
 
-GATES = (Step.APPROVE_FAILOVER, Step.REVIEW_TRANSLATION)
+GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
 _ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
 _STATES = {Entry.INTENT: "running", Entry.OUTCOME: "done", Entry.CLOSED: "done", Entry.ABORT: "done", Entry.REFUSAL: "failed", Entry.FAILURE: "failed"}
 _STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
@@ -204,7 +204,7 @@ def _standing(lines: Sequence[Line], source: str, target: str, returns_at: datet
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
     """A deadline by its name: as the plan says, or as the run was asked."""
-    plan = _newest(lines, Step.FORECAST, Entry.OUTCOME)
+    plan = _newest(lines, Step.FORECAST, Entry.OUTCOME) or _newest(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
     opened = _newest(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
     told: list[Mapping[str, Any]] = [plan.payload.get("plan", {})] if plan else []
     told += [opened.payload.get("request", {})] if opened else []

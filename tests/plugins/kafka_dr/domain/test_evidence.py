@@ -9,8 +9,9 @@ import pytest
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.evidence import JournalLine, evidence_of, outcome_of, seconds_of, steps_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
+from kafka_dr.vocabulary import steps_of as table_of
 
-ORDER = [step.value for step in Step]
+ORDER = [step.value for step in table_of("planned_failover")]
 BEFORE_OPENING = ORDER[: ORDER.index(Step.OPEN_TARGET)]
 REQUEST = {"dag_id": "planned_failover", "source": "primary", "target": "standby", "reason": "maintenance"}
 FAILURE = {"error": "FenceNotProven", "reason": "Clients may still act", "seen": "User:app", "next_step": "Look"}
@@ -56,6 +57,26 @@ def test_the_outcome_follows_from_the_journal(lines: list[JournalLine], outcome:
     """Invariant 2: each way to end has its outcome."""
     assert outcome_of(lines) is outcome
     assert evidence(lines)["outcome"] == outcome.value
+
+
+WITHOUT_SOURCE = [step.value for step in table_of("unplanned_failover")]
+
+
+def test_without_a_source_the_clients_arrival_completes() -> None:
+    """There is nothing to replicate to; the plan is the inventory's, with what is lost, and its gate is people's time."""
+    lines = done(*WITHOUT_SOURCE[: WITHOUT_SOURCE.index(Step.VERIFY_CLIENTS) + 1])
+    lost = {"topic": "orders", "partition": 0, "from_offset": 7, "certain_to": 9, "possible_to": None}
+    plan = {"plan": {"topics": [], "unproven": [], "loss": [lost]}, "plan_digest": "d", "stranded": "assess_data_loss-1"}
+    lines = [line(one.step, one.kind, 0.0, **plan) if (one.step, one.kind) == (Step.ASSESS_DATA_LOSS, Entry.OUTCOME) else one for one in lines]
+    told = evidence(lines)
+    assert (told["outcome"], told["loss"], told["stranded"], told["plan_digest"]) == ("completed", [lost], "assess_data_loss-1", "d")
+    assert outcome_of(lines[:-1]) is Outcome.FAILED and told["seconds"]["people"] == 2.0
+
+
+def test_the_window_of_confirmation_is_not_our_own_time() -> None:
+    """It was asked for."""
+    lines = [line("confirm_source_lost", Entry.INTENT, 0), line("confirm_source_lost", Entry.OUTCOME, 20, window_seconds=15.0)]
+    assert seconds_of(steps_of(lines, WITHOUT_SOURCE), at(0), at(40))["own"] == 25.0
 
 
 def test_only_the_last_step_completes() -> None:
