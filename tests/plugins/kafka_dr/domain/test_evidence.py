@@ -34,9 +34,9 @@ def done(*steps: str, **payload: Any) -> list[JournalLine]:
     return [entry for pair in pairs for entry in pair]
 
 
-def evidence(lines: list[JournalLine], closed: float = 100.0, previous: str | None = None) -> dict[str, Any]:
+def evidence(lines: list[JournalLine], closed: float = 100.0, previous: str | None = None, order: list[str] = ORDER) -> dict[str, Any]:
     """The evidence of these lines."""
-    return evidence_of("p-1", REQUEST, lines, ORDER, {"cut_off": [], "boundary": []}, at(closed), previous)
+    return evidence_of("p-1", REQUEST, lines, order, {"cut_off": [], "boundary": []}, at(closed), previous)
 
 
 TO_THE_END = ORDER[: ORDER.index(Step.START_REVERSE_REPLICATION) + 1]
@@ -68,7 +68,7 @@ def test_without_a_source_the_clients_arrival_completes() -> None:
     lost = {"topic": "orders", "partition": 0, "from_offset": 7, "certain_to": 9, "possible_to": None}
     plan = {"plan": {"topics": [], "unproven": [], "loss": [lost]}, "plan_digest": "d", "stranded": "assess_data_loss-1"}
     lines = [line(one.step, one.kind, 0.0, **plan) if (one.step, one.kind) == (Step.ASSESS_DATA_LOSS, Entry.OUTCOME) else one for one in lines]
-    told = evidence(lines)
+    told = evidence(lines, order=WITHOUT_SOURCE)
     assert (told["outcome"], told["loss"], told["stranded"], told["plan_digest"]) == ("completed", [lost], "assess_data_loss-1", "d")
     assert outcome_of(lines[:-1]) is Outcome.FAILED and told["seconds"]["people"] == 2.0
 
