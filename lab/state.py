@@ -49,6 +49,7 @@ class Lab:
         self.journal = self.root / "journal.db"
         self.airflow_env = self.root / "airflow.env"
         self.evidence = self.root / "evidence"
+        self.archive = self.home / "archive"
         self.airflow_home = self.home / "airflow"
         self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))
 

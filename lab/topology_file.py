@@ -38,6 +38,7 @@ def topology(lab: Lab) -> dict:
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
         "kafka_tools": str(jars_folder() / "kafka"),
+        "recorder": {"archive": f"file://{lab.archive}"},
         "cool_down_seconds": 0,
     }
 
