@@ -150,7 +150,7 @@ class Archive:
         """Whatever a file system raises becomes one kind of error; its options are not repeated."""
         try:
             yield
-        except (OSError, ValueError, ImportError, pa.ArrowException) as error:
+        except Exception as error:
             raise ArchiveUnavailable(f"{what} in the archive failed", f"{where}: {type(error).__name__}", "Look at the archive's file system and its credentials.") from error
 
 

@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pytest
+from moto.server import ThreadedMotoServer
 
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -17,11 +19,25 @@ from kafka_dr.hooks.archive import Archive
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(scope="module")
+def object_store() -> Iterator[dict[str, Any]]:
+    """An S3 server with a bucket; the options with which it is reached."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {"endpoint_url": f"http://{host}:{port}", "key": "archive", "secret": "hunter2", "client_kwargs": {"region_name": "eu-central-1"}}
+    fsspec.filesystem("s3", **options).mkdir("archive")
+    yield options
+    server.stop()
+
+
+@pytest.fixture(params=["file", "memory", "s3"])
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]:
-    """An archive on a file system, and one where a put is one request, as on an object store."""
-    uri = f"file://{tmp_path}/archive" if request.param == "file" else f"memory://{uuid.uuid4().hex}"
-    yield Archive(uri, "primary-standby")
+    """An archive on a file system, in memory where a put is one request, and on an object store."""
+    name = uuid.uuid4().hex
+    uris = {"file": f"file://{tmp_path}/archive", "memory": f"memory://{name}", "s3": f"s3://archive/{name}"}
+    options = request.getfixturevalue("object_store") if request.param == "s3" else {}
+    yield Archive(uris[request.param], "primary-standby", options)
 
 
 def rows(*numbers: int) -> pa.Table:
@@ -129,6 +145,16 @@ def test_a_file_system_that_fails_is_named_without_its_options(tmp_path: Path) -
     blocked.write_text("not a folder")
     with pytest.raises(ArchiveUnavailable, match="writing in the archive failed"):
         Archive(f"file://{blocked}", "f").write("ends", rows(1), NOON)
+
+
+def test_an_object_store_that_refuses_is_named_without_its_credentials(object_store: dict[str, Any]) -> None:
+    """No such bucket; nobody there."""
+    with pytest.raises(ArchiveUnavailable, match="writing in the archive failed") as error:
+        Archive("s3://nosuch/prefix", "f", object_store).write("ends", rows(1), NOON)
+    assert "hunter2" not in str(error.value)
+    gone = {**object_store, "endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1}}
+    with pytest.raises(ArchiveUnavailable, match="archive failed"):
+        Archive("s3://archive/prefix", "f", gone).read("ends")
 
 
 def test_memory_is_really_an_object_store() -> None:
