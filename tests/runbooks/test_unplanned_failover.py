@@ -1,0 +1,169 @@
+"""The page of unplanned_failover: one heading a step of its DAG, and every param, deadline and word of the gate's question as the code has it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kafka_dr.dag_policy import lost_source_params
+from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
+from kafka_dr.domain.loss_plan import loss_markdown
+from kafka_dr.domain.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
+from kafka_dr.topology import Cluster, Deadlines, Recorder, Topology
+from kafka_dr.vocabulary import Outcome, Step, TranslationClass, steps_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "runbooks" / "unplanned_failover.md").read_text(encoding="utf-8")
+SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.M)[1:])
+#: What the page says of every step.
+SAID = ("*Proves:*", "*Waits:*", "*Look at:*")
+GATES = (Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
+
+
+def steps_of_the_dag() -> list[str]:
+    """Task ids of the DAG's file, as it names them from top to bottom."""
+    calls = [node for node in ast.walk(ast.parse((ROOT / "dags" / "unplanned_failover.py").read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    named = [(call.lineno, word.value.value) for call in calls for word in call.keywords if word.arg == "task_id" and isinstance(word.value, ast.Constant)]
+    return [name for _, name in sorted(named)]
+
+
+def first_cells(text: str) -> list[str]:
+    """The first column of every table, without heads and lines."""
+    return [cell.strip() for cell in re.findall(r"^\|([^|]*)\|", text, flags=re.M) if cell.strip(" -")]
+
+
+def marked(text: str) -> set[str]:
+    """Single words in marks of code."""
+    return set(re.findall(r"`(\w+)`", text))
+
+
+def table_after(text: str, head: str) -> str:
+    """The rows below a table's head."""
+    return text.split(f"| {head} |", 1)[1].split("\n\n")[0]
+
+
+def test_one_heading_a_step_in_order() -> None:
+    """The page's headings are the DAG's tasks in their order, and both are the vocabulary's steps of this procedure."""
+    assert list(SECTIONS) == steps_of_the_dag()
+    assert list(SECTIONS) == [s.value for s in steps_of("unplanned_failover") if s not in (Step.ABORT_PROCEDURE, Step.WATCH_OLD_SOURCE)]
+
+
+@pytest.mark.parametrize("step", SECTIONS)
+def test_every_step_says_what_an_operator_needs(step: str) -> None:
+    """What it proves, how long it waits, where to look; and what follows if it fails."""
+    wanted = [*SAID, "*If it is rejected" if step in GATES else "*If it fails"]
+    assert [words for words in wanted if words not in SECTIONS[step]] == []
+
+
+def test_every_outcome_is_explained() -> None:
+    """The table of outcomes has the vocabulary's words."""
+    assert marked("\n".join(first_cells(table_after(PAGE, "outcome")))) == {o.value for o in Outcome}
+
+
+def test_every_param_is_explained_and_no_other() -> None:
+    """The form's params are the rows of the params, and the deadlines marked as such."""
+    params = marked("\n".join(first_cells(table_after(PAGE, "param"))))
+    given = {name for name, _, param in deadlines() if param}
+    assert params | given == set(lost_source_params()) and not params & given
+
+
+def deadlines() -> list[tuple[str, float, bool]]:
+    """Name, default, and whether the form has it, by the page's table."""
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (param)? ?\|", PAGE, flags=re.M)
+    return [(name, float(seconds), bool(param)) for name, seconds, param in rows]
+
+
+def test_the_deadlines_are_those_of_the_code() -> None:
+    """Every deadline once, with its default, and whether the form has it."""
+    defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
+    assert sorted(deadlines()) == sorted((name, seconds, name in lost_source_params()) for name, seconds in defaults.items())
+
+
+def test_deadlines_of_others_are_called_that() -> None:
+    """What the page calls another procedure's is used by none of the operators this DAG has alone; what it does not is not called that."""
+    others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.M))
+    assert others == {"max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds"}
+    mine = ("confirming", "source_views", "assessing", "last_known", "fencing_source", "without_source", "stopping")
+    code = "".join((ROOT / "plugins" / "kafka_dr" / "operators" / f"{name}.py").read_text(encoding="utf-8") for name in mine)
+    assert [name for name in others if name in code] == []
+
+
+def test_states_views_and_fences_are_the_codes() -> None:
+    """What the source is found to be, who looks, and how it is fenced: each has a row, and none else has."""
+    confirm, fence = SECTIONS[Step.CONFIRM_SOURCE_LOST], SECTIONS[Step.FENCE_SOURCE]
+    assert marked(table_after(confirm, "state")) - {"slow_seconds"} == {s.value for s in SourceState}
+    assert first_cells(table_after(confirm, "view").partition("\n")[2]) == [FROM_HERE, FROM_CONNECT, FROM_APPLICATION]
+    assert re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.M) == [BY_ACL, BY_HOOK, ARMED]
+
+
+def test_the_classes_are_those_that_occur_without_a_source() -> None:
+    """Each class is explained or said not to occur; the translation's own sources for a lost source know no other."""
+    told = set(re.findall(r"^\| `([A-Z]+)` \|", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.M))
+    absent = re.findall(r"^- `([A-Z]+)` and `([A-Z]+)` do not occur", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.M)
+    made = "".join((ROOT / "spark" / "kafka_dr_spark" / f"{name}.py").read_text(encoding="utf-8") for name in ("floors", "answers"))
+    made += (ROOT / "spark" / "kafka_dr_spark" / "nearest.py").read_text(encoding="utf-8").split("def after_last_copy")[0]
+    assert told == {c.value for c in TranslationClass if f'"{c.value}"' in made}
+    assert set(absent[0]) == {"END", "CONTENT"} and not told & set(absent[0])
+
+
+def question() -> str:
+    """A question of approve_data_loss in which everything occurs that may."""
+    row = {"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": None, "possible_to": None, "written_since": None, "records": None, "evidence": ""}
+    group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
+    inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1}
+    plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why"}}
+    return loss_markdown({**plan, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"]}, "d")
+
+
+def plain(text: str) -> str:
+    """Words alone."""
+    return " ".join(re.sub(r"[*`|]", " ", text).split())
+
+
+def test_every_word_of_the_question_is_explained() -> None:
+    """Each sentence, column and remark that the approver reads stands on the page; each row of the page's table speaks of one."""
+    asked, told = plain(question()), SECTIONS[Step.APPROVE_DATA_LOSS]
+    quoted = [part.strip(" .,:") for text in re.findall(r"`([^`]*\.\.\.[^`]*)`", told) for part in text.split("...") if " " in part.strip()]
+    columns = re.findall(r"\*([a-z][^*]+)\*", told)
+    assert len(quoted) >= 6 and len(columns) >= 7
+    assert [words for words in [*quoted, *columns] if words not in asked] == []
+    heads = [cell.strip() for line in question().splitlines() if line.startswith(("| partition", "| group")) for cell in line.strip("| ").split("|")]
+    assert [head for head in heads if head not in plain(PAGE) and head not in ("partition on the source", "group", "partitions")] == []
+    sentences = [part for part in re.split(r"[0-9:;.*|]", question()) if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides)", part)]
+    assert len(sentences) >= 8
+    assert [part.strip() for part in sentences if plain(part) not in plain(PAGE)] == []
+
+
+def test_words_in_backticks_are_the_codes() -> None:
+    """What the page names is a step, a param, a deadline, a DAG, or a figure that some module or schema writes."""
+    modules = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "spark").rglob("*.py")]
+    written = {node.value for path in modules for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for path in (ROOT / "spark" / "kafka_dr_spark" / "schemas").glob("*.json"):
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        written |= {field["name"] for field in [*schema.get("columns", []), *schema.get("fields", [])]}
+    settings = {name for model in (Deadlines, Topology, Recorder, Cluster) for name in model.model_fields}
+    known = {*written, *settings, *Step, *lost_source_params(), *(path.stem for path in (ROOT / "dags").glob("*.py"))}
+    words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE))
+    assert len(words) > 40
+    assert words - known == set()
+
+
+def test_files_that_are_to_be_kept_are_written() -> None:
+    """Each file that the page names by its beginning is kept by a step under that name."""
+    operators = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "kafka_dr" / "operators").glob("*.py"))
+    names = set(re.findall(r"`(\w+)-\*\.parquet`", PAGE))
+    assert {"boundary", "loss", "source_ends", "source_positions", "accepted", "positions", "ledger"} == names
+    assert [name for name in names if f'keep("{name}"' not in operators] == []
+
+
+def test_the_page_is_found() -> None:
+    """Whoever reads the README, the page that helps to choose, or the planned failover's, is led here."""
+    for page in ("README.md", "runbooks/README.md", "runbooks/planned_failover.md"):
+        assert "unplanned_failover.md)" in (ROOT / page).read_text(encoding="utf-8"), page
+    chosen = (ROOT / "runbooks" / "README.md").read_text(encoding="utf-8").split("## Which procedure")[1].split("\n## ")[0]
+    for question_asked in ("Where are the clients now?", "Does the source answer?", "Can clients be stopped there?", "May anything be lost?"):
+        assert f"| {question_asked} |" in chosen, question_asked
