@@ -78,7 +78,6 @@ class Story:
     approvals: list[dict[str, Any]]
     ends: Shown
     loss: Shown
-    lost: int
     repeats: Shown
     excluded: Shown
     unproven: list[str]
@@ -104,7 +103,6 @@ def story_of(evidence: Evidence) -> Story:
         approvals=[_approval(a, evidence) for a in evidence["approvals"]],
         ends=first_of(_ends(evidence, plan), ROWS_SHOWN),
         loss=first_of(evidence["loss"], ROWS_SHOWN),
-        lost=_lost(evidence),
         repeats=first_of(sorted(evidence["repeats"].items()), ROWS_SHOWN),
         excluded=first_of(_excluded(evidence), ROWS_SHOWN),
         unproven=[shortened(note) for note in plan.get("unproven", [])],
@@ -172,7 +170,7 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
 
 def _kept(e: Evidence) -> str:
     if e["outcome"] != Outcome.COMPLETED:
-        lost = f"{counted(_lost(e), 'record')} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
+        lost = f"{_lost(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
         return lost + ("Nothing on this page is final before it ends." if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
     return f"{_placed(e)} {_losses(e)}"
 
@@ -189,12 +187,21 @@ def _placed(e: Evidence) -> str:
 
 def _losses(e: Evidence) -> str:
     if e["loss"]:
-        return f"{counted(_lost(e), 'record')} are not on {e['target']}: see Loss."
+        return f"{_lost(e)} are not on {e['target']}: see Loss."
     return f"No record was lost: everything below the cut-off is on {e['target']}."
 
 
-def _lost(e: Evidence) -> int:
-    return sum(row.get("records", 0) for row in e["loss"])
+def _lost(e: Evidence) -> str:
+    """How many records are lost, and whether more may be: a source that could not be read has no end."""
+    known = sum(_certain(row) for row in e["loss"])
+    if all(row.get("records") is not None for row in e["loss"]):
+        return counted(known, "record")
+    return f"At least {counted(known, 'record')}" if known else "An unknown number of records"
+
+
+def _certain(row: Mapping[str, Any]) -> int:
+    counted_there = row.get("records")
+    return counted_there if counted_there is not None else max(0, (row["certain_to"] or 0) - row["from_offset"])
 
 
 # -- what failed, and what to do ---------------------------------------------------------------------------------
@@ -248,7 +255,7 @@ def _failed_to_do(e: Evidence) -> list[str]:
 
 
 def _lost_to_do(e: Evidence) -> list[str]:
-    return [f"Decide about the {counted(_lost(e), 'record')} that {e['target']} lacks: see Loss."] if e["loss"] else []
+    return [f"Decide what becomes of what {e['target']} lacks ({_lost(e).lower()}): see Loss."] if e["loss"] else []
 
 
 def _excluded_to_do(e: Evidence) -> list[str]:
@@ -301,7 +308,7 @@ def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def _rereads_then_lag(group: Mapping[str, Any]) -> tuple[int, int]:
-    return -(group.get("mirror_maker_rereads") or 0), -group.get("lag", 0)
+    return -(group.get("mirror_maker_rereads") or group.get("ahead", 0)), -group.get("lag", 0)
 
 
 # -- the tables --------------------------------------------------------------------------------------------------

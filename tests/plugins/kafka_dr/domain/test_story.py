@@ -131,4 +131,23 @@ def test_long_tables_are_cut_and_counted() -> None:
     rows = [{"topic": "t", "partition": n, "offset": n} for n in range(7_000)]
     lost = [{"topic": "t", "partition": n, "from_offset": 0, "certain_to": 1, "possible_to": 1, "records": 1, "reason": ""} for n in range(900)]
     story = story_of(evidence("completed", cut_off=rows, boundary=rows, loss=lost))
-    assert (len(story.ends.rows), story.ends.total, len(story.loss.rows), story.loss.more, story.lost) == (ROWS_SHOWN, 7_000, ROWS_SHOWN, 900 - ROWS_SHOWN, 900)
+    assert (len(story.ends.rows), story.ends.total, len(story.loss.rows), story.loss.more) == (ROWS_SHOWN, 7_000, ROWS_SHOWN, 900 - ROWS_SHOWN)
+
+
+def lost(certain_to: int | None, records: int | None = None) -> dict[str, Any]:
+    """A row of loss of a source that was given up."""
+    return {"topic": "orders", "partition": 0, "from_offset": 10, "certain_to": certain_to, "possible_to": None, "records": records, "evidence": "seen last"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([lost(None), lost(None)], "An unknown number of records are not on standby: see Loss."),
+        ([lost(17), lost(None)], "At least 7 records are not on standby: see Loss."),
+        ([lost(17, 5), lost(30, 1)], "6 records are not on standby: see Loss."),
+    ],
+)
+def test_a_loss_that_nobody_can_count_is_told_as_that(rows: list[dict[str, Any]], told: str) -> None:
+    """Never as zero; and whoever reads on is told to decide about it."""
+    story = story_of(evidence("completed", target="standby", loss=rows))
+    assert told in story.sentences[2] and "Decide what becomes of what standby lacks" in story.to_do[0]

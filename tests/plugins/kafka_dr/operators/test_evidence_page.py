@@ -208,3 +208,11 @@ def test_steps_lie_within_the_time_line() -> None:
     bars = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", evidence_page(evidence("completed", steps=steps)))
     assert len(bars) == 3
     assert all(0 <= float(left) and float(width) > 0 and float(left) + float(width) <= 100.01 for left, width in bars)
+
+
+def test_without_a_source_the_page_says_what_has_no_bound() -> None:
+    """Open ends, what was not counted, and the groups as they were seen last."""
+    rows = [{"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": None, "possible_to": None, "records": None, "evidence": "up to what MirrorMaker 2 said"}]
+    group = {"group": "billing", "partitions": 3, "policy": "earliest", "active": True, "position_at": None, "ahead": 2}
+    page = evidence_page(evidence("completed", loss=rows, plan={"inventory": {}, "groups": [group], "topics": [], "unproven": []}))
+    assert all(said in page for said in ("nothing certain", "no bound", "not counted", "up to what MirrorMaker 2 said", "Groups, as they were seen last", "billing"))
