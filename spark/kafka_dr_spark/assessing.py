@@ -18,6 +18,8 @@ from kafka_dr_spark.tagging import NO_OFFSET, SEEN, STRETCH, Key, Kinds, pack, s
 from kafka_dr_spark.tasks import case_of, drive
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
+#: What is told of a partition that was read and holds nothing beyond.
+NOTHING = {"records": 0, "bytes": 0, "aborted": 0, "undecided": 0}
 #: Over how long a source's growth is measured.
 RATE_MILLISECONDS = 60_000
 
@@ -83,7 +85,7 @@ class AssessmentTask:
         states = uncommitted(self._access, self._limits, told, {window: seen[key].stable_end for key, window in windows.items()})
         for window, table in states.items():
             pq.write_table(table, self._folder / UNCOMMITTED / paths[window].name, compression="zstd")
-        return {key: {**told[window], **_counted(states.get(window))} for key, window in windows.items()}
+        return {key: {**told[windows[key]], **_counted(states.get(windows[key]))} if key in windows else dict(NOTHING) for key in losses}
 
 
 def name_of(key: Key) -> str:

@@ -66,8 +66,9 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
 def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
     """Return the figures of an inventory."""
     loss = inventory.loss
-    listed = loss["records"].null_count == 0 and len(loss) > 0
-    ends = pc.subtract(loss["possible_to"], loss["from_offset"])
+    listed = loss["records"].null_count == 0
+    certain = pc.max_element_wise(pc.subtract(loss["certain_to"], loss["from_offset"]), 0, skip_nulls=False)
+    ends = pc.max_element_wise(pc.subtract(loss["possible_to"], loss["from_offset"]), 0, skip_nulls=False)
     rate = pc.sum(loss["records_per_second"]).as_py()
     return {
         "digest": loss_digest(loss),
@@ -75,15 +76,20 @@ def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[
         "partitions": partitions,
         "losing": len(loss),
         "unknown": inventory.unknown,
-        "certain": pc.sum(loss["records"]).as_py() if listed else pc.sum(pc.subtract(loss["certain_to"], loss["from_offset"])).as_py() or 0,
-        "possible": None if ends.null_count else pc.sum(ends).as_py() or 0,
-        "records": pc.sum(loss["records"]).as_py() if listed else None if len(loss) else 0,
-        "bytes": pc.sum(loss["bytes"]).as_py() if listed else None if len(loss) else 0,
+        "certain": _total(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else _total(certain),
+        "possible": None if ends.null_count else _total(ends),
+        "records": _total(loss["records"]) if listed else None,
+        "bytes": _total(loss["bytes"]) if listed else None,
         "records_per_second": None if rate is None else round(rate),
         "groups_ahead": len(pc.unique(inventory.ahead["group"])),
         "positions_ahead": len(inventory.ahead),
         "records_read": inventory.read,
     }
+
+
+def _total(values: pa.ChunkedArray) -> int:
+    """Return the sum; of nothing it is 0."""
+    return pc.sum(values).as_py() or 0
 
 
 def loss_digest(loss: pa.Table) -> str:

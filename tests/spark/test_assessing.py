@@ -58,7 +58,7 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
     found = assessed(clusters, tmp_path, *ROWS, source_final=True)
     lost, whole = found[0], found[1]
     assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"]) == (120, 200, 200, True, 80)
-    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"]) == (0, 0, False, None)
+    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"]) == (0, 0, False, None, 0)
     listed = pq.read_table(tmp_path / "stranded" / lost["file"])
     check_columns("stranded", listed.schema)
     assert listed["value"].to_pylist() == [b"id-%d" % number for number in range(120, 200)]
@@ -129,3 +129,13 @@ def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     empty = Inventory(arrow_schema("loss").empty_table(), arrow_schema("ahead").empty_table(), {"source": 0, "target": 0}, 0)
     figures = summarise(empty, 3, "input")
     assert [figures[name] for name in ("losing", "certain", "possible", "records", "bytes", "groups_ahead")] == [0] * 6
+
+
+def test_only_what_is_certain_counts_as_certain() -> None:
+    """A partition of which nothing is certain adds nothing, listed or not; one that ends below where it begins takes nothing away."""
+    row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
+    read = [row | {"from_offset": 10, "certain_to": 15, "records": 4, "bytes": 9}, row | {"from_offset": 0, "certain_to": None, "records": 7, "bytes": 1}]
+    unread = [row | {"from_offset": 10, "certain_to": 15}, row | {"from_offset": 20, "certain_to": 15}, row | {"from_offset": 0, "certain_to": None}]
+    ahead = arrow_schema("ahead").empty_table()
+    told = [summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, {}, 0), 3, "input") for rows in (read, unread)]
+    assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [(4, 11, 10, None), (5, None, None, None)]
