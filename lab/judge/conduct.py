@@ -133,12 +133,16 @@ def skipping(group: str, at: Place, alignment: Alignment, position: int, target_
 def reading_again(
     group: str, at: Place, alignment: Alignment, position: int, target_position: int, bound: int | None = 0, unread: str | None = None
 ) -> list[Finding]:
-    """Return a finding where a group would read more records again than announced; as of `misplaced`, and a bound of None is none."""
+    """Return a finding where a group would read more records again than announced; as of `misplaced`, and a bound of None is none.
+
+    Without a bound to use up, the position must be the exact one: then copies of unread records count as well.
+    """
     standing = alignment.standing(position, target_position)
-    if bound is None or standing.rereads <= bound:
+    rereads = alignment.consumed_again(position, target_position) if bound else standing.rereads
+    if bound is None or rereads <= bound:
         return []
     announced = f", at most {bound} were announced" if bound else ""
-    text = f"source position {position} belongs at {standing.expected}, found {target_position}: {standing.rereads} records would be read again{announced}"
+    text = f"source position {position} belongs at {standing.expected}, found {target_position}: {rereads} records would be read again{announced}"
     return [Finding("bound" if bound else "not exact", text, group, *at, target_position, unread)]
 
 
