@@ -63,13 +63,17 @@ class Exhibits:
         """Take a case, and what makes a reader of a cluster from its alias and the lab's status."""
         self.case = case
         self._eyes = eyes
-        self.target = eyes(case.target, case.status)
         self.probed: set[Place] = set()
 
     @cached_property
     def source(self) -> ClusterReader:
         """The source's reader, made on first use: a dead source is not knocked at."""
         return self._eyes(self.case.source, self.case.status)
+
+    @cached_property
+    def target(self) -> ClusterReader:
+        """The target's reader."""
+        return self._eyes(self.case.target, self.case.status)
 
     @cached_property
     def topics(self) -> dict[str, int]:
