@@ -115,14 +115,15 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
     findings = []
     for gate, digest in bound_to.items():
         given = [approval for approval in evidence["approvals"] if gate in (approval.get("step"), approval.get("gate"))]
-        if not given:
-            findings.append(_evidence(f"{gate} was approved by nobody"))
         for approval in given:
             by = approval.get("by")
             if not by or by == starter or (approver is not None and by != approver):
                 findings.append(_evidence(f"{gate} was answered by {by!r}; {starter} started the run, {approver or 'a second person'} should have answered"))
-            if approval.get("digest") != digest:
-                findings.append(_evidence(f"{gate} was answered for {approval.get('digest')!r}, not for {digest!r}"))
+        # What was asked anew has answers to the earlier question, too: the last one counts.
+        if not given:
+            findings.append(_evidence(f"{gate} was approved by nobody"))
+        elif given[-1].get("digest") != digest:
+            findings.append(_evidence(f"{gate} was answered for {given[-1].get('digest')!r}, not for {digest!r}"))
     return findings
 
 

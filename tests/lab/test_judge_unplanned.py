@@ -21,7 +21,7 @@ from lab.judge.lost_exhibits import LostCase, LostExhibits
 from lab.judge.lost_records import LossRow, loss_rows, mirrored_at_most, surely_mirrored, unaccounted, unconfirmed, wrongly_lost
 from lab.judge.positions_file import COLUMNS, translation_digest
 from lab.judge.records import Held
-from lab.workload.truth import ABORTED, COMMITTED, Acknowledgement, GroundTruth, Record, TopicTruth, content_digest
+from lab.workload.truth import ABORTED, Acknowledgement, GroundTruth, Record, TopicTruth, content_digest
 
 AT = ("orders", 0)
 DIED = 1_000_000_000
@@ -55,7 +55,7 @@ class MadeUpCluster:
 
     def __init__(self, logs: Mapping[tuple[str, int], Sequence[tuple[int, int]]], committed: Mapping[str, Mapping[tuple[str, int], int]]) -> None:
         self.logs = {place: [Held(offset, content, 0, False) for offset, content in rows] for place, rows in logs.items()}
-        self.committed, self.refusing = committed, set()
+        self.committed, self.refusing, self.begins = committed, set(), {}
 
     def partitions(self) -> dict[str, int]:
         """Return topics with their partition counts."""
@@ -63,7 +63,7 @@ class MadeUpCluster:
 
     def starts(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return where logs begin."""
-        return dict.fromkeys(places, 0)
+        return {place: self.begins.get(place, 0) for place in places}
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return where logs end."""
@@ -340,6 +340,8 @@ def test_a_record_where_the_source_had_another_is_a_stranger() -> None:
     """No gap, no unconfirmed record."""
     history = [Record(offset, content, None, 0, False, 0) for offset, content in log("abc")]
     assert unconfirmed(history, log("abxc")) == []
+    # Nor has what follows a stranger a place of its own.
+    assert unconfirmed([record for record in history if record.offset != 2], log("axy")) == []
 
 
 # (c) Positions.
@@ -477,6 +479,14 @@ def test_default_naming_finds_the_same(scene: Scene) -> None:
     assert found == {("skipped", "primary.orders"), ("not lost", "orders"), ("missing", "orders")}
 
 
+def test_a_position_below_the_log_start_is_out_of_range(scene: Scene) -> None:
+    """A consumer there falls to its reset policy, whatever the bound allows."""
+    scene.rows = [claim(2, 1, bound=1)]
+    judge = scene.judge()
+    judge.seen.target.begins[AT] = 2
+    assert {finding.check for finding in judge.judge(writes=False).findings} == {"out of range"}
+
+
 def test_a_bound_beyond_one_sampling_interval_is_caught(scene: Scene) -> None:
     """With a recorder, no position may be vaguer than what was mirrored between two samples."""
     scene.more = {"mirrored_in_interval": {AT: 2}}
@@ -543,6 +553,24 @@ def test_an_approval_that_binds_nobody_is_caught(scene: Scene, gate: str, fault:
     scene.change = lambda evidence: next(a for a in evidence["approvals"] if a["gate"] == gate).update(fault)
     (finding,) = scene.verdict().findings
     assert finding.check == "evidence" and gate in finding.text
+
+
+def test_the_starter_approves_nothing_whoever_was_expected(scene: Scene) -> None:
+    """Also where any second person may have answered."""
+    scene.change = lambda evidence: evidence["approvals"][0].update(by="operator")
+    judge = scene.judge()
+    judge.case.approver = None
+    (finding,) = judge.judge(writes=False).findings
+    assert "answered by 'operator'" in finding.text
+
+
+def test_an_answer_to_an_earlier_question_may_stand_before_the_last(scene: Scene) -> None:
+    """A gate that was asked anew has two answers; the last one must be for this plan."""
+    earlier = approval("approve_data_loss", "0" * 64)
+    scene.change = lambda evidence: evidence["approvals"].insert(0, earlier)
+    assert scene.checks() == set()
+    scene.change = lambda evidence: evidence["approvals"].append(earlier)
+    assert scene.checks() == {"evidence"}
 
 
 def test_a_gate_that_nobody_answered_is_caught(scene: Scene) -> None:
@@ -634,6 +662,14 @@ def test_a_write_on_the_source_after_its_death_is_caught(scene: Scene, late: int
     assert scene.checks() == found
 
 
+def test_commits_on_the_target_are_none_on_the_source(busy: Scene) -> None:
+    """They are made after the source's death, and say nothing of where a group stood there."""
+    busy.clients.committed["standby", "billing"] = {AT: Commit(6, 6, DIED + 60_000, DIED + 90_000)}
+    verdict = busy.verdict()
+    assert verdict.passed, verdict.lines()
+    assert verdict.figures["positions_outdated"] == 0
+
+
 def test_a_commit_on_the_source_after_its_death_is_caught(scene: Scene) -> None:
     """A group is served on one side only."""
     scene.clients.committed["primary", "billing"] = {AT: Commit(2, 2, DIED - 60_000, DIED + GRACE_MS + 1)}
@@ -705,6 +741,13 @@ def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_pat
     assert scene.judge().judge_returned(tmp_path).passed
 
 
+def test_of_a_compacted_topic_the_latest_of_each_key_is_stranded(scene: Scene, tmp_path: Path) -> None:
+    """All records here share one key: an older value that the target's cleaner took is nobody's loss."""
+    scene.kind, scene.target = "compacted", "_b_d"
+    listed(tmp_path, {5: "f"})
+    assert scene.judge().judge_returned(tmp_path).passed
+
+
 def test_recurring_contents_are_stranded_by_count(scene: Scene, tmp_path: Path) -> None:
     """With two of three equal blocks mirrored, the third is stranded."""
     scene.source, scene.target = "abcabcabc", "abcabc"
@@ -722,13 +765,9 @@ def test_client_logs_keep_the_last_commit_and_what_was_asked_for(tmp_path: Path)
         {"event": "committed", "at": 2, **common, "positions": [["orders", 0, 5]]},
         {"event": "committed", "at": 1, **common, "positions": [["orders", 0, 3]]},
         {"event": "commit failed", "at": 3, **common, "error": "x", "positions": [["orders", 0, 8], ["orders", 1, 1]]},
-        {"event": "commit failed", "at": 4, **common, "error": "x"},
+        {"event": "commit failed", "at": 4, **common, "error": "x", "positions": [["orders", 0, 6]]},
+        {"event": "commit failed", "at": 5, **common, "error": "x"},
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     committed = ClientLogs.read(tmp_path).committed["primary", "g"]
     assert committed == {AT: Commit(5, 8, 1, 2), ("orders", 1): Commit(None, 1, 3, 3)}
-
-
-def test_truth_states_are_what_the_workload_says() -> None:
-    """Records count as acknowledged unless their state says otherwise."""
-    assert Record(0, 0, None, 0, False, 0).state == COMMITTED
