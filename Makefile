@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lab lab-down demo test faults bench
+.PHONY: help setup lock lab lab-down demo demo-unplanned test faults bench
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
 setup: ## install Java, Python packages and jars, whatever of them is missing
 	@$(PYTHON) -m lab.setup
@@ -23,6 +23,9 @@ lab-down: ## stop that lab; evidence stays
 
 demo: setup ## a planned failover from beginning to end (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo
+
+demo-unplanned: setup ## the source is killed with -9 under load, clients go on without it (TAMPER=position|record, APPROVE=ask)
+	@$(VENV) -m lab.demo unplanned
 
 test: setup ## every test
 	@$(VENV) -m pytest tests --ignore=tests/faults

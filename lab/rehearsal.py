@@ -1,4 +1,4 @@
-"""One planned failover on a lab, from the workload to the verdict; what the demo, the tests and the seeds have in common."""
+"""One failover on a lab, from the workload to the verdict; what the demos, the tests and the seeds have in common."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ STOP_SECONDS = 30.0
 
 
 class Rehearsal:
-    """A workload, its clients and load, one procedure, and the judge.
+    """A workload, its clients and load, one planned failover, and the judge.
+
+    Attributes:
+        dag_id: the procedure that `run` runs.
 
     Args:
         state: the lab's folder; the lab is up.
@@ -41,6 +45,8 @@ class Rehearsal:
         scale: factor on the workload's size.
         groups: how many groups at most, besides those of clients and load.
     """
+
+    dag_id = "planned_failover"
 
     def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None) -> None:
         self.lab = Lab(state)
@@ -100,13 +106,13 @@ class Rehearsal:
         """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
         os.kill(self.status["clusters"][TARGET]["pids"]["connect"], signal.SIGKILL)
         # A process that is still dying would be taken for a living one, and no other would be started.
-        if not _until(lambda: self.lab.processes.pid(f"connect-{TARGET}") is None, RESTART_SECONDS):
+        if not until(lambda: self.lab.processes.pid(f"connect-{TARGET}") is None, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2's worker still lives {RESTART_SECONDS:.0f} s after kill -9")
         start_worker(self.lab, TARGET)
-        mirrored = self._mirrored_counter()
+        mirrored = self.mirrored_counter()
         before = mirrored()
         # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
-        if not _until(lambda: mirrored() > before, RESTART_SECONDS):
+        if not until(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
 
@@ -119,7 +125,7 @@ class Rehearsal:
         return findings
 
     def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
-        """Run the planned failover through `python -m lab run`; return its exit code.
+        """Run the procedure through `python -m lab run`; return its exit code.
 
         Args:
             approver: user who answers the gates; None waits for a person.
@@ -128,7 +134,7 @@ class Rehearsal:
             params: of the run, beside source, target and reason.
         """
         conf = json.dumps({"source": SOURCE, "target": TARGET, "reason": reason, **params})
-        argv = [sys.executable, "-m", "lab", "run", "planned_failover", "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
+        argv = [sys.executable, "-m", "lab", "run", self.dag_id, "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
         return subprocess.run(argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False).returncode
 
     def conclude(self, approver: str) -> Verdict:
@@ -175,22 +181,28 @@ class Rehearsal:
 
     def case(self, evidence: Mapping[str, Any], approver: str | None) -> Case:
         """Return what is to be judged; load and clients are stopped."""
-        loads = self.load.acknowledgements() if self.load else []
-        clients = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
-        folder = Path(self.status["evidence"]) / evidence["procedure_id"]
-        return Case(self.status, self.truth, evidence, SOURCE, TARGET, self.policy, loads, clients, approver, folder=folder)
+        return Case(**self._case_fields(evidence, approver))
 
     def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
         """Judge the clusters as they are now; load and clients are stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
-        # Millions of small tuples that all stay: the collector would walk them again and again.
-        gc.disable()
-        try:
-            return Judge(self.case(evidence, approver)).judge()
-        finally:
-            gc.enable()
+        with uncollected():
+            return self.judge_of(evidence, approver).judge()
 
-    def _mirrored_counter(self) -> Callable[[], int]:
+    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> Judge:
+        """Return the judge of this rehearsal."""
+        return Judge(self.case(evidence, approver))
+
+    def _case_fields(self, evidence: Mapping[str, Any], approver: str | None) -> dict[str, Any]:
+        """What every kind of case is made of; load and clients are stopped."""
+        loads = self.load.acknowledgements() if self.load else []
+        clients = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
+        folder = Path(self.status["evidence"]) / evidence["procedure_id"]
+        common = {"status": self.status, "truth": self.truth, "evidence": evidence, "source": SOURCE, "target": TARGET, "policy": self.policy}
+        return common | {"loads": loads, "clients": clients, "approver": approver, "folder": folder}
+
+    def mirrored_counter(self) -> Callable[[], int]:
+        """Return what tells how many records were mirrored so far, of the load if there is any."""
         topics = self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         prefix = "" if self.policy == "identity" else f"{SOURCE}."
         places = [(prefix + name, p) for name, count in topics.items() for p in range(count)]
@@ -203,7 +215,17 @@ class Rehearsal:
             reading = {group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())}
             return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading
 
-        return _until(working, CLIENT_SECONDS)
+        return until(working, CLIENT_SECONDS)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector still: millions of small tuples that all stay would be walked again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def rehearse(state: Path, folder: Path, seed: int, rate: int, kill: bool = False) -> tuple[Verdict, Path]:
@@ -227,7 +249,8 @@ def rehearse(state: Path, folder: Path, seed: int, rate: int, kill: bool = False
         rehearsal.stop()
 
 
-def _until(holds: Callable[[], bool], seconds: float) -> bool:
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something holds; return whether it did in time."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

@@ -114,11 +114,21 @@ class ConsumingClient:
         self._log.flush()
 
     def _commit(self) -> None:
+        where = {"cluster": self._route.cluster, "group": self._plan.group}
+        reached = self._consumer.position(self._consumer.assignment())
         try:
-            self._consumer.commit(asynchronous=False)
+            committed = self._consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._NO_OFFSET:
-                self._log.write("commit failed", cluster=self._route.cluster, group=self._plan.group, error=error.args[0].name())
+                # The cluster may have taken it without being able to say so.
+                self._log.write("commit failed", **where, error=error.args[0].name(), positions=_positions(reached))
+        else:
+            self._log.write("committed", **where, positions=_positions(committed))
+        self._log.flush()
+
+
+def _positions(places: Sequence[TopicPartition]) -> list[tuple[str, int, int]]:
+    return [(place.topic, place.partition, place.offset) for place in places if place.offset >= 0 and not place.error]
 
 
 def _id_of(message: Message) -> str | None:

@@ -1,1 +1,1 @@
-"""The demo: one real planned failover from nothing to a verdict, and nothing left behind but the evidence."""
+"""The demos: one real failover each, from nothing to a verdict, and nothing left behind but the evidence."""

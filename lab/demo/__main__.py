@@ -1,4 +1,4 @@
-"""`make demo`: a fresh lab, a planned failover on it, the judge, and everything taken down except the evidence.
+"""`make demo`, `make demo-unplanned`: a fresh lab, a failover on it, the judge, and everything taken down except the evidence.
 
 Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` spoils the result before
 the check, which must then fail and name what was spoilt.
@@ -6,138 +6,27 @@ the check, which must then fail and name what was spoilt.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from rich.console import Console
-
-from lab.bring_up import up
+from lab.demo.demonstration import Choices, Demo
 from lab.demo.guard import Guard, take_down
-from lab.demo.showing import GateWatcher, Stages, evidence_tables, make_console, verdict_table
-from lab.demo.tampering import TAMPERINGS, Tampering
-from lab.jars import PROJECT
-from lab.judge import Verdict
-from lab.rehearsal import Rehearsal
+from lab.demo.lost_source import LostSourceDemo
+from lab.demo.showing import make_console
 
-EVIDENCE = PROJECT / "evidence"
-SEED = 20_261_121
-SCALE = 0.2
-GROUPS = 24
-APPROVER = "approver"
-PERSON_SECONDS = 4 * 3600
-RUN_SECONDS = 900
+DEMOS = {"planned": Demo, "unplanned": LostSourceDemo}
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the environment asks for."""
-
-    tamper: str
-    ask: bool
-
-    @classmethod
-    def read(cls, environment: Mapping[str, str]) -> Choices:
-        """Read TAMPER and APPROVE.
-
-        Raises:
-            ValueError: names the variable, its value and what is allowed.
-        """
-        tamper, approve = environment.get("TAMPER", ""), environment.get("APPROVE", "")
-        if tamper and tamper not in TAMPERINGS:
-            raise ValueError(f"TAMPER={tamper!r} is unknown; leave it out or use one of: {', '.join(TAMPERINGS)}")
-        if approve not in ("", "ask"):
-            raise ValueError(f"APPROVE={approve!r} is unknown; leave it out or use: ask")
-        return cls(tamper, approve == "ask")
-
-
-class Demo:
-    """One demo on a lab of its own."""
-
-    def __init__(self, choices: Choices, state: Path, console: Console) -> None:
-        self._choices, self._state, self._console = choices, state, console
-        self._stages = Stages(console)
-        self._rehearsal: Rehearsal | None = None
-
-    def run(self) -> int:
-        """Go through all stages; return the exit code."""
-        self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
-        status = up(self._state)
-        rehearsal = self._rehearsal = Rehearsal(self._state, self._state / "rehearsal", SEED, scale=SCALE, groups=GROUPS)
-        self._stages.begin("Topics, records and groups at several lags; demo clients")
-        truth = rehearsal.seed_topics()
-        rehearsal.start_clients()
-        self._stages.say(f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions; clients write and read")
-        self._stages.begin("Planned failover primary -> standby")
-        code = self._fail_over(status)
-        return self._check(code)
-
-    def stop(self) -> None:
-        """Stop what the demo itself started besides the lab."""
-        if self._rehearsal:
-            self._rehearsal.stop()
-
-    def _fail_over(self, status: Mapping[str, Any]) -> int:
-        seconds = PERSON_SECONDS if self._choices.ask else RUN_SECONDS
-        approver = None if self._choices.ask else APPROVER
-        with GateWatcher(status["airflow"], "planned_failover", self._console, self._choices.ask):
-            return self._rehearsal.run(approver, "make demo: a planned failover", seconds)
-
-    def _check(self, code: int) -> int:
-        self._stages.begin("Check by record ids, sharing nothing with the product")
-        unsettled = self._rehearsal.settle() if code == 0 else []
-        try:
-            folder, evidence = self._rehearsal.evidence()
-        except FileNotFoundError as error:
-            self._stages.say(f"FAILED: {error}")
-            return 1
-        kept = keep(folder)
-        if code != 0:
-            self._stages.say(f"FAILED: the procedure ended as {evidence.get('outcome')}; evidence: {kept}")
-            return 1
-        if self._choices.tamper:
-            self._tamper(evidence)
-        verdict = self._rehearsal.judge(evidence, None if self._choices.ask else APPROVER)
-        verdict.add(unsettled)
-        (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
-        return self._conclude(verdict, evidence, kept)
-
-    def _tamper(self, evidence: Mapping[str, Any]) -> None:
-        tampering = Tampering(self._rehearsal.case(evidence, None))
-        self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](tampering)}")
-
-    def _conclude(self, verdict: Verdict, evidence: Mapping[str, Any], kept: Path) -> int:
-        for table in (*evidence_tables(evidence), verdict_table(verdict)):
-            self._console.print(table)
-        for line in verdict.lines(limit=10):
-            self._stages.say(line)
-        self._stages.say(f"evidence: {kept}")
-        if self._choices.tamper and verdict.passed:
-            self._stages.say("FAILED: the tampering was not noticed")
-            return 2
-        self._stages.say("PASSED: nobody skipped, nothing lost, every position exact" if verdict.passed else "FAILED: see the findings above")
-        return 0 if verdict.passed else 1
-
-
-def keep(folder: Path) -> Path:
-    """Copy a procedure's evidence to ./evidence; return where it is now."""
-    kept = EVIDENCE / folder.name
-    shutil.copytree(folder, kept, dirs_exist_ok=True)
-    return kept
-
-
-def demonstrate(choices: Choices) -> int:
+def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:
     """Run a demo in a temporary folder and take everything down again, whatever happens."""
     console = make_console()
     state = Path(tempfile.mkdtemp(prefix="switchback-demo-"))
-    guard, demo = Guard(state), Demo(choices, state, console)
+    guard, demo = Guard(state), kind(choices, state, console)
     try:
         return demo.run()
     except KeyboardInterrupt:
@@ -156,17 +45,20 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Read the environment and run; bad values are refused before anything starts."""
+    name = arguments[0] if arguments else "planned"
     try:
+        if name not in DEMOS or len(arguments) > 1:
+            raise ValueError(f"{' '.join(arguments)!r} is unknown; leave it out or use one of: {', '.join(DEMOS)}")
         choices = Choices.read(os.environ)
     except ValueError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    return demonstrate(choices)
+    return demonstrate(choices, DEMOS[name])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

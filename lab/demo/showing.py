@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.rule import Rule
 from rich.table import Table
+from rich.text import Text
 
 from lab.judge import Verdict
 
@@ -119,6 +120,36 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
     for name in ("own", "drain", "people"):
         steps.add_row(f"in all: {name}", "", f"{seconds[name]:.1f}" if isinstance(seconds.get(name), int | float) else "?")
     return [classes, steps]
+
+
+def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
+    """Return what was foretold to be lost, partition by partition, as it was approved."""
+    inventory = (evidence.get("plan") or {}).get("inventory", {})
+    table = _table("Foretold loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
+    rows = sorted(evidence.get("loss", []), key=lambda row: (row["from_offset"] - (row["certain_to"] or row["from_offset"]), row["topic"], row["partition"]))
+    for row in rows[:limit]:
+        certain, possible = (_offset(row[name], otherwise) for name, otherwise in (("certain_to", "none"), ("possible_to", "no bound")))
+        table.add_row(f"{row['topic']}-{row['partition']}", str(row["from_offset"]), certain, possible)
+    if len(rows) > limit:
+        table.add_row(f"and {len(rows) - limit} more", "", "", "")
+    for name in ("certain", "possible", "records_per_second"):
+        table.add_row(f"in all: {name.replace('_', ' ')}", "", "", _offset(inventory.get(name), "nobody knows"))
+    return table
+
+
+def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
+    """Return the groups that MirrorMaker 2's own checkpoints would set back most, beside our bound."""
+    figures = next((step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {})
+    table = _table("Records read again, all partitions of a group", ["group", "at most, by us", "by MirrorMaker 2's checkpoints"])
+    for row in figures.get("rereads_by_group", [])[:limit]:
+        table.add_row(Text(str(row["group"])), _offset(row["bound"], "no bound"), str(row["mirror_maker"]))
+    table.add_row("largest for one position", _offset(figures.get("bound"), "no bound"), _offset(figures.get("mirror_maker_bound"), "no checkpoint"))
+    table.add_row("positions without a checkpoint", "", str(figures.get("mirror_maker_missing")))
+    return table
+
+
+def _offset(value: float | None, otherwise: str) -> str:
+    return otherwise if value is None else f"{value:.10g}"
 
 
 def verdict_table(verdict: Verdict) -> Table:

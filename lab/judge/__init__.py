@@ -5,5 +5,7 @@ from __future__ import annotations
 from lab.judge.court import Judge
 from lab.judge.exhibits import Case
 from lab.judge.findings import Finding, Verdict
+from lab.judge.lost_court import LostSourceJudge
+from lab.judge.lost_exhibits import LostCase
 
-__all__ = ["Case", "Finding", "Judge", "Verdict"]
+__all__ = ["Case", "Finding", "Judge", "LostCase", "LostSourceJudge", "Verdict"]

@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.workload.truth import Acknowledgement
 
 Place = tuple[str, int]
 
 
+class Commit(NamedTuple):
+    """The last commit of a group on one partition.
+
+    Args:
+        position: what a client was told is committed; None where it never was told so.
+        attempted: the highest position it asked to be committed, told or not.
+        first_at: wall-clock milliseconds of the first commit there.
+        at: and of the last one that a client was told of.
+    """
+
+    position: int | None
+    attempted: int
+    first_at: int
+    at: int
+
+
 @dataclass
 class ClientLogs:
-    """Acknowledgements, starting positions and consumed offsets, each by cluster.
+    """Acknowledgements, starting positions, consumed offsets and commits, each by cluster.
 
     Args:
         acknowledged: by cluster.
         started: first committed positions that a group found on a cluster before it consumed anything there.
         consumed: offsets each group was given, by (cluster, group) and place, in the order given.
+        committed: last commits, by (cluster, group) and place.
     """
 
     acknowledged: dict[str, list[Acknowledgement]] = field(default_factory=lambda: defaultdict(list))
     started: dict[tuple[str, str], dict[Place, int]] = field(default_factory=dict)
     consumed: dict[tuple[str, str], dict[Place, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    committed: dict[tuple[str, str], dict[Place, Commit]] = field(default_factory=lambda: defaultdict(dict))
 
     def groups(self) -> set[str]:
         """Return the groups that had a consumer on any cluster."""
@@ -50,7 +68,18 @@ class ClientLogs:
                 logs.acknowledged[event["cluster"]].append(Acknowledgement(**fields))
             elif event["event"] == "consumed":
                 logs.consumed[event["cluster"], event["group"]][event["topic"], event["partition"]].append(event["offset"])
+        logs._take_commits(event for event in events if event["event"] in ("committed", "commit failed"))
         return logs
+
+    def _take_commits(self, events: Iterable[dict[str, Any]]) -> None:
+        for event in sorted(events, key=lambda event: event["at"]):
+            held = self.committed[event["cluster"], event["group"]]
+            for topic, partition, offset in event.get("positions", []):
+                before = held.get((topic, partition), Commit(None, -1, event["at"], event["at"]))
+                # Asked for and not answered: it may have been taken all the same.
+                told = event["event"] == "committed"
+                position, at = (offset, event["at"]) if told else (before.position, before.at)
+                held[topic, partition] = Commit(position, max(before.attempted, offset), before.first_at, at)
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:

@@ -34,15 +34,22 @@ class Consumption(NamedTuple):
     reached: int
 
 
-def late_acknowledgements(acknowledgements: Iterable[Acknowledgement], fenced_at: int) -> list[Finding]:
-    """Return a finding for every record that the source acknowledged after its fence was proven."""
+def late_acknowledgements(acknowledgements: Iterable[Acknowledgement], fenced_at: int, event: str = "the fence was proven", grace: int = 0) -> list[Finding]:
+    """Return a finding for every record that the source acknowledged after its fence was proven.
+
+    Args:
+        acknowledgements: with the moment when the producer was told.
+        fenced_at: moment of the event, likewise in milliseconds.
+        event: what had happened by then.
+        grace: milliseconds that an answer may take from the wire to the moment it is taken note of.
+    """
     return [
         Finding(
-            "fence", f"acknowledged by the source {a.at - fenced_at} ms after the fence was proven",
+            "fence", f"acknowledged by the source {a.at - fenced_at} ms after {event}",
             topic=a.topic, partition=a.partition, offset=a.offset, record=a.id,
         )
         for a in acknowledgements
-        if a.at > fenced_at
+        if a.at > fenced_at + grace
     ]  # fmt: skip
 
 
@@ -105,22 +112,44 @@ def misplaced(
         start: the target's log start.
         unread: id of the group's first unread record, to name it.
     """
+    findings = skipping(group, at, alignment, position, target_position, unread)
+    findings += reading_again(group, at, alignment, position, target_position, unread=unread)
+    return findings + below_start(group, at, target_position, start, unread)
+
+
+def skipping(group: str, at: Place, alignment: Alignment, position: int, target_position: int, unread: str | None = None) -> list[Finding]:
+    """Return a finding where a target position skips unread records, or what will be written above the boundary; as of `misplaced`."""
     standing = alignment.standing(position, target_position)
     belongs = f"source position {position} belongs at {standing.expected}, found {target_position}"
-
-    def found(check: str, text: str) -> Finding:
-        return Finding(check, f"{belongs}: {text}", group, *at, target_position, unread)
-
-    findings = []
     if standing.skipped:
-        findings.append(found("skipped", f"{len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"))
+        text = f"{belongs}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
     elif target_position > alignment.boundary:
-        findings.append(found("skipped", f"beyond the boundary {alignment.boundary}"))
-    if standing.rereads:
-        findings.append(found("not exact", f"{standing.rereads} records would be read again"))
-    if target_position < start:
-        findings.append(found("out of range", f"below the log start {start}"))
-    return findings
+        text = f"{belongs}: beyond the boundary {alignment.boundary}"
+    else:
+        return []
+    return [Finding("skipped", text, group, *at, target_position, unread)]
+
+
+def reading_again(
+    group: str, at: Place, alignment: Alignment, position: int, target_position: int, bound: int | None = 0, unread: str | None = None
+) -> list[Finding]:
+    """Return a finding where a group would read more records again than announced; as of `misplaced`, and a bound of None is none.
+
+    Without a bound to use up, the position must be the exact one: then copies of unread records count as well.
+    """
+    standing = alignment.standing(position, target_position)
+    rereads = alignment.consumed_again(position, target_position) if bound else standing.rereads
+    if bound is None or rereads <= bound:
+        return []
+    announced = f", at most {bound} were announced" if bound else ""
+    text = f"source position {position} belongs at {standing.expected}, found {target_position}: {rereads} records would be read again{announced}"
+    return [Finding("bound" if bound else "not exact", text, group, *at, target_position, unread)]
+
+
+def below_start(group: str, at: Place, target_position: int, start: int, unread: str | None = None) -> list[Finding]:
+    """Return a finding where a target position lies below the target's log start."""
+    text = f"found {target_position}: below the log start {start}"
+    return [Finding("out of range", text, group, *at, target_position, unread)] if target_position < start else []
 
 
 def consumed_findings(consumption: Consumption, live: Log, target: Log, bound: int) -> tuple[list[Finding], dict[str, int]]:

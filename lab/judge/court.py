@@ -29,9 +29,10 @@ INTERNAL_GROUPS = ("connect-", "__", "lab-judge")
 class Judge:
     """Judges one finished planned failover on the real clusters."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, seen: Exhibits | None = None) -> None:
+        """Take a case, and what is seen of it where that is not to be read from the lab's clusters."""
         self.case = case
-        self.seen = Exhibits(case)
+        self.seen = seen or Exhibits(case)
         self.verdict = Verdict()
         self._rereads = 0
         self._judged = 0
@@ -92,6 +93,11 @@ class Judge:
         return [Finding("missing", text, None, there, partition, record.offset, record.id) for record in missing]
 
     def _foreign(self, place: Place, known: list[int], target: list[seen.Held]) -> list[Finding]:
+        changed = seen.contradictions(((r.offset, r.digest) for r in self.seen.history[place]), pairs(self.seen.source_logs[place]))
+        findings = [Finding("source changed", "holds another record than was acknowledged", None, *place, offset) for offset in changed]
+        return self._foreign_on_target(place, known, target) + findings
+
+    def _foreign_on_target(self, place: Place, known: list[int], target: list[seen.Held]) -> list[Finding]:
         there, partition = self.seen.there(place)
         below = [("stranger", "is on the target below the boundary, the source never held it", held) for held in seen.strangers(known, target)]
         written = [held for held in self.seen.written_there(place) if held.digest not in self._ours_there]
@@ -100,9 +106,7 @@ class Judge:
             ("boundary", "was written above the boundary by nobody the judge knows" if h.offset in unknown else "was mirrored above the boundary", h)
             for h in written
         ]
-        changed = seen.contradictions(((r.offset, r.digest) for r in self.seen.history[place]), pairs(self.seen.source_logs[place]))
-        findings = [Finding(check, text, None, there, partition, held.offset) for check, text, held in below + above]
-        return findings + [Finding("source changed", "holds another record than was acknowledged", None, *place, offset) for offset in changed]
+        return [Finding(check, text, None, there, partition, held.offset) for check, text, held in below + above]
 
     def _judge_positions(self) -> None:
         groups = [group for group in self.seen.source.groups() if not group.startswith(INTERNAL_GROUPS)]
@@ -153,12 +157,15 @@ class Judge:
         self.verdict.add(findings, acknowledged_by_load=len(self.case.loads), acknowledged_by_clients=len(acknowledged) - len(self.case.loads))
 
     def _judge_consumption(self) -> None:
-        bound = (self.case.evidence.get("rereads") or {}).get("bound") or 0
+        bound = self._announced_rereads()
         reached = self.seen.target.positions(sorted(self.case.clients.groups()))
         for group, started in self.case.clients.started_on(self.case.source).items():
             for place, start in started.items():
                 if place in self.seen.alignments:
                     self._judge_delivery(group, place, start, reached[group], bound)
+
+    def _announced_rereads(self) -> int:
+        return (self.case.evidence.get("rereads") or {}).get("bound") or 0
 
     def _judge_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int], bound: int) -> None:
         there = self.seen.there(place)
@@ -173,23 +180,30 @@ class Judge:
         self.verdict.add(findings, **figures, new_records_consumed=sum(offset < end for offset, _ in new))
 
     def _judge_evidence(self) -> None:
-        case, claimed = self.case, told.offsets(self.case.evidence["boundary"])
-        mirrored = {self.seen.there(place): place for place in self.seen.places}
-        quiet = {at: self.seen.target_ends.get(at, 0) for at, place in mirrored.items() if not self.seen.written_there(place) and at not in self.seen.probed}
+        case = self.case
         self.verdict.add(told.story_findings(case.evidence, case.source, case.target, case.approver, case.folder))
         self.verdict.add(told.count_findings(case.evidence, self._judged, self._rereads))
         self.verdict.add(told.offset_findings("cut_off", told.offsets(case.evidence["cut_off"]), self.seen.source_ends))
+        self._judge_boundary()
+
+    def _judge_boundary(self) -> None:
+        claimed = told.offsets(self.case.evidence["boundary"])
+        mirrored = {self.seen.there(place): place for place in self.seen.places}
+        quiet = {at: self.seen.target_ends.get(at, 0) for at, place in mirrored.items() if not self.seen.written_there(place) and at not in self.seen.probed}
         self.verdict.add([Finding("evidence", "has no boundary", None, *at) for at in mirrored if at not in claimed])
         self.verdict.add(told.offset_findings("boundary", claimed, {at: end for at, end in quiet.items() if at in claimed}))
 
     def _judge_writes(self) -> None:
         # Last of all, for an accepted write changes what the other checks read.
         refused = self.seen.source.try_writes(self.seen.topics)
-        accepted = self.seen.target.try_writes(self.seen.topics)
         open_here = [f"{topic} ({refused.get(topic, 'no answer') or 'accepted'})" for topic in self.seen.topics if refused.get(topic) not in REFUSALS]
-        closed_there = [f"{topic} ({accepted.get(topic, 'no answer')})" for topic in self.seen.topics if accepted.get(topic) != ""]
         if open_here:
             self.verdict.add([Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")])
+        self._judge_writes_there()
+
+    def _judge_writes_there(self) -> None:
+        accepted = self.seen.target.try_writes(self.seen.topics)
+        closed_there = [f"{topic} ({accepted.get(topic, 'no answer')})" for topic in self.seen.topics if accepted.get(topic) != ""]
         if closed_there:
             self.verdict.add([Finding("target closed", f"does not accept a producer's write: {examples(closed_there)}")])
         if self.case.policy != "identity":

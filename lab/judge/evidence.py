@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -17,10 +17,18 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "boundary": list, "classes": dict, "rereads": dict, "repeats": (int, dict, list), "loss": list,
     "positions": str, "stranded": (str, type(None)), "seconds": dict, "digest": str, "previous_digest": (str, type(None)),
 }  # fmt: skip
+#: A lost source may be fenced later, by a watcher that waits for it.
+LOST_FIELDS = {**FIELDS, "fenced_at": (str, type(None))}
 PLANNED_STEPS = (
     "open_procedure", "check_readiness", "forecast", "approve_failover", "fence_producers", "drain_consumers",
     "wait_for_zero_lag", "stop_mirror_maker", "translate_offsets", "review_translation", "commit_groups",
     "seed_reverse_replication", "open_target", "redirect_clients", "verify_clients",
+)  # fmt: skip
+
+
+LOST_STEPS = (
+    "open_procedure", "confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source", "stop_mirror_maker",
+    "translate_offsets", "review_translation", "commit_groups", "open_target", "redirect_clients", "verify_clients",
 )  # fmt: skip
 
 
@@ -37,10 +45,10 @@ def offsets(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     return {(row["topic"], int(row["partition"])): int(row["offset"]) for row in rows}
 
 
-def shape_findings(evidence: Mapping[str, Any]) -> list[Finding]:
+def shape_findings(evidence: Mapping[str, Any], fields: Mapping[str, type | tuple[type, ...]] = FIELDS) -> list[Finding]:
     """Return a finding for every field that is absent or of the wrong kind."""
     findings = []
-    for name, kind in FIELDS.items():
+    for name, kind in fields.items():
         if name not in evidence:
             findings.append(_evidence(f"field {name} is absent"))
         elif not isinstance(evidence[name], kind) or isinstance(evidence[name], bool):
@@ -60,15 +68,63 @@ def story_findings(
         approver: user who must stand among the approvals, None when nobody was asked.
         folder: where the evidence lies; its paths may be relative to it.
     """
-    expected = {"outcome": "completed", "dag_id": "planned_failover", "source": source, "target": target, "loss": []}
-    findings = [_evidence(f"{name} is {evidence[name]!r:.200}, expected {wanted!r}") for name, wanted in expected.items() if evidence[name] != wanted]
+    findings = _unexpected(evidence, {"outcome": "completed", "dag_id": "planned_failover", "source": source, "target": target, "loss": []})
     if approver is not None and approver not in json.dumps(evidence["approvals"]):
         findings.append(_evidence(f"approvals do not name {approver}: {evidence['approvals']!r:.200}"))
+    return findings + _plan_findings(evidence, folder) + _step_findings(evidence, PLANNED_STEPS) + _second_findings(evidence)
+
+
+def lost_story_findings(
+    evidence: Mapping[str, Any], source: str, target: str, starter: str, approver: str | None = None, folder: Path = Path()
+) -> list[Finding]:
+    """Return findings where the evidence of a completed unplanned failover does not tell one; as of `story_findings`.
+
+    Args:
+        starter: user who started the run, and whose answer approves nothing.
+    """
+    findings = _unexpected(evidence, {"outcome": "completed", "dag_id": "unplanned_failover", "source": source, "target": target})
+    findings += _approval_findings(evidence, starter, approver)
+    if not _is_digest_of({name: value for name, value in evidence.items() if name != "digest"}, evidence["digest"]):
+        findings.append(_evidence("digest is not the SHA-256 of the evidence's canonical JSON"))
+    return findings + _plan_findings(evidence, folder) + _step_findings(evidence, LOST_STEPS) + _second_findings(evidence)
+
+
+def figures_of(evidence: Mapping[str, Any], step: str) -> Mapping[str, Any]:
+    """Return what a step measured; nothing where it has no row."""
+    return next((row.get("figures") or {} for row in evidence.get("steps", []) if row.get("id") == step), {})
+
+
+def _unexpected(evidence: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Finding]:
+    return [_evidence(f"{name} is {evidence[name]!r:.200}, expected {wanted!r}") for name, wanted in expected.items() if evidence[name] != wanted]
+
+
+def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
+    findings = []
     if not _is_digest_of(evidence["plan"], evidence["plan_digest"]):
         findings.append(_evidence("plan_digest is not the SHA-256 of the plan's canonical JSON"))
     if not (folder / evidence["positions"]).exists():
         findings.append(_evidence(f"no positions file at {evidence['positions']}"))
-    return findings + _step_findings(evidence) + _second_findings(evidence)
+    return findings
+
+
+def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str | None) -> list[Finding]:
+    """What was approved must be this very plan and this very translation, and by a second person."""
+    bound_to = {"approve_data_loss": evidence["plan_digest"]}
+    if figures_of(evidence, "review_translation").get("asked"):
+        bound_to["review_translation"] = figures_of(evidence, "translate_offsets").get("digest")
+    findings = []
+    for gate, digest in bound_to.items():
+        given = [approval for approval in evidence["approvals"] if gate in (approval.get("step"), approval.get("gate"))]
+        for approval in given:
+            by = approval.get("by")
+            if not by or by == starter or (approver is not None and by != approver):
+                findings.append(_evidence(f"{gate} was answered by {by!r}; {starter} started the run, {approver or 'a second person'} should have answered"))
+        # What was asked anew has answers to the earlier question, too: the last one counts.
+        if not given:
+            findings.append(_evidence(f"{gate} was approved by nobody"))
+        elif given[-1].get("digest") != digest:
+            findings.append(_evidence(f"{gate} was answered for {given[-1].get('digest')!r}, not for {digest!r}"))
+    return findings
 
 
 def offset_findings(name: str, claimed: Mapping[tuple[str, int], int], seen: Mapping[tuple[str, int], int]) -> list[Finding]:
@@ -91,9 +147,9 @@ def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) ->
     return findings
 
 
-def _step_findings(evidence: Mapping[str, Any]) -> list[Finding]:
+def _step_findings(evidence: Mapping[str, Any], expected: Iterable[str]) -> list[Finding]:
     steps = {step.get("id"): step for step in evidence["steps"]}
-    absent = [step for step in PLANNED_STEPS if step not in steps]
+    absent = [step for step in expected if step not in steps]
     findings = [_evidence(f"steps without a row: {examples(absent)}")] if absent else []
     for name, step in steps.items():
         if step.get("state") == "failed":

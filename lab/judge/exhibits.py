@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -59,11 +59,21 @@ class Case:
 class Exhibits:
     """Both clusters' logs and ends, read on first use, by source place unless said otherwise."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader) -> None:
+        """Take a case, and what makes a reader of a cluster from its alias and the lab's status."""
         self.case = case
-        self.source = ClusterReader(case.source, case.status)
-        self.target = ClusterReader(case.target, case.status)
+        self._eyes = eyes
         self.probed: set[Place] = set()
+
+    @cached_property
+    def source(self) -> ClusterReader:
+        """The source's reader, made on first use: a dead source is not knocked at."""
+        return self._eyes(self.case.source, self.case.status)
+
+    @cached_property
+    def target(self) -> ClusterReader:
+        """The target's reader."""
+        return self._eyes(self.case.target, self.case.status)
 
     @cached_property
     def topics(self) -> dict[str, int]:

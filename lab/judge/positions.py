@@ -49,6 +49,8 @@ class Alignment:
             copy: offset for (offset, _), copy in zip(known, _last_copies(known, places), strict=True) if copy is not None
         }
         self._target_offsets = [offset for offset, _ in target]
+        # The last source offset of each content: earlier copies on the target have no owner of their own.
+        self._newest = {digest: offset for offset, digest in known}
 
     def exact_position(self, position: int) -> int:
         """Return the greatest target offset below which no unread record has its last copy."""
@@ -62,6 +64,15 @@ class Alignment:
     def source_of(self, target_offset: int) -> int | None:
         """Return the source offset whose last copy stands here; None for an earlier copy of a repeated record."""
         return self._owners.get(target_offset)
+
+    def consumed_again(self, position: int, target_position: int) -> int:
+        """Count the records that a group at a source position had consumed and would be given again.
+
+        MirrorMaker 2's repeats of records that the group has not read are none of these.
+        """
+        first, last = (bisect_left(self._target_offsets, offset) for offset in (target_position, self.exact_position(position)))
+        between = self.target[first:last]
+        return sum(self._owners.get(offset, self._newest.get(digest, position)) < position for offset, digest in between)
 
     def _skipped(self, position: int, target_position: int) -> list[int]:
         first = bisect_left(self._live_offsets, position)

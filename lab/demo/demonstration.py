@@ -1,0 +1,145 @@
+"""What a demo does, from nothing to a verdict; here for a planned failover."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lab.bring_up import up
+from lab.demo.showing import GateWatcher, Stages, evidence_tables, verdict_table
+from lab.demo.tampering import TAMPERINGS, Tampering
+from lab.jars import PROJECT
+from lab.judge import Verdict
+from lab.rehearsal import Rehearsal
+
+EVIDENCE = PROJECT / "evidence"
+SEED = 20_261_121
+SCALE = 0.2
+GROUPS = 24
+APPROVER = "approver"
+PERSON_SECONDS = 4 * 3600
+RUN_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the environment asks for."""
+
+    tamper: str
+    ask: bool
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Choices:
+        """Read TAMPER and APPROVE.
+
+        Raises:
+            ValueError: names the variable, its value and what is allowed.
+        """
+        tamper, approve = environment.get("TAMPER", ""), environment.get("APPROVE", "")
+        if tamper and tamper not in TAMPERINGS:
+            raise ValueError(f"TAMPER={tamper!r} is unknown; leave it out or use one of: {', '.join(TAMPERINGS)}")
+        if approve not in ("", "ask"):
+            raise ValueError(f"APPROVE={approve!r} is unknown; leave it out or use: ask")
+        return cls(tamper, approve == "ask")
+
+
+class Demo:
+    """One demo of a planned failover on a lab of its own.
+
+    Attributes:
+        kind: what it shows, as a person says it.
+        passed: what its last line says when all held.
+    """
+
+    kind = "planned failover"
+    passed = "nobody skipped, nothing lost, every position exact"
+
+    def __init__(self, choices: Choices, state: Path, console: Console) -> None:
+        self._choices, self._state, self._console = choices, state, console
+        self._stages = Stages(console)
+        self._rehearsal: Rehearsal | None = None
+
+    def run(self) -> int:
+        """Go through all stages; return the exit code."""
+        self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
+        status = up(self._state)
+        rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
+        self._stages.begin("Topics, records and groups at several lags; demo clients")
+        truth = rehearsal.seed_topics()
+        rehearsal.start_clients()
+        self._stages.say(f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions; clients write and read")
+        self.before_failover()
+        self._stages.begin(f"{self.kind.capitalize()} primary -> standby")
+        code = self._fail_over(status)
+        return self._check(code)
+
+    def rehearsal(self, state: Path, folder: Path) -> Rehearsal:
+        """Make what is demonstrated."""
+        return Rehearsal(state, folder, SEED, scale=SCALE, groups=GROUPS)
+
+    def before_failover(self) -> None:
+        """Do what comes between the workload and the failover."""
+
+    def tables(self, evidence: Mapping[str, Any], verdict: Verdict) -> list[Table]:
+        """Return what is shown of evidence and verdict."""
+        return [*evidence_tables(evidence), verdict_table(verdict)]
+
+    def stop(self) -> None:
+        """Stop what the demo itself started besides the lab."""
+        if self._rehearsal:
+            self._rehearsal.stop()
+
+    def _fail_over(self, status: Mapping[str, Any]) -> int:
+        seconds = PERSON_SECONDS if self._choices.ask else RUN_SECONDS
+        approver = None if self._choices.ask else APPROVER
+        with GateWatcher(status["airflow"], self._rehearsal.dag_id, self._console, self._choices.ask):
+            return self._rehearsal.run(approver, f"make demo: {self.kind}", seconds)
+
+    def _check(self, code: int) -> int:
+        self._stages.begin("Check by record ids, sharing nothing with the product")
+        unsettled = self._rehearsal.settle() if code == 0 else []
+        try:
+            folder, evidence = self._rehearsal.evidence()
+        except FileNotFoundError as error:
+            self._stages.say(f"FAILED: {error}")
+            return 1
+        kept = keep(folder)
+        if code != 0:
+            self._stages.say(f"FAILED: the procedure ended as {evidence.get('outcome')}; evidence: {kept}")
+            return 1
+        if self._choices.tamper:
+            self._tamper(evidence)
+        verdict = self._rehearsal.judge(evidence, None if self._choices.ask else APPROVER)
+        verdict.add(unsettled)
+        (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        return self._conclude(verdict, evidence, kept)
+
+    def _tamper(self, evidence: Mapping[str, Any]) -> None:
+        tampering = Tampering(self._rehearsal.case(evidence, None))
+        self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](tampering)}")
+
+    def _conclude(self, verdict: Verdict, evidence: Mapping[str, Any], kept: Path) -> int:
+        for table in self.tables(evidence, verdict):
+            self._console.print(table)
+        for line in verdict.lines(limit=10):
+            self._stages.say(line)
+        self._stages.say(f"evidence: {kept}")
+        if self._choices.tamper and verdict.passed:
+            self._stages.say("FAILED: the tampering was not noticed")
+            return 2
+        self._stages.say(f"PASSED: {self.passed}" if verdict.passed else "FAILED: see the findings above")
+        return 0 if verdict.passed else 1
+
+
+def keep(folder: Path) -> Path:
+    """Copy a procedure's evidence to ./evidence; return where it is now."""
+    kept = EVIDENCE / folder.name
+    shutil.copytree(folder, kept, dirs_exist_ok=True)
+    return kept

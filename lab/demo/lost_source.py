@@ -1,0 +1,39 @@
+"""The demo of an unplanned failover: the source's broker and its Connect worker are killed with -9 under load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from lab.demo.demonstration import GROUPS, SCALE, SEED, Demo
+from lab.demo.showing import loss_table, rereads_table
+from lab.judge import Verdict
+from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
+
+RATE = 5_000
+AFTER = 5.0
+
+
+class LostSourceDemo(Demo):
+    """One demo of an unplanned failover on a lab of its own."""
+
+    kind = "unplanned failover"
+    passed = "nobody skipped, every acknowledged record on the target or listed as lost, re-reads within their bounds"
+
+    def rehearsal(self, state: Path, folder: Path) -> LostSourceRehearsal:
+        """Make what is demonstrated."""
+        return LostSourceRehearsal(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
+
+    def before_failover(self) -> None:
+        """Put the source under load, let the recorder see it, and kill it."""
+        self._stages.begin(f"Load of {RATE:,} records/s; then kill -9 of the source's broker and of the Connect worker beside it")
+        self._rehearsal.lose_source(Accident(after=AFTER))
+        counts = self._rehearsal.load.counts()
+        self._stages.say(f"primary is dead; {counts['acknowledged']:,} records of the load were acknowledged by then")
+
+    def tables(self, evidence: Mapping[str, Any], verdict: Verdict) -> list[Table]:
+        """Return what is shown of evidence and verdict, what was foretold first."""
+        return [loss_table(evidence), rereads_table(evidence), *super().tables(evidence, verdict)]

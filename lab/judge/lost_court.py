@@ -1,0 +1,257 @@
+"""The judge of an unplanned failover: what every client was told against what the target holds and the evidence admits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from lab.judge import evidence as told
+from lab.judge import records as seen
+from lab.judge.conduct import absent_positions, below_start, late_acknowledgements, reading_again, skipping, uncalled_positions
+from lab.judge.court import INTERNAL_GROUPS, Judge
+from lab.judge.exhibits import pairs
+from lab.judge.findings import Finding, Verdict
+from lab.judge.lost_exhibits import LostCase, LostExhibits, Stand
+from lab.judge.lost_records import acknowledged_of, stranded, unaccounted, wrongly_lost
+from lab.judge.positions import out_of_order
+from lab.judge.positions_file import Claim, agreement_findings
+from lab.judge.readers import Place
+from lab.workload.truth import Record, content_digest
+
+#: An answer that the source sent before it died is taken note of later on a busy machine.
+GRACE_MS = 3_000
+#: A first commit so shortly before the source died may have been seen by no recorder.
+RECENT_MS = 15_000
+
+
+class LostSourceJudge(Judge):
+    """Judges one finished unplanned failover: first without its source, later, if that comes back, with it."""
+
+    case: LostCase
+    seen: LostExhibits
+
+    def __init__(self, case: LostCase, exhibits: LostExhibits | None = None) -> None:
+        super().__init__(case, exhibits or LostExhibits(case))
+
+    def judge(self, writes: bool = True) -> Verdict:
+        """Run every check that needs no source.
+
+        Args:
+            writes: also try one write to every topic of the target, at the very end.
+        """
+        shape = told.shape_findings(self.case.evidence, told.LOST_FIELDS)
+        self.verdict.add(shape)
+        self._judge_topics()
+        for place in self.seen.places:
+            self._judge_records(place)
+        self._judge_positions()
+        self._judge_clients()
+        self._judge_consumption()
+        if not shape:
+            self._judge_evidence()
+        if writes:
+            self._judge_writes_there()
+        return self.verdict
+
+    # Records: a third place beside the target and the loss list there is not.
+
+    def _judge_records(self, place: Place) -> None:
+        history, target, rows = self.seen.history[place], self.seen.mirrored(place), self.seen.loss.get(place, [])
+        acknowledged, digests = acknowledged_of(history), [held.digest for held in target]
+        present = self._present(place, acknowledged)
+        third = unaccounted(acknowledged, present, rows)
+        known = self.seen.known[place]
+        figures = {
+            "records": len(acknowledged), "not_on_target": sum(record.offset not in present for record in acknowledged), "missing": len(third),
+            "listed_certain": sum((row.certain_to or row.from_offset) - row.from_offset for row in rows), "open_ends": sum(row.possible_to is None for row in rows),
+            "unconfirmed_mirrored": len(self.seen.unconfirmed[place]), "repeats": seen.repeats([digest for _, digest in known], digests),
+            "aborted_visible": seen.aborted_visible(history, digests), "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
+        }  # fmt: skip
+        findings = self._third_place(place, third) + self._wrongly_lost(place)
+        self.verdict.add(findings + self._foreign_on_target(place, [digest for _, digest in known], target), **figures)
+
+    def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
+        """Source offsets of records that count as being on the target; of a compacted topic only the latest of each key count at all."""
+        if place[0] not in self.seen.named("compacted"):
+            return self.seen.at_most_mirrored[place]
+        stale = {record.offset for record in seen.stale_keys(acknowledged, self.seen.mirrored(place))}
+        return {record.offset for record in acknowledged} - stale
+
+    def _third_place(self, place: Place, records: list[Record]) -> list[Finding]:
+        text = "acknowledged by the source (its offset), neither on the target nor listed as lost"
+        return [Finding("missing", text, None, *place, record.offset, record.id) for record in records]
+
+    def _wrongly_lost(self, place: Place) -> list[Finding]:
+        rows, names = self.seen.loss.get(place, []), self._names(place)
+        offsets = wrongly_lost(self.seen.known[place], self.seen.surely_mirrored[place], rows) if rows else []
+        text = "listed as certainly lost (its offset on the source), and is on the target"
+        return [Finding("not lost", text, None, *place, offset, names.get(offset)) for offset in offsets]
+
+    def _names(self, place: Place) -> dict[int, str | None]:
+        return {record.offset: record.id for record in self.seen.history[place]}
+
+    # Positions: by the truth, and by what the product said of them.
+
+    def _judge_positions(self) -> None:
+        ours = {group: stands for group, stands in self.seen.stands.items() if not group.startswith(INTERNAL_GROUPS)}
+        now = self.seen.target.positions(sorted(ours))
+        started = self.case.clients.started_on(self.case.target)
+        for group, stands in ours.items():
+            # A group with consumers has moved on by now: what counts is what its first consumer found.
+            self._judge_stands(group, stands, started.get(group, now.get(group, {})))
+        self.verdict.figures["positions_of_others"] = sum(len(rows) for group, rows in self.seen.claims.items() if group not in ours)
+
+    def _judge_stands(self, group: str, stands: Mapping[Place, Stand], there: Mapping[Place, int]) -> None:
+        local, rows = self.case.policy != "identity", self.seen.claims.get(group, {})
+        unknown = {place for place, stand in stands.items() if place not in rows and self._may_be_unknown(stand)}
+        left = {place for place, claim in rows.items() if claim.target_position is None}
+        wanted = {place: stand.position for place, stand in stands.items() if place not in unknown | left}
+        mirrored = {self.case.remote(topic) for topic in self.seen.topics}
+        found = {place: offset for place, offset in there.items() if place[0] in mirrored or place[0] in self.seen.topics}
+        self.verdict.add(absent_positions(group, wanted, found, self.case.remote, local), groups=1, positions_unknown=len(unknown), positions_refused=len(left & set(stands)))
+        self.verdict.add(uncalled_positions(group, wanted, found, self.case.remote, local))
+        for place in wanted:
+            self._judge_stand(group, place, stands[place], rows.get(place), found.get(self.seen.there(place)))
+
+    def _may_be_unknown(self, stand: Stand) -> bool:
+        """Whether nobody need know of a position: nothing recorded it, or it was committed for the first time just before the end."""
+        died_at = self.case.died_at
+        return not self.case.recorded or (died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS)
+
+    def _judge_stand(self, group: str, place: Place, stand: Stand, claim: Claim | None, target_position: int | None) -> None:
+        at = self.seen.there(place)
+        if claim is None:
+            return self.verdict.add([Finding("group missing", f"source position {stand.position} has no row in the file of positions", group, *place)])
+        findings = _contradicted(group, place, at, stand, claim, target_position)
+        if target_position is not None:
+            findings += self._judge_place(group, place, stand.known_as(claim.position), claim, target_position)
+        self._tell_age(stand, claim)
+        return self.verdict.add(findings, positions=1, claimed_exact=int(claim.exact))
+
+    def _judge_place(self, group: str, place: Place, position: int, claim: Claim, target_position: int) -> list[Finding]:
+        at, alignment = self.seen.there(place), self.seen.alignments[place]
+        skipped = alignment.standing(position, target_position).skipped
+        unread = self._names(place).get(skipped[0]) if skipped else None
+        findings = skipping(group, at, alignment, position, target_position, unread)
+        findings += reading_again(group, at, alignment, claim.position, target_position, 0 if claim.exact else claim.bound)
+        findings += below_start(group, at, target_position, self.seen.target_starts.get(at, 0))
+        self._rereads = max(self._rereads, alignment.consumed_again(claim.position, target_position))
+        return findings + self._beyond_interval(group, at, claim)
+
+    def _beyond_interval(self, group: str, at: Place, claim: Claim) -> list[Finding]:
+        counted = self.case.mirrored_in_interval
+        if not counted or claim.exact or (claim.bound is not None and claim.bound <= counted.get(at, 0)):
+            return []
+        return [Finding("interval", f"bound is {claim.bound}, at most {counted.get(at, 0)} were mirrored in one sampling interval", group, *at, claim.target_position)]
+
+    def _tell_age(self, stand: Stand, claim: Claim) -> None:
+        figures = self.verdict.figures
+        figures["rereads_at_most"] = max(figures["rereads_at_most"], self._rereads)
+        if stand.position > claim.position:
+            age = (stand.at or 0) - claim.recorded_at if claim.recorded_at and stand.at else 0
+            figures["positions_outdated"] += 1
+            figures["oldest_outdated_ms"] = max(figures["oldest_outdated_ms"], age)
+
+    # Clients.
+
+    def _judge_clients(self) -> None:
+        clients, source, target = self.case.clients, self.case.source, self.case.target
+        findings = [f for group in clients.started_on(source) for f in self._idle(group)]
+        if clients.acknowledged[source] and not clients.acknowledged[target]:
+            findings.append(Finding("clients", f"wrote on {source}, and nothing was acknowledged to them on {target}"))
+        if self.case.died_at is not None:
+            findings += late_acknowledgements(self.case.acknowledged, self.case.died_at, f"{source} was dead", GRACE_MS)
+            findings += self._late_commits(self.case.died_at + GRACE_MS)
+        loads = len(self.case.loads)
+        self.verdict.add(findings, acknowledged_by_load=loads, acknowledged_by_clients=len(self.case.acknowledged) - loads)
+
+    def _idle(self, group: str) -> list[Finding]:
+        target = self.case.target
+        if group not in self.case.clients.started_on(target):
+            return [Finding("clients", f"its consumer never started on {target}", group)]
+        if not any(self.case.clients.consumed.get((target, group), {}).values()):
+            return [Finding("clients", f"was given nothing on {target}", group)]
+        return []
+
+    def _late_commits(self, moment: int) -> list[Finding]:
+        return [
+            Finding("fence", f"was committed on {cluster} {commit.at - moment} ms after it was dead and its last answers were in", group, *place, commit.position)
+            for (cluster, group), commits in self.case.clients.committed.items()
+            for place, commit in commits.items()
+            if cluster == self.case.source and commit.position is not None and commit.at > moment
+        ]
+
+    def _announced_rereads(self) -> int:
+        # What a group read after its last commit is read again rightly; positions are judged one by one against their bounds.
+        return sys.maxsize
+
+    # Evidence.
+
+    def _judge_evidence(self) -> None:
+        case = self.case
+        self.verdict.add(told.lost_story_findings(case.evidence, case.source, case.target, case.starter, case.approver, case.folder))
+        if self.seen.positions_path is not None and self.seen.positions_path.is_file():
+            self.verdict.add(agreement_findings(case.evidence, self.seen.rows, self.seen.positions_path))
+        self.verdict.add(_planned_loss(case.evidence))
+        self._judge_boundary()
+
+    # The source is back.
+
+    def judge_returned(self, stranded_folder: Path) -> Verdict:
+        """Hold the list of stranded records against the source that is back, both ways.
+
+        Args:
+            stranded_folder: holds `stranded/*.parquet`, the list.
+        """
+        listed = _listed(stranded_folder / "stranded")
+        if not (stranded_folder / "stranded").is_dir():
+            self.verdict.add([Finding("stranded", f"there is no list under {stranded_folder}")])
+        self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(listed) - set(self.seen.places)])
+        for place in self.seen.places:
+            self._judge_stranded(place, listed.get(place, {}))
+        return self.verdict
+
+    def _judge_stranded(self, place: Place, listed: Mapping[int, int]) -> None:
+        acknowledged, names = acknowledged_of(self.seen.history[place]), self._names(place)
+        if place[0] in self.seen.named("compacted"):
+            acknowledged = seen.stale_keys(acknowledged, self.seen.mirrored(place))
+        found = stranded(acknowledged, pairs(self.seen.source_logs[place]), self.seen.at_most_mirrored[place], listed)
+        wrong = {
+            "acknowledged, on the source and not on the target, and not on the list": found.unlisted,
+            "is on the list, and on the target": found.mirrored,
+            "is on the list, and the source does not hold it so": found.unheld,
+        }
+        findings = [Finding("stranded", text, None, *place, offset, names.get(offset)) for text, offsets in wrong.items() for offset in offsets]
+        self.verdict.add(findings, stranded_listed=len(listed), stranded_unconfirmed=len(found.unconfirmed))
+
+
+def _contradicted(group: str, place: Place, at: Place, stand: Stand, claim: Claim, target_position: int | None) -> list[Finding]:
+    """What the file of positions says otherwise than the truth and the target."""
+    findings = []
+    if claim.position > stand.at_most:
+        findings.append(Finding("recorded position", f"says {claim.position}, the group never committed beyond {stand.at_most}", group, *place, claim.position))
+    if claim.target_topic is not None and claim.target_topic != at[0]:
+        findings.append(Finding("position", f"belongs on {at[0]}, the file of positions says {claim.target_topic}", group, *at))
+    if target_position is not None and target_position != claim.target_position:
+        findings.append(Finding("position", f"stands at {target_position}, the file of positions says {claim.target_position}", group, *at, target_position))
+    return findings
+
+
+def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
+    """What was approved as lost must be what is listed as lost; more may have been found since."""
+    plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
+    approved, listed = ([tuple(row.get(name) for name in names) for row in rows] for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], evidence["loss"]))
+    return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
+
+
+def _listed(folder: Path) -> dict[Place, dict[int, int]]:
+    """Return the digest of each listed record by source place and offset."""
+    listed: dict[Place, dict[int, int]] = {}
+    for path in sorted(folder.glob("*.parquet")):
+        for row in pq.read_table(path).to_pylist():
+            headers = list(zip(row["header_names"], row["header_values"], strict=True))
+            listed.setdefault((row["topic"], row["partition"]), {})[row["offset"]] = content_digest(row["key"], row["value"], headers)
+    return listed

@@ -1,0 +1,239 @@
+"""One unplanned failover on a lab: the source's broker and Connect worker are killed with -9, clients go on without it, and all is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from lab.brokers import start_broker
+from lab.judge import LostCase, LostSourceJudge, Verdict
+from lab.judge.readers import ClusterReader, Place
+from lab.mirror_maker import call, connector_config, connector_name
+from lab.rehearsal import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, uncollected, until
+
+#: As the product's topology has it where it says nothing.
+SAMPLING_SECONDS = 10.0
+#: A sample takes a moment, and the next one begins an interval after it has begun.
+SAMPLE_SLACK = 3.0
+SAMPLE_WAIT = 60.0
+WATCH_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Accident:
+    """How the source is lost.
+
+    Args:
+        after: seconds of load before it dies.
+        kill_mirror_maker: kill MirrorMaker 2 with -9 before, so that the target has repeats.
+        lag: seconds that replication is paused before, so that it lags when the source dies; 0 for replication that runs.
+        offset_lag_max: of MirrorMaker 2's offset syncs; None leaves it as it is.
+    """
+
+    after: float = 5.0
+    kill_mirror_maker: bool = False
+    lag: float = 0.0
+    offset_lag_max: int | None = None
+
+    @classmethod
+    def at_random(cls, rng: random.Random) -> Accident:
+        """Draw an accident."""
+        return cls(rng.uniform(0.0, 12.0), rng.random() < 0.5, rng.choice([0.0, 0.0, rng.uniform(2.0, 8.0)]), rng.choice([100, 0]))
+
+
+class TargetWatch:
+    """Tells the most that was mirrored to each partition within one sampling interval."""
+
+    def __init__(self, reader: ClusterReader, places: list[Place], seconds: float = SAMPLING_SECONDS + SAMPLE_SLACK) -> None:
+        self._reader, self._places, self._seconds = reader, places, seconds
+        self._looks: deque[tuple[float, dict[Place, int]]] = deque()
+        self.most: dict[Place, int] = defaultdict(int)
+
+    @contextmanager
+    def watching(self) -> Iterator[TargetWatch]:
+        """Look again and again while the block runs."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            ended.set()
+            thread.join()
+
+    def take(self, at: float, ends: dict[Place, int]) -> None:
+        """Take one look into account."""
+        self._looks.append((at, ends))
+        # One look from before the interval stays: records between two looks belong to every interval that touches them.
+        while len(self._looks) > 1 and self._looks[1][0] <= at - self._seconds:
+            self._looks.popleft()
+        first = self._looks[0][1]
+        for place, end in ends.items():
+            self.most[place] = max(self.most[place], end - first[place])
+
+    def _watch(self, ended: threading.Event) -> None:
+        while not ended.wait(WATCH_SECONDS):
+            try:
+                self.take(time.monotonic(), self._reader.ends(self._places))
+            except KafkaException:
+                # The next look covers what this one missed.
+                continue
+
+
+class LostSourceRehearsal(Rehearsal):
+    """A workload whose source dies under load, one unplanned failover, and the judge."""
+
+    dag_id = "unplanned_failover"
+
+    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, recorded: bool = True) -> None:
+        """As a planned rehearsal; `recorded` says that the flight recorder is expected to run."""
+        super().__init__(state, folder, seed, rate, scale, groups)
+        self.died_at: int | None = None
+        self._recorded = recorded
+        self._most: Mapping[Place, int] | None = None
+
+    def lose_source(self, accident: Accident) -> None:
+        """Start the load, let the accident happen: when this returns, the source's broker and its Connect worker are dead."""
+        if accident.offset_lag_max is not None:
+            self.set_offset_lag_max(accident.offset_lag_max)
+        self.start_load()
+        watch = TargetWatch(ClusterReader(TARGET, self.status), self._mirrored_places())
+        with watch.watching():
+            if accident.kill_mirror_maker:
+                self.restart_mirror_maker()
+            if self._recorded:
+                self.await_samples()
+            time.sleep(accident.after)
+            if accident.lag:
+                self.hold_replication_back(accident.lag)
+            self.kill_source()
+            # What was on its way still arrives.
+            time.sleep(2 * WATCH_SECONDS)
+        self._most = watch.most if self._recorded else None
+
+    def kill_source(self) -> None:
+        """Kill the source's broker and the Connect worker beside it with -9, and wait until they are gone."""
+        names = [f"{kind}-{SOURCE}" for kind in ("broker", "connect")]
+        pids = self.status["clusters"][SOURCE]["pids"]
+        for kind in ("broker", "connect"):
+            os.kill(pids[kind], signal.SIGKILL)
+        if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
+            raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
+        self.died_at = int(time.time() * 1000)
+
+    def bring_source_back(self) -> None:
+        """Start the source's broker again on the log that it left; nothing that writes or reads runs any more."""
+        self.stop()
+        start_broker(self.lab, SOURCE)
+
+    def await_samples(self) -> None:
+        """Wait until the recorder has written twice: the second sample was begun after this was called."""
+        for _ in range(2):
+            before = self._newest_sample()
+            if not until(lambda before=before: self._newest_sample() > before, SAMPLE_WAIT):
+                raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
+
+    def set_offset_lag_max(self, records: int) -> None:
+        """Have MirrorMaker 2 state a pair of offsets at least every so many records."""
+        config = connector_config(self.lab, SOURCE, TARGET, "source") | {"offset.lag.max": str(records)}
+        call(self.lab, TARGET, "PUT", f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/config", config).raise_for_status()
+        self._await_state("RUNNING")
+
+    def hold_replication_back(self, seconds: float) -> None:
+        """Pause replication, then let it go on: it lags when this returns."""
+        self._ask("pause")
+        self._await_state("PAUSED")
+        time.sleep(seconds)
+        self._ask("resume")
+        mirrored = self.mirrored_counter()
+        before = mirrored()
+        if not until(lambda: mirrored() > before, RESTART_SECONDS):
+            raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
+
+    def case(self, evidence: Mapping[str, Any], approver: str | None) -> LostCase:
+        """Return what is to be judged; load and clients are stopped."""
+        return LostCase(**self._case_fields(evidence, approver), died_at=self.died_at, recorded=self._recorded, mirrored_in_interval=self._most)
+
+    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> LostSourceJudge:
+        """Return the judge of this rehearsal."""
+        return LostSourceJudge(self.case(evidence, approver))
+
+    def judge_returned(self, evidence: Mapping[str, Any], stranded: Path) -> Verdict:
+        """Hold a list of stranded records against the source that is back.
+
+        Args:
+            evidence: of the failover, whose boundary tells what was mirrored.
+            stranded: a folder that holds `stranded/*.parquet`.
+        """
+        with uncollected():
+            verdict = self.judge_of(evidence, None).judge_returned(stranded)
+        (self.folder / f"verdict-returned-{self.seed}.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        return verdict
+
+    def _mirrored_places(self) -> list[Place]:
+        prefix = "" if self.policy == "identity" else f"{SOURCE}."
+        counts = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
+        return [(prefix + name, partition) for name, count in counts.items() for partition in range(count)]
+
+    def _newest_sample(self) -> float:
+        times = []
+        for path in (self.lab.archive / f"{SOURCE}-to-{TARGET}").rglob("*"):
+            try:
+                times.append(path.stat().st_mtime if path.is_file() else 0.0)
+            except FileNotFoundError:
+                # Written aside and renamed meanwhile.
+                continue
+        return max(times, default=0.0)
+
+    def _ask(self, what: str) -> None:
+        call(self.lab, TARGET, "PUT", f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}").raise_for_status()
+
+    def _await_state(self, wanted: str) -> None:
+        def reached() -> bool:
+            answer = call(self.lab, TARGET, "GET", f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/status")
+            found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+            return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
+
+        if not until(reached, RESTART_SECONDS):
+            raise TimeoutError(f"replication from {SOURCE} is not {wanted} after {RESTART_SECONDS:.0f} s")
+
+
+def rehearse_lost_source(
+    state: Path, folder: Path, seed: int, rate: int, accident: Accident, stranded: Path | None = None, recorded: bool = True
+) -> tuple[Verdict, Path]:
+    """A whole rehearsal on a lab that is up: workload, clients, load, accident, failover, verdict.
+
+    Args:
+        accident: how the source is lost.
+        stranded: where a list of stranded records will be once the source is back; None does not bring it back.
+        recorded: the flight recorder is expected to run.
+
+    Returns:
+        The verdict, and the procedure's evidence folder.
+    """
+    rehearsal = LostSourceRehearsal(state, folder, seed, rate, recorded=recorded)
+    try:
+        rehearsal.seed_topics()
+        rehearsal.start_clients()
+        rehearsal.lose_source(accident)
+        verdict = rehearsal.conclude("approver")
+        evidence_folder, evidence = rehearsal.evidence()
+        if stranded is not None and evidence["outcome"] == "completed":
+            rehearsal.bring_source_back()
+            returned = rehearsal.judge_returned(evidence, stranded)
+            verdict.add(returned.findings, **returned.figures)
+        return verdict, evidence_folder
+    finally:
+        rehearsal.stop()

@@ -1,0 +1,126 @@
+"""The parts of an unplanned rehearsal that need no lab: what is killed, what is counted, what is shown."""
+
+from __future__ import annotations
+
+import random
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from lab.demo.__main__ import DEMOS, main
+from lab.demo.lost_source import LostSourceDemo
+from lab.demo.showing import loss_table, rereads_table
+from lab.judge import LostSourceJudge
+from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, TargetWatch
+from lab.processes import ProcessTable
+
+PLACE = ("orders", 0)
+NAMES = ("broker-primary", "connect-primary", "broker-standby", "connect-standby")
+
+
+class Sleepers:
+    """A lab whose processes only sleep."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.archive = folder, folder / "archive"
+        self.processes = ProcessTable(folder / "processes", folder / "logs", marker=str(folder))
+        for name in NAMES:
+            self.processes.start(name, ["sleep", "600"], {}, folder)
+
+    def status(self) -> dict[str, Any]:
+        """What a lab tells of itself, as far as it is asked here."""
+        pids = {alias: {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")} for alias in ("primary", "standby")}
+        return {"clusters": {alias: {"pids": found} for alias, found in pids.items()}, "policy": "identity", "evidence": str(self.root / "evidence")}
+
+
+@pytest.fixture
+def rehearsal(tmp_path: Path) -> Any:
+    """A rehearsal on sleeping processes."""
+    lab = Sleepers(tmp_path)
+    rehearsal = LostSourceRehearsal(tmp_path, tmp_path / "rehearsal", 1)
+    rehearsal.lab = lab  # type: ignore[assignment]
+    yield rehearsal
+    lab.processes.stop(0.0)
+
+
+def test_the_sources_broker_and_worker_die_and_nobody_else(rehearsal: LostSourceRehearsal) -> None:
+    """Killed with -9, gone when it is said so, and the moment is kept."""
+    rehearsal.kill_source()
+    alive = {name for name in NAMES if rehearsal.lab.processes.pid(name)}
+    assert alive == {"broker-standby", "connect-standby"}
+    assert rehearsal.died_at is not None
+
+
+def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsal) -> None:
+    """The judge of an unplanned rehearsal is the one that does without the source."""
+    rehearsal.died_at = 7
+    judge = rehearsal.judge_of({"procedure_id": "p"}, "approver")
+    assert isinstance(judge, LostSourceJudge)
+    assert (judge.case.died_at, judge.case.approver, judge.case.recorded, judge.case.folder.name) == (7, "approver", True, "p")
+
+
+def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsal) -> None:
+    """What is kept of the way back is no sample of the source."""
+    for flow, number in (("standby-to-primary", 2), ("primary-to-standby", 1)):
+        folder = rehearsal.lab.archive / flow / "hour"
+        folder.mkdir(parents=True)
+        (folder / f"{number}.parquet").touch()
+    newest = (rehearsal.lab.archive / "primary-to-standby" / "hour" / "1.parquet").stat().st_mtime
+    assert rehearsal._newest_sample() == newest
+
+
+def test_the_most_that_was_mirrored_in_an_interval() -> None:
+    """Growth between looks, over the interval and not over the whole time."""
+    watch = TargetWatch(None, [PLACE], seconds=2.0)  # type: ignore[arg-type]
+    for at, end in enumerate([0, 10, 20, 100, 110, 120, 130]):
+        watch.take(float(at), {PLACE: end})
+    assert watch.most == {PLACE: 90}
+
+
+def test_accidents_are_drawn_from_a_seed() -> None:
+    """Ten seeds give ten moments, both settings of the syncs, with and without lag and repeats."""
+    drawn = [Accident.at_random(random.Random(seed)) for seed in range(10)]
+    assert drawn == [Accident.at_random(random.Random(seed)) for seed in range(10)]
+    assert len({accident.after for accident in drawn}) == 10
+    assert {accident.offset_lag_max for accident in drawn} == {0, 100}
+    assert {accident.kill_mirror_maker for accident in drawn} == {bool(accident.lag) for accident in drawn} == {True, False}
+
+
+def text(table: Any) -> str:
+    """Return a table as a plain log shows it."""
+    shown = StringIO()
+    Console(file=shown, width=140, force_terminal=False).print(table)
+    return shown.getvalue()
+
+
+def test_the_demo_shows_what_was_foretold_to_be_lost() -> None:
+    """Open ends are told as such, whatever the numbers look like."""
+    loss = [{"topic": "orders", "partition": 0, "from_offset": 40, "certain_to": 62.0, "possible_to": None}, {"topic": "orders", "partition": 1, "from_offset": 4, "certain_to": None, "possible_to": 9}]
+    shown = text(loss_table({"loss": loss, "plan": {"inventory": {"certain": 22, "possible": None, "records_per_second": 12345678.5}}}))
+    assert [word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "nobody knows", "12345678.5")] == [True] * 8
+
+
+def test_the_demo_shows_both_bounds_beside_each_other() -> None:
+    """Ours and MirrorMaker 2's own, by group, names as they are."""
+    figures = {"rereads_by_group": [{"group": "[red]x", "bound": None, "mirror_maker": 900}], "bound": 12, "mirror_maker_bound": 512, "mirror_maker_missing": 3}
+    shown = text(rereads_table({"steps": [{"id": "translate_offsets", "figures": figures}]}))
+    assert [word in shown for word in ("[red]x", "no bound", "900", "12", "512", "3")] == [True] * 6
+
+
+def test_evidence_of_a_refused_run_can_be_shown() -> None:
+    """Nothing was assessed, nothing translated."""
+    assert "nobody knows" in text(loss_table({"plan": None, "loss": []}))
+    assert "no bound" in text(rereads_table({"steps": []}))
+
+
+@pytest.mark.parametrize(("arguments", "environment"), [(["sideways"], {}), (["unplanned", "more"], {}), (["unplanned"], {"TAMPER": "group"}), (["unplanned"], {"APPROVE": "no"})])
+def test_bad_values_are_refused_before_anything_starts(arguments: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both demos refuse alike."""
+    for name in ("TAMPER", "APPROVE"):
+        monkeypatch.setenv(name, environment.get(name, ""))
+    assert main(arguments) == 2
+    assert "is unknown" in capsys.readouterr().err
+    assert DEMOS["unplanned"] is LostSourceDemo
