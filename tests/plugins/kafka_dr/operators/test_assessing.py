@@ -155,6 +155,7 @@ def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> Non
     plan = figures["plan"]
     assert [name for name, *_ in plan["topics"]] == ["fresh", "orders"] and plan["confirmed"]["override"] == READABLE["override"]
     assert {(one["topic"], one["partition"]): (one["from_offset"], one["certain_to"]) for one in plan["loss"]} == {("fresh", 0): (0, None), ("orders", 0): (80, 120), ("orders", 1): (0, None)}
+    assert {type(one["certain_to"]) for one in plan["loss"]} == {int, type(None)}, "offsets are whole numbers also where some are unknown"
     assert figures["source_readable"] is True and figures["stranded"] and "1 topics are not on the source any more, and are left as they are: deleted" in plan["unproven"]
     bounds = sources.load_bounds(bench.jobs.given[0], True)
     assert (bounds["orders", 0].source_start, bounds["orders", 0].cut_off) == (10, 120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import pandas as pd
@@ -118,6 +119,22 @@ def test_in_dedicated_mode_the_stop_hook_is_asked(make_bench: Any, away: bool) -
 def test_the_boundary_is_where_the_target_came_to_rest(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was on its way when the connectors were asked is part of it."""
     moving(lost, monkeypatch, looks=3)
+    execute(lost, STOP)
+    assert boundary(lost) == {T0: 13}
+
+
+def test_what_was_on_its_way_when_the_connectors_stood_is_waited_for(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target was at rest before they were asked, which proves nothing: it must be at rest after they stand."""
+    worker = lost.workers["standby"]
+    stop = worker.stop
+
+    def stop_late(name: str, deadline: float) -> None:
+        stop(name, deadline)
+        if name == "p.checkpoint":
+            time.sleep(0.3)
+            moving(lost, monkeypatch, looks=3)
+
+    monkeypatch.setattr(worker, "stop", stop_late)
     execute(lost, STOP)
     assert boundary(lost) == {T0: 13}
 
