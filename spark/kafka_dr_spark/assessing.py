@@ -73,7 +73,7 @@ class AssessmentTask:
     def _search(self, case: Case, seen: Seen) -> Search:
         if self._limits.source_readable:
             return loss_with_source(case, seen.replicated)
-        return loss_of(case, None if seen.source_end is None else LastSeen(seen.source_end, seen.replicated, seen.without_gaps))
+        return loss_of(case, LastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
         """Write what the source holds beyond what was replicated, and tell of each partition what was written."""

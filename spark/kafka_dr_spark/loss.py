@@ -26,12 +26,12 @@ class LastSeen:
     """What the recorder saw of a partition last, and where it read the source whole.
 
     Attributes:
-        source_end: the source's log end at the last sample.
-        replicated: the last replicated offset that Connect kept then; None where it kept none. A task that begins anew goes on behind it.
+        source_end: the source's log end at the last sample; None for a partition that was never sampled.
+        replicated: the last replicated offset that Connect kept then, or keeps now; None where it kept none. A task that begins anew goes on behind it.
         without_gaps: [start, end) of source offsets that all held a record, in order.
     """
 
-    source_end: int
+    source_end: int | None
     replicated: int | None
     without_gaps: tuple[tuple[int, int], ...] = ()
 
@@ -57,12 +57,12 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
 
     Args:
         case: with floors, MirrorMaker 2's own pairs (which state an origin; pairs by content do not), and bounds (`cut_off` None where nobody knows the source's end).
-        seen: None for a partition that was never sampled.
+        seen: None for a partition of which nothing is known.
     """
     highest = int(np.max(case.pairs.upstream, initial=-1))
     stored = -1 if seen is None or seen.replicated is None else seen.replicated
     least = Loss(max(highest, stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
-    if seen is None or not len(case.pairs):
+    if seen is None or seen.source_end is None or not len(case.pairs):
         return least
     follow = yield from _new_records_after_last_pair(case)
     return least if follow is None else _counted(case, seen, follow, least)

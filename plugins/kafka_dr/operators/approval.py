@@ -46,9 +46,9 @@ class ReviewTranslation(ProcedureGate):
         super().__init__(options=[APPROVE, REJECT], **kwargs)
 
     def wait_seconds(self, procedure: Procedure) -> float:
-        """Clients are fenced meanwhile: no longer than the fence may last."""
-        deadline = procedure.fence_deadline() or time.time()
-        return max(1.0, min(super().wait_seconds(procedure), deadline - time.time()))
+        """Clients are fenced meanwhile: no longer than the fence may last, where there is one."""
+        deadline, longest = procedure.fence_deadline(), super().wait_seconds(procedure)
+        return longest if deadline is None else max(1.0, min(longest, deadline - time.time()))
 
     def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
         """The positions that are not exact, worst first, bound to the translation's digest."""

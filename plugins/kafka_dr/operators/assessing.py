@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,19 @@ from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
+from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
+from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known
 from kafka_dr.operators.observing import local_names, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.spark_jobs import run_spark_job
+from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-_ENDS_SECONDS = 10.0
+_ENDS_SECONDS, _NAMED = 10.0, 10
 _INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "records_per_second", "groups_ahead", "positions_ahead")
 _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
 
@@ -37,12 +40,11 @@ class AssessDataLoss(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
-        known = what_is_known(procedure)
-        refuse_without_topics(procedure, known)
-        source = SourceNow.of(procedure, known)
+        known, source = known_now(procedure)
         made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source), "Spark did not assess the loss")
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-        loss, ahead = (pd.read_parquet(made / f"{name}.parquet") for name in ("loss", "ahead"))
+        # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
+        loss, ahead = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead"))
         plan = plan_of(procedure, known, summary, loss, ahead).as_dict()
         return {
             "plan": plan,
@@ -77,17 +79,45 @@ class SourceNow:
         return bool(self.ends)
 
     @classmethod
-    def of(cls, procedure: Procedure, known: LastKnown) -> SourceNow:
-        """Ask a source that was found to answer somehow; one that is lost is not waited for."""
-        if procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST:
-            return cls({}, {}, {})
+    def of(cls, source: KafkaCluster, partitions: list[TopicPartition]) -> SourceNow:
+        """Ask a source that answers."""
+        ends = source.ends(partitions, timeout=_ENDS_SECONDS)
+        return cls(source.starts(partitions, timeout=_ENDS_SECONDS), ends, source.ends(partitions, "read_committed", timeout=_ENDS_SECONDS))
+
+
+def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow]:
+    """What is known, and the source as it is where it can be read: one that is lost is not waited for."""
+    known, source = what_is_known(procedure), SourceNow({}, {}, {})
+    if procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] != SourceState.LOST:
         try:
-            there = procedure.source.topics(timeout=_ENDS_SECONDS)
-            wanted = [tp for tp in partitions_of(known) if tp.topic in there and tp.partition in there[tp.topic].partitions]
-            ends = procedure.source.ends(wanted, timeout=_ENDS_SECONDS)
-            return cls(procedure.source.starts(wanted, timeout=_ENDS_SECONDS), ends, procedure.source.ends(wanted, "read_committed", timeout=_ENDS_SECONDS))
-        except SystemUnavailable:
-            return cls({}, {}, {})
+            seen = as_on_source(procedure, known, procedure.source.topics(timeout=_ENDS_SECONDS))
+            source = SourceNow.of(procedure.source, partitions_of(seen))
+            known = seen if source.readable else known
+        except SystemUnavailable as error:
+            known = replace(known, missing=(*known.missing, f"the source was not found lost, and yet cannot be read: {error}"))
+    refuse_without_topics(procedure, known)
+    return with_what_the_target_lacks(procedure, without_other_logs(procedure, known)), source
+
+
+def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
+    """The flow's topics are those that a source which can be read has: also what never reached the target, and nothing that it has deleted."""
+    gone = sorted(set(known.topics) - set(there))
+    names = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, there)} | {topic: name for topic, (name, _, _) in known.topics.items() if topic in there}
+    notes = (f"{len(gone)} topics are not on the source any more, and are left as they are: {', '.join(gone[:_NAMED])}",) if gone else ()
+    return replace(
+        known,
+        topics={topic: (name, len(there[topic].partitions), there[topic].topic_id) for topic, name in names.items()},
+        positions=known.positions[known.positions["topic"].isin(names)].reset_index(drop=True),
+        missing=(*known.missing, *notes),
+    )
+
+
+def with_what_the_target_lacks(procedure: Procedure, known: LastKnown) -> LastKnown:
+    """The same, with partitions that never reached the target named among what is missing."""
+    remote = [TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)]
+    lacking = sorted(set(remote) - set(existing(procedure, remote)))
+    note = f"{len(lacking)} partitions are not on the target: {', '.join(map(str, lacking[:_NAMED]))}"
+    return replace(known, missing=(*known.missing, note)) if lacking else known
 
 
 def refuse_without_topics(procedure: Procedure, known: LastKnown) -> None:
@@ -109,12 +139,12 @@ def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
 
 def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow) -> dict[str, Any]:
     """What assess_data_loss reads; answers what its job.json says."""
-    bounds_without_cut_off(procedure, known, source).to_parquet(folder / "bounds.parquet", index=False)
-    last_seen_frame(known, source).to_parquet(folder / "last_seen.parquet", index=False)
-    known.positions.to_parquet(folder / "positions.parquet", index=False)
-    known.syncs.to_parquet(folder / "syncs.parquet", index=False)
-    plain(known.recorded.floors, "source_end", "target_end", "sampled_at").to_parquet(folder / "floors.parquet", index=False)
-    plain(known.recorded.stretches, "start", "end").to_parquet(folder / "stretches.parquet", index=False)
+    write_frame(folder, "bounds", bounds_without_cut_off(procedure, known, source))
+    write_frame(folder, "last_seen", last_seen_frame(known, source))
+    write_frame(folder, "positions", known.positions)
+    write_frame(folder, "syncs", known.syncs)
+    write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
+    write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
     return {"isolation": procedure.flow.isolation, "source_readable": source.readable}
 
 
@@ -125,7 +155,7 @@ def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
 
 def bounds_without_cut_off(procedure: Procedure, known: LastKnown, source: SourceNow) -> pd.DataFrame:
     """One row per source partition, with what the target has of it now; the source's own bounds where they can be read or were recorded."""
-    wanted = partitions_of(known)
+    wanted, anew = partitions_of(known), made_anew(procedure, known)
     remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
     there = existing(procedure, remote.values())
     starts, ends = procedure.target.starts(there), procedure.target.ends(there)
@@ -146,8 +176,39 @@ def bounds_without_cut_off(procedure: Procedure, known: LastKnown, source: Sourc
         source_compacted=on_target.isin(compacted),
         target_compacted=on_target.isin(compacted),
         compare_timestamps=~on_target.isin(stamped),
-        recreated=False,
+        recreated=frame["topic"].isin(anew),
     ).astype({"partition": "int32"})
+
+
+def made_anew(procedure: Procedure, known: LastKnown) -> set[str]:
+    """Topics of which one side has another one by now than was recorded: what was recorded speaks of another log."""
+    there = procedure.target.topics(sorted({name for name, _, _ in known.topics.values()}))
+    seen = known.recorded.partitions[["topic", "topic_id", "target_topic_id"]].drop_duplicates().itertuples(index=False)
+    return {topic for topic, on_source, on_target in seen if topic in known.topics and (_differ(on_source, known.topics[topic][2]) or _differ(on_target, getattr(there.get(known.topics[topic][0]), "topic_id", None)))}
+
+
+def without_other_logs(procedure: Procedure, known: LastKnown) -> LastKnown:
+    """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the target."""
+    anew = made_anew(procedure, known)
+    if not anew:
+        return known
+
+    def left(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows[~rows["topic"].isin(anew)].reset_index(drop=True)
+
+    kept = known.recorded
+    partitions = kept.partitions.assign(replicated=kept.partitions["replicated"].mask(kept.partitions["topic"].isin(anew)))
+    return replace(
+        known,
+        recorded=replace(kept, partitions=partitions, floors=left(kept.floors), pairs=left(kept.pairs)),
+        syncs=left(known.syncs),
+        replicated={tp: offset for tp, offset in known.replicated.items() if tp.topic not in anew},
+        missing=(*known.missing, f"{len(anew)} topics were made anew since they were recorded: {', '.join(sorted(anew)[:_NAMED])}"),
+    )
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
 
 
 def existing(procedure: Procedure, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

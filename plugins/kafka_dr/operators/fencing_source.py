@@ -86,13 +86,18 @@ def fence_old_source(procedure: Procedure, step: str, topics: Iterable[str]) -> 
 
 
 def mirrored_now(procedure: Procedure) -> set[str]:
-    """Topics that the source has now and the flow mirrors, by its worker's configuration if that answers, else by the stated one."""
+    """Topics that the source has now and the flow mirrors."""
+    return mirrored_of(procedure, procedure.source.topics())
+
+
+def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
+    """Those of the source's topics that the flow mirrors, by its worker's configuration if that answers, else by the stated one."""
     flow = procedure.flow
     try:
         config = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONFIG_SECONDS)
     except (BadInput, ConnectUnavailable):
         config = flow.mirror_maker
-    return set(scope_of(procedure, procedure.source.topics(), config))
+    return set(scope_of(procedure, topics, config))
 
 
 def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
@@ -102,8 +107,9 @@ def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
 
 
 def topics_left(procedure: Procedure) -> list[str]:
-    """The topics that the clients of a lost source leave there, by the inventory."""
-    return sorted({tp.topic for tp in known_ends(procedure)})
+    """The topics that the clients of a lost source leave there, by the inventory; also those of which nobody saw where they ended."""
+    planned = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("plan", {}).get("topics", ())
+    return sorted({tp.topic for tp in known_ends(procedure)} | {topic for topic, *_ in planned})
 
 
 def ask_fence_hook(procedure: Procedure, step: str) -> dict[str, Any] | None:

@@ -6,25 +6,40 @@ import numpy as np
 import pandas as pd
 
 from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
+from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
+
+_LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
 
 
 def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
     """Every offset sync that survives, in the order written: topic, partition, upstream, downstream, sequence."""
     flow, naming = procedure.flow, procedure.naming
     config = procedure.mirror_maker(flow).config(flow.connectors.source)
-    on_target = config.get("offset-syncs.topic.location", "source") == "target"
+    on_target = config.get(_LOCATION, "source") == "target"
     alias, topic = (flow.target, naming.offset_syncs_topic(flow.source)) if on_target else (flow.source, naming.offset_syncs_topic(flow.target))
     return _syncs_in(procedure, alias, topic)
 
 
 def syncs_on_target(procedure: Procedure) -> pd.DataFrame:
-    """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on the source."""
+    """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on the source.
+
+    A topic of this name may be there all the same: the flow the other way keeps its own under it, on its source.
+    """
     flow = procedure.flow
     topic = procedure.naming.offset_syncs_topic(flow.source)
-    there = procedure.target.topics([topic])
-    return _syncs_in(procedure, flow.target, topic) if topic in there else _syncs_frame([], [])
+    kept_there = syncs_location(procedure) == "target" and topic in procedure.target.topics([topic])
+    return _syncs_in(procedure, flow.target, topic) if kept_there else _syncs_frame([], [])
+
+
+def syncs_location(procedure: Procedure) -> str | None:
+    """Where the flow keeps its offset syncs, by its worker's configuration if that answers, else as stated; None where nobody says."""
+    flow = procedure.flow
+    try:
+        return procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONFIG_SECONDS).get(_LOCATION, "source")
+    except (BadInput, ConnectUnavailable):
+        return flow.mirror_maker.get(_LOCATION)
 
 
 def _syncs_in(procedure: Procedure, alias: str, topic: str) -> pd.DataFrame:
@@ -47,10 +62,19 @@ def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
 
 def checkpoints_with_origin(procedure: Procedure) -> pd.DataFrame:
     """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition, position."""
-    naming, found = procedure.naming, _newest_checkpoints(procedure)
-    frame = pd.DataFrame({"group": found.group, "topic": found.topic, "partition": found.partition, "position": found.upstream})
-    origin = {topic: naming.upstream(topic) or topic for topic in set(found.topic)}
-    return frame.assign(topic=frame["topic"].map(origin).astype(object))
+    found = _newest_checkpoints(procedure)
+    types = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
+    columns = (found.group, found.topic, found.partition, found.upstream)
+    frame = pd.DataFrame({name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)})
+    origin = {topic: upstream for topic in set(found.topic) if (upstream := origin_of(procedure, topic)) is not None}
+    return frame[frame["topic"].isin(origin)].assign(topic=lambda rows: rows["topic"].map(origin).astype(object)).reset_index(drop=True)
+
+
+def origin_of(procedure: Procedure, topic: str) -> str | None:
+    """A target topic's name on the flow's source; None where it came from elsewhere, as do the target's own topics under default naming."""
+    naming, source = procedure.naming, procedure.flow.source
+    upstream = naming.upstream(topic)
+    return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
 
 
 def _newest_checkpoints(procedure: Procedure) -> CheckpointColumns:

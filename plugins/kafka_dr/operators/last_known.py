@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,9 +10,10 @@ import pandas as pd
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_on_target
+from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
+from kafka_dr.topology import Recorder
 
 _CONNECT_SECONDS = 5.0
 
@@ -22,7 +24,7 @@ class LastKnown:
 
     Attributes:
         topics: source topic -> its name on the target, partitions, and its id as last seen (None where nobody recorded it).
-        active: groups that had members when they were seen last.
+        active: of the groups that move, those that had members when they were seen last.
         missing: what could not be asked, each with why: it limits what can be said.
     """
 
@@ -38,29 +40,34 @@ class LastKnown:
 def what_is_known(procedure: Procedure) -> LastKnown:
     """Ask the archive, the target and Connect; whatever of them does not answer is named, and lacks."""
     missing: list[str] = []
-    kept = from_archive(procedure, missing)
-    syncs = all_syncs(kept, syncs_on_target(procedure))
-    positions = all_positions(procedure, kept)
+    kept, replicated = from_archive(procedure, missing), from_connect(procedure, missing)
+    stated = checkpoints_with_origin(procedure)
+    syncs = all_syncs(kept, from_target(procedure, missing))
+    topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)})
+    positions = all_positions(kept, stated, topics)
     members = kept.groups[kept.groups["members"].fillna(0) > 0]
+    if not len(syncs):
+        missing.append("no offset sync is known: nothing states which record of the target is which of the source")
+    if not len(positions):
+        missing.append("no position of any group is known: none is moved")
     return LastKnown(
         recorded=kept,
-        topics=topics_of_flow(procedure, kept, syncs, positions),
+        topics=topics,
         syncs=syncs,
         positions=positions.assign(policy=positions["group"].map(procedure.topology.policy_of).astype(object)),
-        replicated=from_connect(procedure, missing),
-        active=frozenset(members["group"]),
+        replicated=replicated,
+        active=frozenset(members["group"]) & frozenset(positions["group"]),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
     )
 
 
 def from_archive(procedure: Procedure, missing: list[str]) -> Recorded:
     """What the flight recorder kept of the flow."""
-    archive = archive_of(procedure)
-    if archive is None:
+    if procedure.topology.recorder is None:
         missing.append("there is no flight recorder: nobody wrote down where the source's logs ended")
         return recorded([])
     try:
-        kept = last_known(archive)
+        kept = last_known(archive_of(procedure, procedure.topology.recorder))
     except ArchiveUnavailable as error:
         missing.append(f"the archive cannot be read: {error}")
         return recorded([])
@@ -69,11 +76,8 @@ def from_archive(procedure: Procedure, missing: list[str]) -> Recorded:
     return kept
 
 
-def archive_of(procedure: Procedure) -> Archive | None:
-    """The archive of the procedure's flow; None where nothing is recorded."""
-    kept = procedure.topology.recorder
-    if kept is None:
-        return None
+def archive_of(procedure: Procedure, kept: Recorder) -> Archive:
+    """The archive of the procedure's flow; ArchiveUnavailable where there is no such file system."""
     options = procedure.connections.archive_options(kept.connection) if kept.connection else {}
     return Archive(kept.archive, f"{procedure.flow.source}-to-{procedure.flow.target}", options)
 
@@ -89,6 +93,18 @@ def from_connect(procedure: Procedure, missing: list[str]) -> dict[TopicPartitio
     return {tp: offset for tp, offset in kept.items() if offset is not None}
 
 
+def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
+    """The offset syncs that the target holds; none where nobody says that those there are this flow's."""
+    if syncs_location(procedure) is None:
+        missing.append("nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not state it")
+    return syncs_on_target(procedure)
+
+
+def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
+    """The partitions that rows speak of."""
+    return {TopicPartition(topic, int(p)) for topic, p in frame[PARTITION].drop_duplicates().itertuples(index=False)}
+
+
 def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
     """Archived offset syncs, and those that were written since on the target; without an archive all that its topic still holds."""
     newest = kept.syncs["sequence"].max() if len(kept.syncs) else -1
@@ -96,21 +112,29 @@ def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
     return both.astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
 
 
-def all_positions(procedure: Procedure, kept: Recorded) -> pd.DataFrame:
-    """Positions as the recorder saw them last; of groups and partitions that it never saw, as MirrorMaker 2's checkpoints state them."""
-    stated = checkpoints_with_origin(procedure).assign(position_at=0)
-    both = pd.concat([kept.positions, stated], ignore_index=True).drop_duplicates(["group", *PARTITION], keep="first")
+def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:
+    """Positions on these topics as the recorder saw them last; of groups and partitions that it never saw, as MirrorMaker 2's checkpoints state them."""
+    both = pd.concat([kept.positions, stated.assign(position_at=0)], ignore_index=True).drop_duplicates(["group", *PARTITION], keep="first")
     types = {"group": object, "topic": object, "partition": "int32", "position": "int64", "position_at": "int64"}
-    return both.astype(types).sort_values(["group", *PARTITION], ignore_index=True)
+    return both[both["topic"].isin(set(topics))].astype(types).sort_values(["group", *PARTITION], ignore_index=True)
 
 
-def topics_of_flow(procedure: Procedure, kept: Recorded, syncs: pd.DataFrame, positions: pd.DataFrame) -> dict[str, tuple[str, int, str | None]]:
-    """The flow's topics: those recorded; without a record those that MirrorMaker 2 or a group speaks of and the target has."""
-    if len(kept.partitions):
-        by_topic = kept.partitions.groupby("topic")
-        return {topic: (rows["target_topic"].iloc[0], int(rows["partition"].max()) + 1, rows["topic_id"].iloc[-1]) for topic, rows in by_topic}
-    naming, there = procedure.naming, procedure.target.topics()
-    named = {up for topic in there if (up := naming.upstream(topic)) is not None and naming.source_alias(topic) == procedure.flow.source}
-    spoken = {*named, *syncs["topic"], *positions["topic"]}
-    remote = {topic: naming.remote(procedure.flow.source, topic) for topic in sorted(spoken) if not naming.is_heartbeats(topic)}
-    return {topic: (name, len(there[name].partitions), None) for topic, name in remote.items() if name in there}
+def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition]) -> dict[str, tuple[str, int, str | None]]:
+    """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say that they are copies.
+
+    Args:
+        spoken: partitions of the source that MirrorMaker 2 speaks of.
+    """
+    naming, source, there = procedure.naming, procedure.flow.source, procedure.target.topics()
+    ids = dict(kept.partitions[["topic", "topic_id"]].itertuples(index=False))
+    known: dict[str, int] = {}
+    for topic, partition in (*partitions_in(kept.partitions), *spoken):
+        known[topic] = max(known.get(topic, 0), partition + 1)
+    named = {naming.upstream(topic) for topic in there if naming.source_alias(topic) == source and not naming.is_internal(topic)}
+    remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named}) if not naming.is_heartbeats(topic)}
+    copied = {topic: len(there[name].partitions) for topic, name in remote.items() if name in there}
+    return {
+        topic: (name, known[topic] if topic in ids else max(known.get(topic, 0), copied[topic]), ids.get(topic))
+        for topic, name in remote.items()
+        if topic in ids or topic in copied
+    }

@@ -22,7 +22,7 @@ from kafka_dr.operators.observing import remote_partitions, side_by_side, target
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import timestamps_comparable
-from kafka_dr.operators.spark_jobs import run_spark_job
+from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
@@ -64,9 +64,9 @@ class TranslateOffsets(ResumedStep):
 
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, syncs and bounds; answer what the job must know beside."""
-        positions.to_parquet(folder / "positions.parquet", index=False)
-        offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
-        bounds_frame(procedure).to_parquet(folder / "bounds.parquet", index=False)
+        write_frame(folder, "positions", positions)
+        write_frame(folder, "syncs", offset_syncs_of(procedure))
+        write_frame(folder, "bounds", bounds_frame(procedure))
         return {"isolation": procedure.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}
 
 
@@ -273,7 +273,8 @@ def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[s
         return procedure.source.configs(topics)
     remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
     found = procedure.target.configs(list(remote.values()))
-    return {topic: found[name] for topic, name in remote.items()}
+    # What never reached the target has no copy there: its topic is made with the settings of the cluster.
+    return {topic: found.get(name, Settings({})) for topic, name in remote.items()}
 
 
 def local_partitions(procedure: Procedure) -> list[TopicPartition]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
@@ -45,6 +46,12 @@ def run_spark_job(procedure: Procedure, context: Any, job: str, write: Callable[
                 inputs.result()
             raise
     return made
+
+
+def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
+    """Write one file of a job's input. Texts are texts also where there are no rows: pandas alone would give their columns no type."""
+    texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
+    (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
 
 
 def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:

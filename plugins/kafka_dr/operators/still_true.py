@@ -26,6 +26,9 @@ from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED
 from kafka_dr.vocabulary import Entry, Step
 
+#: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
+_STATUS_SECONDS = 5.0
+
 
 class ResumedStep(ProcedureStep):
     """A step between zero lag and the opening: begun again after a crash, it first looks whether what came before it still holds."""
@@ -107,16 +110,20 @@ def mirror_maker_still_stopped(procedure: Procedure) -> None:
 
 
 def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
-    """How the flow's connectors stand; none where they cannot be asked and the source was given up: what they write would show in the target's ends."""
+    """How the flow's connectors stand; without those that cannot be asked where the source was given up: what they write would show in the target's ends."""
     if procedure.without_source and procedure.flow.connect is None:
         return []
-    worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-    try:
-        return [(name, worker.status(name)) for name in (connectors.source, connectors.checkpoint)]
-    except ConnectUnavailable:
-        if procedure.without_source:
-            return []
-        raise
+    worker, connectors, limits = procedure.mirror_maker(procedure.flow), procedure.flow.connectors, {}
+    if procedure.without_source:
+        limits = {"timeout": _STATUS_SECONDS}
+    states = []
+    for name in (connectors.source, connectors.checkpoint):
+        try:
+            states.append((name, worker.status(name, **limits)))
+        except ConnectUnavailable:
+            if not procedure.without_source:
+                raise
+    return states
 
 
 def target_ends_are_boundary(procedure: Procedure) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_dr.errors import DeadlinePassed
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.procedure import Procedure
@@ -45,9 +46,16 @@ def _stop_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names
         for name in names:
             worker.resume(name, deadline=seconds, needs_tasks=False)
 
+    late: list[DeadlinePassed] = []
     with procedure.acting(undo):
         for name in names:
-            worker.stop(name, deadline=seconds)
+            try:
+                worker.stop(name, deadline=seconds)
+            except DeadlinePassed as error:
+                # The others are asked all the same.
+                late.append(error)
+    if late:
+        raise late[0]
 
 
 def _end_processes(procedure: Procedure, step: str, hook: StopHook, flow: Flow, seconds: float) -> dict[str, str]:

@@ -17,6 +17,7 @@ from kafka_dr.operators.offsets import TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
+from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.still_true import ResumedStep, mirror_maker_still_stopped, source_reopened, target_ends_are_boundary
 from kafka_dr.operators.stopping import stop_flow
 from kafka_dr.recorder.history import PARTITION
@@ -63,10 +64,10 @@ class TranslateWithoutSource(TranslateOffsets):
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
         floors = procedure.kept(assessed["floors"])
-        positions.to_parquet(folder / "positions.parquet", index=False)
-        plain(floors, "source_end", "target_end", "sampled_at").to_parquet(folder / "floors.parquet", index=False)
-        trusted_pairs(procedure.kept(assessed["syncs"]), procedure.kept(assessed["pairs"]), floors).to_parquet(folder / "syncs.parquet", index=False)
-        bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])).to_parquet(folder / "bounds.parquet", index=False)
+        write_frame(folder, "positions", positions)
+        write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
+        write_frame(folder, "syncs", trusted_pairs(procedure.kept(assessed["syncs"]), procedure.kept(assessed["pairs"]), floors))
+        write_frame(folder, "bounds", bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])))
         return {"isolation": procedure.flow.isolation, "source_readable": False}
 
 
@@ -85,10 +86,12 @@ def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame
 
 
 def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the boundary instead of the target's end as it was then; the source is not read any more."""
+    """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any more."""
     boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns="boundary")
-    placed_now = placed(by_remote, boundary, "boundary").rename(columns={"topic": "target_topic", "source_topic": "topic"})
+    # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its settings say.
+    starts = procedure.target.starts(list(boundary))
+    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns=["boundary", "target_start"])
+    placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(columns={"topic": "target_topic", "source_topic": "topic"})
     return placed_now[bounds.columns].assign(cut_off=pd.array([None] * len(bounds), "Int64"))
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailable
+from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, HookUnavailable, KafkaUnavailable
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.hooks.fence_hook import FenceAnswer
 from kafka_dr.hooks.group_requests import Position, PositionColumns
@@ -43,6 +44,9 @@ class Cluster:
         self.acls: set[AclEntry] = set()
         self.authorizer, self.takes_acls = True, True
         self.log_ends: dict[TopicPartition, int] = {TopicPartition("orders", 0): 10}
+        self.log_starts: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.internal: dict[str, list[tuple[bytes, bytes]]] = {}
         self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
         self.broker_ids = [1]
         self.members: dict[str, int] = {}
@@ -82,38 +86,44 @@ class Cluster:
         """Topics with the leader of each partition."""
         self.answer()
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
-        return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=f"id-{n}") for n in wanted}
+        return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}")) for n in wanted}
 
     def create_topic(self, name: str, partitions: int, **_: Any) -> None:
         """Make a topic where it is missing."""
+        self.answer()
         self.partitions.setdefault(name, dict.fromkeys(range(partitions), 1))
 
-    def ends(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
+    def ends(self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any) -> dict[TopicPartition, int]:
         """Log ends."""
         self.answer()
         return {tp: self.log_ends.get(tp, 0) for tp in partitions}
 
-    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def starts(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
         """Log starts."""
-        return dict.fromkeys(partitions, 0)
+        self.answer()
+        return {tp: self.log_starts.get(tp, 0) for tp in partitions}
 
     def groups(self) -> dict[str, Any]:
         """Groups with as many members as the test said, and those that only hold positions."""
+        self.answer()
         known = dict.fromkeys(self.committed, 0) | self.members
         return {g: SimpleNamespace(name=g, state="Stable" if n else "Empty", type="classic", empty=not n, members=[SimpleNamespace(client_id="c", host="h")] * n) for g, n in known.items()}
 
     def positions(self, groups: Iterable[str], **_: Any) -> dict[str, dict[TopicPartition, Position]]:
         """Committed positions."""
+        self.answer()
         return {g: dict(self.committed[g]) for g in groups if g in self.committed}
 
     def position_columns(self, groups: Iterable[str], **_: Any) -> PositionColumns:
         """Committed positions as columns."""
+        self.answer()
         self.positions_read += 1
         rows = [(g, *tp, p.offset) for g in groups for tp, p in self.committed.get(g, {}).items()]
         return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
 
     def commit_many(self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]) -> dict[str, dict[TopicPartition, str]]:
         """Commit, and answer OK."""
+        self.answer()
         done = {}
         for group, offsets in positions:
             self.committed.setdefault(group, {}).update({tp: Position(o) for tp, o in offsets.items()})
@@ -121,8 +131,9 @@ class Cluster:
         return done
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Topic settings."""
-        return {t: self.settings.get(t, {}) for t in topics}
+        """Settings of the topics that are there."""
+        self.answer()
+        return {t: self.settings.get(t, {}) for t in topics if t in self.partitions or t in self.settings}
 
 
 class Acls:
@@ -138,6 +149,7 @@ class Acls:
 
     def entries(self) -> frozenset[AclEntry]:
         """All entries."""
+        self.cluster.answer()
         return frozenset(self.cluster.acls)
 
     def add(self, entries: Iterable[AclEntry]) -> None:
@@ -161,6 +173,9 @@ class Worker:
         self.asked: list[tuple[str, str]] = []
         self.needs_tasks: dict[str, bool] = {}
         self.offsets_set: dict[str, Any] = {}
+        self.settings: dict[str, str] = {}
+        self.replicated: dict[TopicPartition, int | None] = {TopicPartition("orders", 0): 9}
+        self.late: set[str] = set()
         self.away = False
 
     def answer(self) -> None:
@@ -174,23 +189,27 @@ class Worker:
         return list(self.states)
 
     def config(self, name: str, **_: Any) -> dict[str, str]:
-        """No settings of its own."""
+        """A connector's settings; none unless the test said some."""
         self.answer()
-        return {}
+        return self.settings
 
-    def offsets(self, name: str) -> Any:
-        """Ten records were replicated."""
-        return SimpleNamespace(of=lambda alias: {TopicPartition("orders", 0): 9})
+    def offsets(self, name: str, timeout: float = 60.0) -> Any:
+        """Ten records were replicated, unless the test said otherwise."""
+        self.answer()
+        return SimpleNamespace(of=lambda alias: self.replicated)
 
     def status(self, name: str, timeout: float = 30.0) -> Any:
         """State and tasks."""
+        self.answer()
         self.answer()
         state = self.states[name]
         return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
 
     def stop(self, name: str, deadline: float) -> None:
-        """Stop, and remember who was asked."""
+        """Stop, and remember who was asked; what is late does not stop in time."""
         self.asked.append(("stop", name))
+        if name in self.late:
+            raise DeadlinePassed(f"{name} did not stop within {deadline:g} s", "its tasks still run", "look at the worker's log")
         self.states[name] = "STOPPED"
 
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> None:
@@ -277,6 +296,10 @@ class Connections:
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """A system's address."""
         return f"http://{connection_id}", "user", "password"
+
+    def archive_options(self, connection_id: str) -> dict[str, Any]:
+        """None."""
+        return {}
 
     def journal_url(self, connection_id: str) -> str:
         """The journal's file."""
@@ -373,6 +396,36 @@ class Bench:
         self.clusters["primary"].acls |= {GRANT}
         return procedure
 
+    def given_up(self, remote: str = "orders", groups: tuple[str, ...] = (), active: tuple[str, ...] = ()) -> Procedure:
+        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed."""
+        procedure = self.opened()
+        known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
+        plan = LossPlan(
+            procedure.id, self.dag_id, "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
+            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None}, {"digest": "d", "certain": 0}, (),
+        )  # fmt: skip
+        ends = procedure.keep("source_ends", partitions_frame({ORDERS: 10}, "offset"))
+        self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
+        self.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(active), source_ends=ends)
+        self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Plan {plan.digest}")
+        self.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
+        self.done(procedure, Step.FENCE_SOURCE, fenced="armed")
+        self.clusters["primary"].away = True
+        target = self.clusters["standby"]
+        target.partitions.setdefault(remote, {0: 1})
+        target.log_ends.setdefault(TopicPartition(remote, 0), 10)
+        target.acls |= {GRANT, TARGET_FENCE}
+        return procedure
+
+    def stopped_without_source(self, procedure: Procedure, remote: str = "orders") -> None:
+        """Everything from the stop to the commit, without a position."""
+        target, at = self.clusters["standby"], TopicPartition(remote, 0)
+        self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
+        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")))
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+        self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
+
     def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Procedure:
         """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
         procedure = self.planned(run_id, remote, excluded=excluded)
@@ -412,7 +465,11 @@ class Bench:
             ends = {tp: (cluster.log_ends[tp], cluster.log_ends[tp] - 1 - cluster.markers.get(tp, 0)) for tp in partitions}
             return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),), 0, end) for tp, (end, last) in ends.items()}
 
-        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges, last_records=last_records)
+        def read_all(topic: str, take: Any = None) -> Iterator[Any]:
+            records = enumerate(cluster.internal.get(topic, []))
+            return ((key, value) if take else Record(topic, 0, offset, None, False, key, value, ()) for offset, (key, value) in records)
+
+        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges, last_records=last_records, read_all=read_all)
 
     def writer(self, config: Mapping[str, str], alias: str) -> Any:
         """A writer for probes and the canary; a probe is refused where the fence's entry is there."""

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskA
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
-from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
+from kafka_dr.operators.approval import ApproveDataLoss, ApproveFailover, ReviewTranslation
 from kafka_dr.vocabulary import Entry, Step
 
 GATE = Step.APPROVE_FAILOVER
@@ -209,3 +209,56 @@ def test_the_review_waits_no_longer_than_the_fence_may_last(bench: Any) -> None:
     """Clients stand still meanwhile."""
     translated(bench, exact=False, born=[])
     assert ReviewTranslation(task_id="review_translation").wait_seconds(bench.procedure()) <= 600
+
+
+LOSS_GATE = Step.APPROVE_DATA_LOSS
+
+
+@pytest.fixture
+def lost(make_bench: Any) -> Any:
+    """An unplanned run whose inventory stands in the journal, and nobody has answered yet."""
+    bench = make_bench(dag_id="unplanned_failover")
+    procedure = bench.opened()
+    inventory = {"digest": "d", "partitions": 2, "losing": 1, "unknown": 1, "certain": 20, "possible": None, "records_per_second": 3, "groups_ahead": 1, "positions_ahead": 1}
+    loss = [{"topic": "orders", "partition": 0, "from_offset": 80, "certain_to": 100, "possible_to": None, "written_since": 0}]
+    group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
+    plan = {"source": "primary", "target": "standby", "reason": "a|b", "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"}, "inventory": inventory, "loss": loss, "groups": [group], "unproven": ["no <b> sample"]}
+    bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
+    bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan, plan_digest=digest_of(plan))
+    return bench
+
+
+def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str, Any]]) -> None:
+    """What is lost, what may be, who overrode what, what nobody can prove; no default answer."""
+    with pytest.raises(TaskAwaitingInput):
+        ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())
+    (detail,) = asked
+    digest = lost.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    assert digest in detail["subject"] and digest in detail["body"] and "lose 20 records or more" in detail["subject"]
+    for shown in ("Certainly lost: 20 records", "nobody knows how many at most", "its disks fail", "| orders-0 | 80 | 100 | no bound |", "1 partitions were never sampled", "| billing | 1 | 1 | unknown |", "There is no way back but a failback"):
+        assert shown in detail["body"], shown
+    assert "<b>" not in detail["body"] and detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None
+
+
+def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
+    """What another plan's question was answered with, or the starter, opens nothing."""
+    digest = lost.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    gate = ApproveDataLoss(task_id=LOSS_GATE.value)
+    for answer, by in (("Lose? Plan " + "0" * 64, "bob"), (f"Lose? Plan {digest}", "alice")):
+        lost.api.answer(LOSS_GATE, answer, responded_by_id=by, responded_by_name=by)
+        with pytest.raises(AirflowException):
+            gate.execute_complete(lost.context(), APPROVED)
+        with pytest.raises(ApprovalMissing):
+            lost.procedure().require_approved_plan()
+    lost.api.answer(LOSS_GATE, f"Lose? Plan {digest}")
+    gate.execute_complete(lost.context(), APPROVED)
+    assert lost.kinds(LOSS_GATE) == [Entry.NOTE, Entry.NOTE, Entry.APPROVAL, Entry.OUTCOME]
+    assert lost.procedure().require_approved_plan() == lost.entries(LOSS_GATE)[2].payload
+
+
+def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:
+    """Its digest covers loss and inventory."""
+    figures = lost.procedure().figures(Step.ASSESS_DATA_LOSS)
+    lost.done(lost.procedure(), Step.ASSESS_DATA_LOSS, **figures | {"plan": figures["plan"] | {"loss": []}})
+    with pytest.raises(AirflowFailException, match="not the one its digest names"):
+        ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())

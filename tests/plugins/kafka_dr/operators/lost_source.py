@@ -1,0 +1,99 @@
+"""What stands in for Spark and for the flight recorder in tests of steps that do without the source."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from kafka_dr_spark import sinks, sources
+from kafka_dr_spark.assessing import AssessmentTask
+from kafka_dr_spark.inventory import summarise, write_inventory
+from kafka_dr_spark.matching import Records
+from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC
+from kafka_dr_spark.tasks import PartitionTask
+from kafka_dr_spark.windows import KafkaAccess
+
+from kafka_dr.domain.recorded import Kind, Rows
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.archive import Archive
+from kafka_dr.recorder.recording import SAMPLES, SCHEMA
+
+_SIDES = {"source": "primary", "target": "standby"}
+
+
+class JobsWithoutSpark:
+    """Runs both jobs in this process, through their own checks of what they are given; records come from what a test put into the bench's clusters.
+
+    Attributes:
+        given: input folders, in order.
+    """
+
+    def __init__(self, bench: Any) -> None:
+        self.bench, self.given = bench, []
+
+    def submit(self, procedure: Any, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
+        """In the place of spark-submit."""
+        sources.await_input(given, 5)
+        self.given.append(given)
+        limits = sources.load_limits(given, None, None)
+        bounds = sources.load_bounds(given, limits.source_readable)
+        folder = sinks.aside(made)
+        summary = {"assess_data_loss": self._assess, "translate_offsets": self._translate}[job](given, folder, bounds, limits)
+        sinks.publish(folder, made, {**summary, "seconds": {}}, {"assess_data_loss": "loss_summary"}.get(job, "summary"))
+
+    def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
+        rows = sources.tagged_rows(given, needed=(SYNC, SEEN), optional=(FLOOR, STRETCH))
+        task = AssessmentTask(bounds, limits, KafkaAccess(None, {}), str(folder))
+        made = [task(one) for one in sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)]
+        return summarise(write_inventory(made, given, folder), len(bounds), "input")
+
+    def _translate(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
+        rows = sources.tagged_rows(given)
+        keys = dict.fromkeys(sources.measure_positions(rows), 0)
+        task = PartitionTask(bounds, limits, KafkaAccess(None, {}))
+        return sinks.summarise(sinks.write_rows([task(one) for one in sources.packed_for_tasks(rows, keys, 1)], folder), "input")
+
+    def read(self, windows: list[Any]) -> list[Records]:
+        """In the place of Kafka."""
+        found = []
+        for window in windows:
+            held = self.bench.clusters[_SIDES[window.side]].records.get(TopicPartition(window.topic, window.partition), {})
+            offsets = np.array([offset for offset in sorted(held) if window.start <= offset < window.end], np.int64)
+            zeros = np.zeros(len(offsets), np.uint64)
+            found.append(Records(offsets, np.array([int(held[offset]) for offset in offsets.tolist()], np.uint64), zeros, zeros, np.zeros(len(offsets), np.bool_)))
+        return found
+
+
+class Recorder:
+    """Writes samples of a flow, ten seconds apart, into an archive."""
+
+    def __init__(self, folder: Path) -> None:
+        self.archive = Archive(f"file://{folder}", "primary-to-standby")
+        self.at = datetime(2026, 11, 1, 12, 0, tzinfo=UTC).timestamp()
+
+    def sample(self, *rows: tuple[Kind, dict[str, Any]], answered: bool = True, problems: tuple[str, ...] = ()) -> int:
+        """Keep one sample; answers when it was begun, in milliseconds since 1970."""
+        self.at += 10
+        sample = Rows(int(self.at * 1000))
+        for kind, values in rows:
+            sample.add(kind, **({"partition": 0} if kind is Kind.PARTITION else {}) | values)
+        sample.add(Kind.SAMPLE, details=json.dumps({"source_answered": answered, "problems": problems}))
+        self.archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(self.at, UTC))
+        return sample.at
+
+
+def seen(source_end: int, target_end: int, topic: str = "orders", remote: str | None = None, partition: int = 0, replicated: int | None = None) -> tuple[Kind, dict[str, Any]]:
+    """A partition's row of a sample."""
+    remote = remote or topic
+    ids = {"topic_id": f"id-{topic}", "target_topic_id": f"id-{remote}"}
+    ends = {"source_start": 0, "source_end": source_end, "target_start": 0, "target_end": target_end, "replicated": replicated}
+    return Kind.PARTITION, {"topic": topic, "partition": partition, "target_topic": remote, **ids, **ends}
+
+
+def held(group: str, position: int, topic: str = "orders", partition: int = 0) -> tuple[Kind, dict[str, Any]]:
+    """A position's row of a sample."""
+    return Kind.POSITION, {"group": group, "topic": topic, "partition": partition, "position": position}

@@ -1,0 +1,226 @@
+"""assess_data_loss: what Spark is given is what it expects, whatever lacks; and a plan always comes of it, which names that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr_spark import sources
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.loss_plan import loss_markdown
+from kafka_dr.domain.recorded import Kind
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.assessing import AssessDataLoss
+from kafka_dr.operators.fencing_source import topics_left
+from kafka_dr.vocabulary import Entry, Step
+from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
+
+STEP = Step.ASSESS_DATA_LOSS
+T0 = TopicPartition("orders", 0)
+POLICIES = {"identity": {"policy": "identity"}, "default": {"policy": "default", "separator": "."}}
+
+
+def remote(policy: str) -> str:
+    """The name of orders on the target."""
+    return {"identity": "orders", "default": "primary.orders"}[policy]
+
+
+def assess(bench: Any, attempt: int = 1) -> dict[str, Any]:
+    """Execute the step and return its figures."""
+    AssessDataLoss(task_id=STEP.value).execute(bench.context(attempt=attempt))
+    return bench.entries(STEP)[-1].payload
+
+
+def mirrored(bench: Any, count: int, topic: str = "orders") -> None:
+    """The target's log: so many different records."""
+    tp = TopicPartition(topic, 0)
+    bench.clusters["standby"].partitions[topic] = {0: 1}
+    bench.clusters["standby"].log_ends[tp] = count
+    bench.clusters["standby"].records[tp] = {offset: f"{offset}" for offset in range(count)}
+
+
+def recorded(recorder: Recorder, name: str = "orders") -> int:
+    """Two samples: at the second the source ended at 100, the target at 70; a sync of 60, and all of the source without gaps."""
+    recorder.sample(seen(50, 40, remote=name, replicated=39), held("billing", 45), (Kind.GROUP, {"group": "billing", "members": 1, "state": "Stable"}))
+    sync = (Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": 60, "downstream": 60, "sequence": 4})
+    pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 40, "downstream": 40, "source_end": 100, "records": 59})
+    return recorder.sample(seen(100, 70, remote=name, replicated=58), held("billing", 90), held("audit", 20), sync, pair)
+
+
+def row(figures: dict[str, Any]) -> tuple[Any, ...]:
+    """Offsets of the only row of loss in the plan."""
+    (one,) = figures["plan"]["loss"]
+    return one["from_offset"], one["certain_to"], one["possible_to"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_was_recorded_and_what_the_target_has_make_the_plan(make_lost: Any, recorder: Recorder, policy: str) -> None:
+    """Everything below 80 is replicated, what follows to the last sample's end is certainly lost; one group had gone further."""
+    at, bench = recorded(recorder, remote(policy)), make_lost(naming=POLICIES[policy])
+    mirrored(bench, 80, remote(policy))
+    bench.workers["standby"].replicated = {T0: 70}
+    figures = assess(bench)
+    plan = figures["plan"]
+    assert row(figures) == (80, 100, None) and all(type(n) is int for n in row(figures)[:2])
+    assert plan["topics"] == [["orders", remote(policy), 1, "id-orders"]] and plan["local_names"] == {"orders": "orders"} and plan["unproven"] == []
+    groups = {g["group"]: (g["ahead"], g["active"], g["position_at"]) for g in plan["groups"]}
+    assert groups == {"audit": (0, False, at), "billing": (1, True, at)} and figures["active_groups"] == ["billing"]
+    assert (plan["inventory"]["certain"], plan["inventory"]["unknown"], plan["inventory"]["groups_ahead"]) == (20, 0, 1)
+    assert (figures["source_readable"], figures["stranded"], figures["records_read"]) == (False, None, {"source": 0, "target": 80})
+    text = loss_markdown(plan, figures["plan_digest"])
+    assert "| orders-0 | 80 | 100 | no bound |" in text and "Nothing is left unproven" in text
+
+
+def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder) -> None:
+    """Another loss is another plan: an approval of the one is none of the other."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    figures = assess(bench)
+    assert figures["plan_digest"] == digest_of(figures["plan"]) and figures["plan"]["inventory"]["digest"] == figures["inventory_digest"]
+    for change in ({"loss": []}, {"inventory": figures["plan"]["inventory"] | {"digest": "x"}}):
+        assert digest_of(figures["plan"] | change) != figures["plan_digest"]
+    assert bench.procedure().plan() == figures["plan"]
+
+
+def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(make_lost: Any, recorder: Recorder) -> None:
+    """Another epoch has folders of its own; what the journal knew can still be read."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    first = assess(bench)
+    files = {path: path.read_bytes() for path in bench.procedure().folder.rglob("*") if path.is_file()}
+    mirrored(bench, 90)
+    second = assess(bench, attempt=2)
+    assert len(set(bench.jobs.given)) == 2 and (row(first)[0], row(second)[0]) == (80, 90) and first["plan_digest"] != second["plan_digest"]
+    assert {path: path.read_bytes() for path in files} == files
+    assert bench.procedure().kept(first["loss"])["from_offset"].tolist() == [80]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_any_record_all_is_possibly_lost_and_nothing_certain(make_lost: Any, policy: str) -> None:
+    """Only Connect's own offset tells something; the plan says what lacks, and its topics are fenced when the source comes back."""
+    bench = make_lost(recorded=False, naming=POLICIES[policy])
+    mirrored(bench, 80, remote(policy))
+    bench.workers["standby"].replicated = {T0: 70}
+    figures = assess(bench)
+    assert row(figures) == (71, None, None) and figures["plan"]["inventory"]["unknown"] == 1 and figures["plan"]["groups"] == []
+    assert (figures["last_sample_at"], figures["source_last_seen_at"]) == (None, None) and "no flight recorder" in figures["plan"]["unproven"][0]
+    assert topics_left(bench.procedure()) == ["orders"]
+    assert "nobody knows how many at most" in loss_markdown(figures["plan"], "d")
+
+
+def test_without_record_worker_and_names_nobody_knows_the_topics(make_lost: Any) -> None:
+    """Refused: there is nothing to move clients to."""
+    bench = make_lost(recorded=False)
+    bench.workers["standby"].away = True
+    with pytest.raises(AirflowFailException, match="Nobody knows which topics the flow mirrors.*no flight recorder"):
+        assess(bench)
+    assert bench.kinds(STEP) == [Entry.INTENT, Entry.REFUSAL] and bench.jobs.given == []
+
+
+def test_what_the_target_lacks_is_named_and_lost_as_a_whole(make_lost: Any, recorder: Recorder) -> None:
+    """A topic, and a partition of another, that were never mirrored."""
+    recorder.sample(seen(100, 70), seen(30, 0, partition=1), seen(40, 0, "slow"), held("g", 3, "slow"))
+    bench = make_lost()
+    mirrored(bench, 80)
+    bench.workers["standby"].replicated = {}
+    figures = assess(bench)
+    assert [(one["topic"], one["partition"], one["from_offset"]) for one in figures["plan"]["loss"]] == [("orders", 0, 0), ("orders", 1, 0), ("slow", 0, 0)]
+    assert "2 partitions are not on the target: orders-1, slow-0" in figures["plan"]["unproven"]
+    bounds = sources.load_bounds(bench.jobs.given[0], False)
+    assert [bounds[key].target_exists for key in (("orders", 0), ("orders", 1), ("slow", 0))] == [True, False, False]
+
+
+READABLE = {"state": "refuses_writes", "override": "its disks are failing"}
+
+
+def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> None:
+    """Its own bounds, its own topics: also one that was never mirrored; and not one that it has deleted."""
+    recorded(recorder)
+    recorder.sample(seen(7, 7, "deleted"), held("billing", 3, "deleted"))
+    bench = make_lost(**READABLE)
+    source = bench.clusters["primary"]
+    source.partitions |= {"orders": {0: 1, 1: 1}, "fresh": {0: 1}}
+    source.log_ends |= {T0: 120, TopicPartition("orders", 1): 6, TopicPartition("fresh", 0): 5}
+    source.log_starts[T0] = 10
+    source.records[T0] = {offset: f"{offset}" for offset in range(10, 120)}
+    mirrored(bench, 80)
+    figures = assess(bench)
+    plan = figures["plan"]
+    assert [name for name, *_ in plan["topics"]] == ["fresh", "orders"] and plan["confirmed"]["override"] == READABLE["override"]
+    assert {(one["topic"], one["partition"]): (one["from_offset"], one["certain_to"]) for one in plan["loss"]} == {("fresh", 0): (0, None), ("orders", 0): (80, 120), ("orders", 1): (0, None)}
+    assert {type(one["certain_to"]) for one in plan["loss"]} == {int, type(None)}, "offsets are whole numbers also where some are unknown"
+    assert figures["source_readable"] is True and figures["stranded"] and "1 topics are not on the source any more, and are left as they are: deleted" in plan["unproven"]
+    bounds = sources.load_bounds(bench.jobs.given[0], True)
+    assert (bounds["orders", 0].source_start, bounds["orders", 0].cut_off) == (10, 120)
+    assert "__switchback_probe" not in json.dumps(plan["topics"])
+
+
+def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, recorder: Recorder) -> None:
+    """Said to the approver."""
+    recorded(recorder)
+    bench = make_lost(**READABLE)
+    bench.clusters["primary"].away = True
+    mirrored(bench, 80)
+    figures = assess(bench)
+    assert figures["source_readable"] is False and row(figures) == (80, 100, None) and "yet cannot be read" in figures["plan"]["unproven"][-1]
+
+
+def test_a_lost_source_is_never_asked(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No client of it is even made."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    monkeypatch.delitem(bench.clusters, "primary")
+    assert row(assess(bench)) == (80, 100, None)
+
+
+def test_what_was_recorded_of_another_log_counts_for_nothing(make_lost: Any, recorder: Recorder) -> None:
+    """The target's topic was made anew since: nothing proves what it has, and no position can be translated by the old one's pairs."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    bench.clusters["standby"].topic_ids["orders"] = "another"
+    figures = assess(bench)
+    assert row(figures) == (0, None, None) and "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
+    assert sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
+
+
+def test_only_denials_of_clients_that_hold_the_right_are_opened(make_lost: Any, recorder: Recorder) -> None:
+    """Against everybody, and against a principal with a grant; not one against a stranger, nor against reading."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    grant = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
+    everybody, app, stranger = (AclEntry("topic", "orders", "literal", who, "*", "write", "deny") for who in ("User:*", "User:app", "User:other"))
+    bench.clusters["standby"].acls |= {grant, everybody, app, stranger, AclEntry("topic", "orders", "literal", "User:app", "*", "read", "deny")}
+    assert sorted(assess(bench)["plan"]["opening"]) == sorted(map(str, (everybody, app)))
+
+
+def test_the_input_says_what_kinds_of_logs_there_are(make_lost: Any, recorder: Recorder) -> None:
+    """Compaction, the broker's timestamps and other writers, by the target's settings and rights."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    bench.clusters["standby"].settings["orders"] = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
+    bench.clusters["standby"].acls.add(AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow"))
+    assess(bench)
+    one = sources.load_bounds(bench.jobs.given[0], False)["orders", 0]
+    assert one.target_compacted and one.source_compacted and not one.compare_timestamps and one.other_writer and not one.drained and not one.complete
+    assert (one.source_start, one.cut_off, one.target_start, one.boundary) == (0, None, 0, 80)
+
+
+def test_the_frames_that_are_kept_can_be_read_back(make_lost: Any) -> None:
+    """Also where all of them are empty."""
+    bench = make_lost(recorded=False)
+    mirrored(bench, 80)
+    figures, procedure = assess(bench), bench.procedure()
+    for name in ("positions", "floors", "syncs", "pairs", "source_ends"):
+        assert isinstance(procedure.kept(figures[name]), pd.DataFrame) and figures[name]["rows"] == 0
+    assert figures["bounds"]["rows"] == 1

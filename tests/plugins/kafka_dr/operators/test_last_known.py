@@ -1,0 +1,146 @@
+"""What is known of a flow whose source cannot be asked: the best of what there is, and the names of what there is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
+from kafka_dr.domain.recorded import Kind
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.last_known import LastKnown, what_is_known
+from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
+
+DEFAULT = {"policy": "default", "separator": "."}
+SYNCS, CHECKPOINTS = "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"
+
+
+def target_holds(bench: Any, syncs: tuple[tuple[int, int], ...] = (), checkpoints: tuple[tuple[str, str, int, int], ...] = ()) -> None:
+    """MirrorMaker 2's topics on the target: syncs of orders-0; group, topic there, partition and source position of checkpoints."""
+    target = bench.clusters["standby"]
+    bench.workers["standby"].settings = {"offset-syncs.topic.location": "target"}
+    target.internal[SYNCS] = [encode_offset_sync(OffsetSync("orders", 0, u, d)) for u, d in syncs]
+    target.internal[CHECKPOINTS] = [encode_checkpoint(Checkpoint(group, topic, p, position, 0)) for group, topic, p, position in checkpoints]
+    target.partitions |= {SYNCS: {0: 1}, CHECKPOINTS: {0: 1}}
+
+
+def positions(known: LastKnown) -> list[list[Any]]:
+    """Group, topic, partition and position."""
+    return known.positions[["group", "topic", "partition", "position"]].values.tolist()
+
+
+def told(known: LastKnown) -> str:
+    """All that is missing."""
+    return "; ".join(known.missing)
+
+
+def test_positions_recorded_are_preferred_to_checkpoints(make_lost: Any, recorder: Recorder) -> None:
+    """A checkpoint fills in what the recorder never saw; a position recorded stands, whichever is the higher one."""
+    at = recorder.sample(seen(100, 90), held("a", 50), held("b", 60))
+    bench = make_lost(groups=[{"pattern": "c", "policy": "fail"}])
+    target_holds(bench, checkpoints=(("a", "orders", 0, 70), ("b", "orders", 0, 40), ("c", "orders", 0, 30), ("a", "orders", 1, 5)))
+    known = what_is_known(bench.procedure())
+    assert positions(known) == [["a", "orders", 0, 50], ["a", "orders", 1, 5], ["b", "orders", 0, 60], ["c", "orders", 0, 30]]
+    assert known.positions["position_at"].tolist() == [at, 0, at, 0] and known.positions["policy"].tolist() == ["earliest"] * 3 + ["fail"]
+
+
+def test_positions_on_topics_that_are_not_mirrored_are_none_of_the_flows(make_lost: Any, recorder: Recorder) -> None:
+    """The recorder writes down all that a group holds; a group that reads nothing mirrored is not waited for."""
+    rows = [(Kind.GROUP, {"group": group, "members": 2, "state": "Stable"}) for group in "ab"]
+    recorder.sample(seen(100, 90), held("a", 50), held("a", 7, "audit"), held("b", 8, "audit"), *rows)
+    known = what_is_known(make_lost().procedure())
+    assert positions(known) == [["a", "orders", 0, 50]] and known.active == {"a"}
+
+
+def test_syncs_written_since_the_last_sample_are_added(make_lost: Any, recorder: Recorder) -> None:
+    """By their place in the topic: none twice."""
+    recorder.sample(seen(100, 90), *((Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s}) for u, d, s in ((5, 3, 0), (9, 7, 1))))
+    bench = make_lost()
+    target_holds(bench, syncs=((0, 0), (9, 7), (20, 18)))
+    known = what_is_known(bench.procedure())
+    assert known.syncs[["upstream", "downstream", "sequence"]].values.tolist() == [[5, 3, 0], [9, 7, 1], [20, 18, 2]]
+
+
+def test_nothing_at_all_is_known_by_name(make_lost: Any) -> None:
+    """No recorder, a silent worker, no topic of MirrorMaker 2: no topic, and everything that lacks is named."""
+    bench = make_lost(recorded=False)
+    bench.workers["standby"].away = True
+    known = what_is_known(bench.procedure())
+    assert (known.topics, known.replicated, known.active) == ({}, {}, frozenset()) and known.positions.empty and known.syncs.empty
+    for lacking in ("no flight recorder", "Connect does not tell", "where MirrorMaker 2 keeps its offset syncs", "no offset sync", "no position of any group"):
+        assert lacking in told(known)
+
+
+def test_frames_without_rows_keep_their_types(make_lost: Any) -> None:
+    """Written and read back, too."""
+    bench = make_lost(recorded=False)
+    known, procedure = what_is_known(bench.procedure()), bench.procedure()
+    wanted = {"group": "object", "topic": "object", "partition": "int32", "position": "int64", "position_at": "int64", "policy": "object"}
+    assert known.positions.dtypes.astype(str).to_dict() == wanted
+    assert procedure.kept(procedure.keep("p", known.positions)).dtypes.astype(str).to_dict() == wanted
+
+
+BROKEN = {
+    "no such file system": lambda folder: "nosuch://bucket/archive",
+    "a file that is none": lambda folder: f"file://{folder}/archive",
+}
+
+
+@pytest.mark.parametrize("archive", BROKEN.values(), ids=BROKEN)
+def test_an_archive_that_cannot_be_read_is_none_that_is_named(make_lost: Any, recorder: Recorder, quick_path: Path, archive: Any) -> None:
+    """The plan can still be made, of less."""
+    recorder.sample(seen(100, 90))
+    for file in (quick_path / "archive").rglob("*.parquet"):
+        file.write_bytes(b"torn")
+    known = what_is_known(make_lost(recorder={"archive": archive(quick_path)}, recorded=False).procedure())
+    assert "the archive cannot be read" in told(known) and list(known.topics) == ["orders"]
+
+
+def test_an_archive_without_a_sample_of_the_source_says_so(make_lost: Any, recorder: Recorder) -> None:
+    """The recorder was started when the source was gone; what its last sample lacks is named."""
+    recorder.sample(answered=False, problems=("the source: gone",))
+    known = what_is_known(make_lost().procedure())
+    assert "holds no sample of the source" in told(known) and "lacks the source: gone" in told(known)
+
+
+def test_without_a_record_connect_tells_what_is_mirrored(make_lost: Any) -> None:
+    """Identity naming gives no topic away; a topic that the target lacks is nobody's. The target knows how many partitions there are."""
+    bench = make_lost(recorded=False)
+    bench.clusters["standby"].partitions |= {"orders": {0: 1, 1: 1}, "local": {0: 1}}
+    bench.workers["standby"].replicated = {TopicPartition("orders", 0): 9, TopicPartition("gone", 0): 3, TopicPartition("orders", 1): None}
+    known = what_is_known(bench.procedure())
+    assert known.topics == {"orders": ("orders", 2, None)} and known.replicated[TopicPartition("orders", 0)] == 9 and len(known.replicated) == 2
+
+
+def test_under_default_naming_names_tell_what_is_mirrored(make_lost: Any) -> None:
+    """Not MirrorMaker 2's own topics, no heartbeats, none of another source, no local one."""
+    bench = make_lost(recorded=False, naming=DEFAULT)
+    bench.workers["standby"].away = True
+    bench.clusters["standby"].partitions |= {name: {0: 1} for name in ("primary.orders", "primary.checkpoints.internal", "primary.heartbeats", "heartbeats", "other.orders", "mm2-offset-syncs.primary.internal")}
+    assert what_is_known(bench.procedure()).topics == {"orders": ("primary.orders", 1, None)}
+
+
+def test_what_was_made_since_the_last_sample_is_of_the_flow_too(make_lost: Any, recorder: Recorder) -> None:
+    """A topic and a partition that only MirrorMaker 2 speaks of: acknowledged records there are lost as well."""
+    recorder.sample(seen(100, 90))
+    bench = make_lost()
+    bench.clusters["standby"].partitions |= {"orders": {0: 1, 1: 1}, "new": {0: 1}}
+    bench.workers["standby"].replicated = {TopicPartition("orders", 1): 4, TopicPartition("new", 0): 3}
+    assert what_is_known(bench.procedure()).topics == {"new": ("new", 1, None), "orders": ("orders", 2, "id-orders")}
+
+
+def test_recorded_topics_are_known_without_the_target_having_them(make_lost: Any, recorder: Recorder) -> None:
+    """All of such a topic is lost, which must be said."""
+    recorder.sample(seen(100, 90), seen(40, 0, "slow", partition=2))
+    bench = make_lost()
+    assert what_is_known(bench.procedure()).topics == {"orders": ("orders", 1, "id-orders"), "slow": ("slow", 3, "id-slow")}
+
+
+def test_nothing_of_the_source_is_asked(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a hook for it is made."""
+    recorder.sample(seen(100, 90), held("a", 50))
+    bench = make_lost()
+    monkeypatch.delitem(bench.clusters, "primary")
+    assert positions(what_is_known(bench.procedure()))

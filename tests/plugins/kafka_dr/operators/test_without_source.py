@@ -1,0 +1,439 @@
+"""The steps of a run whose source was given up: nothing of it is asked, and nothing goes on while the target still moves."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import pandas as pd
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.recorded import Kind
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ApprovalMissing, ConnectUnavailable, Refusal
+from kafka_dr.hooks.group_requests import Position
+from kafka_dr.operators.approval import ReviewTranslation
+from kafka_dr.operators.assessing import AssessDataLoss
+from kafka_dr.operators.clients import RedirectClients, VerifyClients
+from kafka_dr.operators.offsets import CommitGroups
+from kafka_dr.operators.procedure import frame_partitions
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.operators.without_source import OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource, trusted_pairs
+from kafka_dr.vocabulary import Entry, Step
+from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
+
+STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPEN_TARGET
+T0 = TopicPartition("orders", 0)
+DEFAULT = {"policy": "default", "separator": "."}
+STEPS = {
+    STOP: StopLeftMirrorMaker, TRANSLATE: TranslateWithoutSource, Step.COMMIT_GROUPS: CommitGroups, OPEN: OpenWithoutSource,
+    Step.REDIRECT_CLIENTS: RedirectClients, Step.VERIFY_CLIENTS: VerifyClients, Step.RETURN_TO_SOURCE: ReturnToSource,
+}  # fmt: skip
+
+
+def execute(bench: Any, step: Step, attempt: int = 1) -> dict[str, Any]:
+    """Execute a step and return its newest entry."""
+    STEPS[step](task_id=step.value).execute(bench.context(attempt=attempt))
+    return bench.entries(step)[-1].payload
+
+
+@pytest.fixture
+def lost(make_bench: Any) -> Any:
+    """An unplanned run whose source is armed."""
+    bench = make_bench(dag_id="unplanned_failover")
+    bench.given_up()
+    return bench
+
+
+@pytest.fixture
+def ready(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An unplanned run that is about to open its target; of its source not even a client can be made."""
+    bench = make_bench(dag_id="unplanned_failover")
+    bench.stopped_without_source(bench.given_up(groups=("billing",), active=("billing",)))
+    monkeypatch.delitem(bench.clusters, "primary")
+    return bench
+
+
+def denials(bench: Any) -> set[AclEntry]:
+    """The denials on the target."""
+    return {e for e in bench.clusters["standby"].acls if e.permission == "deny"}
+
+
+# -- stop_mirror_maker ---------------------------------------------------------------------------------------------------
+
+
+def boundary(bench: Any) -> dict[TopicPartition, int]:
+    """The boundary that was written."""
+    procedure = bench.procedure()
+    return frame_partitions(procedure.kept(procedure.figures(STOP)["boundary"]), "offset")
+
+
+def moving(bench: Any, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    """The target's log grows at each of so many looks."""
+    target, number, ends = bench.clusters["standby"], itertools.count(1), bench.clusters["standby"].ends
+
+    def grown(partitions: Any, **kwargs: Any) -> dict[TopicPartition, int]:
+        target.log_ends[T0] += next(number) <= looks
+        return ends(partitions, **kwargs)
+
+    monkeypatch.setattr(target, "ends", grown)
+
+
+def test_what_is_left_of_mirror_maker_is_stopped(lost: Any) -> None:
+    """Source connector first; the target's still ends are the boundary."""
+    told = execute(lost, STOP)
+    assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
+    assert told["asked"] and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"} and boundary(lost) == {T0: 10}
+
+
+def test_a_silent_worker_does_not_keep_the_run(lost: Any) -> None:
+    """It is told as that; the target's still ends are the proof."""
+    lost.workers["standby"].away = True
+    told = execute(lost, STOP)
+    assert (told["asked"], told["states"]) == (False, {}) and "Connect" in told["worker_silent"] and boundary(lost) == {T0: 10}
+
+
+def test_a_connector_that_does_not_stop_in_time_keeps_nobody_and_the_other_one_is_asked(lost: Any) -> None:
+    """A running checkpoint connector would move groups on the target."""
+    lost.workers["standby"].late = {"p.source"}
+    told = execute(lost, STOP)
+    assert [name for _, name in lost.workers["standby"].asked] == ["p.source", "p.checkpoint"] and lost.workers["standby"].states["p.checkpoint"] == "STOPPED"
+    assert told["asked"] and "p.source did not stop" in told["still_stopping"] and boundary(lost) == {T0: 10}
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_in_dedicated_mode_the_stop_hook_is_asked(make_bench: Any, away: bool) -> None:
+    """There is no worker to ask; a hook that is silent is told as that."""
+    flow = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+    bench = make_bench(dag_id="unplanned_failover", flows=[flow])
+    bench.given_up()
+    bench.hook.away = away
+    told = execute(bench, STOP)
+    assert told["asked"] is not away and told["states"] == ({} if away else {"primary->standby": "STOPPED"}) and boundary(bench) == {T0: 10}
+    assert ("stop", "primary->standby") not in bench.hook.asked if away else ("stop", "primary->standby") in bench.hook.asked
+
+
+def test_the_boundary_is_where_the_target_came_to_rest(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was on its way when the connectors were asked is part of it."""
+    moving(lost, monkeypatch, looks=3)
+    execute(lost, STOP)
+    assert boundary(lost) == {T0: 13}
+
+
+def test_what_was_on_its_way_when_the_connectors_stood_is_waited_for(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target was at rest before they were asked, which proves nothing: it must be at rest after they stand."""
+    worker = lost.workers["standby"]
+    stop = worker.stop
+
+    def stop_late(name: str, deadline: float) -> None:
+        stop(name, deadline)
+        if name == "p.checkpoint":
+            time.sleep(0.3)
+            moving(lost, monkeypatch, looks=3)
+
+    monkeypatch.setattr(worker, "stop", stop_late)
+    execute(lost, STOP)
+    assert boundary(lost) == {T0: 13}
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_while_the_target_moves_nothing_goes_on(lost: Any, monkeypatch: pytest.MonkeyPatch, away: bool) -> None:
+    """Until the deadline, whatever the worker says; no boundary is written."""
+    lost.workers["standby"].away = away
+    moving(lost, monkeypatch, looks=10**6)
+    monkeypatch.setattr("kafka_dr.operators.procedure.Procedure.clock", lambda self, step: 0.0)
+    with pytest.raises(AirflowFailException, match="something still writes to the target: orders-0"):
+        execute(lost, STOP)
+    assert Entry.OUTCOME not in lost.kinds(STOP)
+
+
+def test_a_target_that_moves_is_waited_for_without_a_worker_slot(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Woken later, it looks again, and connectors that stand are not asked again."""
+    monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.0)
+    moving(lost, monkeypatch, looks=2)
+    with pytest.raises(TaskDeferred):
+        execute(lost, STOP)
+    STEPS[STOP](task_id=STOP.value).resume(lost.context())
+    assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")] and lost.kinds(STOP)[-1] == Entry.OUTCOME
+
+
+def test_without_the_approval_nothing_is_stopped(lost: Any) -> None:
+    """Asked of the API by the step itself."""
+    lost.api.answers.clear()
+    with pytest.raises(AirflowFailException, match="never answered"):
+        execute(lost, STOP)
+    assert lost.workers["standby"].asked == []
+
+
+def test_a_target_that_lacks_a_topic_has_no_boundary_there(lost: Any) -> None:
+    """And is no reason to stop."""
+    del lost.clusters["standby"].partitions["orders"]
+    execute(lost, STOP)
+    assert boundary(lost) == {}
+
+
+# -- translate_offsets -----------------------------------------------------------------------------------------------------
+
+
+def assessed(make_lost: Any, remote: str = "orders", **topology: Any) -> Any:
+    """A run with a real inventory, approved; MirrorMaker 2 stands, the target ends at 80."""
+    bench = make_lost(**topology)
+    at = TopicPartition(remote, 0)
+    bench.clusters["standby"].partitions[remote] = {0: 1}
+    bench.clusters["standby"].log_ends[at] = 80
+    bench.clusters["standby"].records[at] = {offset: f"{offset}" for offset in range(80)}
+    AssessDataLoss(task_id=Step.ASSESS_DATA_LOSS.value).execute(bench.context())
+    procedure = bench.procedure()
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {procedure.figures(Step.ASSESS_DATA_LOSS)['plan_digest']}")
+    bench.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
+    bench.done(procedure, Step.FENCE_SOURCE, fenced="armed")
+    execute(bench, STOP)
+    return bench
+
+
+def recorded(recorder: Recorder, remote: str = "orders") -> None:
+    """Two samples, a sync before them and one covered by them, and a pair by content."""
+    syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s}) for s, (u, d) in enumerate(((20, 20), (69, 75)))]
+    pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 55, "downstream": 55, "source_end": 100, "records": 44})
+    recorder.sample(seen(50, 40, remote=remote, replicated=39))
+    recorder.sample(seen(100, 70, remote=remote, replicated=58), held("at 90", 90), held("at 30", 30), held("at 60", 60), *syncs, pair)
+
+
+@pytest.mark.parametrize("naming", [{"policy": "identity"}, DEFAULT])
+def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: Any, recorder: Recorder, naming: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never ahead: behind the first copy of the pair below, or at the floor; the source is not read, nor known."""
+    remote = "orders" if naming != DEFAULT else "primary.orders"
+    recorded(recorder, remote)
+    bench = assessed(make_lost, remote, naming=naming)
+    monkeypatch.delitem(bench.clusters, "primary")
+    told = execute(bench, TRANSLATE)
+    rows = bench.procedure().kept(told["translation"]).set_index("group")
+    assert rows["target_position"].to_dict() == {"at 30": 21, "at 60": 56, "at 90": 56} and set(rows["target_topic"]) == {remote}
+    assert (rows["target_position"] <= rows["position"]).all() and set(rows["class"]) == {"NEAREST"}
+    assert (told["positions"], told["records_read"]["source"]) == (3, 0)
+
+
+def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) -> None:
+    """No row, no digest of one that is not there, and no review."""
+    bench = assessed(make_lost, recorded=False)
+    told = execute(bench, TRANSLATE)
+    assert (told["positions"], told["exact"], told["classes"], told["bound"]) == (0, 0, {}, None)
+    assert ReviewTranslation(task_id="review_translation").question(bench.procedure()) is None
+
+
+def test_another_try_translates_anew(make_lost: Any, recorder: Recorder) -> None:
+    """In folders of its own."""
+    recorded(recorder)
+    bench = assessed(make_lost)
+    first, procedure = execute(bench, TRANSLATE), bench.procedure()
+    procedure.take_turn()
+    second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
+    assert first["digest"] == second["digest"] and len(set(bench.jobs.given)) == 3
+
+
+def test_retention_goes_on_while_people_decide(make_lost: Any, recorder: Recorder) -> None:
+    """No group is sent below the beginning of the log as it is now: it would begin wherever its own settings say."""
+    recorded(recorder)
+    bench = assessed(make_lost)
+    bench.clusters["standby"].log_starts[T0] = 60
+    rows = bench.procedure().kept(execute(bench, TRANSLATE)["translation"])
+    assert rows["target_position"].min() == 60
+
+
+def test_the_review_is_waited_for_though_no_fence_lasts(lost: Any) -> None:
+    """The source may never be fenced: there is no clock that could run out."""
+    lost.stopped_without_source(lost.procedure())
+    assert ReviewTranslation(task_id="review_translation").wait_seconds(lost.procedure()) == 14400
+
+
+def frame(rows: list[tuple], *names: str) -> pd.DataFrame:
+    """Rows of orders-0."""
+    return pd.DataFrame([("orders", 0, *row) for row in rows], columns=["topic", "partition", *names]).astype({"partition": "int32", **dict.fromkeys(names, "Int64")})
+
+
+def test_syncs_that_samples_cover_are_not_trusted() -> None:
+    """Only those below the first sample's end of the target; pairs by content follow, in the order of the log."""
+    floors = frame([(50, 40, 1), (100, 70, 2)], "source_end", "target_end", "sampled_at")
+    syncs = frame([(41, 40, 9), (20, 20, 7), (10, 10, 3)], "upstream", "downstream", "sequence")
+    pairs = frame([(66, 60, 2), (55, 50, 1)], "upstream", "downstream", "sampled_at")
+    found = trusted_pairs(syncs, pairs, floors)
+    assert found[["upstream", "downstream", "sequence"]].values.tolist() == [[10, 10, 0], [20, 20, 1], [55, 50, 2], [66, 60, 3]]
+    assert trusted_pairs(syncs, pairs[:0], floors[:0])["sequence"].tolist() == [0, 1, 2]
+
+
+# -- commit_groups ---------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost: Any, recorder: Recorder) -> None:
+    """Under default naming; of a topic that never reached the target, too."""
+    recorded(recorder, "primary.orders")
+    recorder.sample(seen(9, 0, "slow", "primary.slow"), held("at 30", 4, "slow"))
+    bench = assessed(make_lost, "primary.orders", naming=DEFAULT)
+    target = bench.clusters["standby"]
+    del target.partitions["orders"]
+    execute(bench, TRANSLATE)
+    digest = bench.procedure().figures(TRANSLATE)["digest"]
+    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {digest}")
+    bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
+    execute(bench, Step.COMMIT_GROUPS)
+    assert {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"primary.orders-0": 21, "orders-0": 0, "slow-0": 0}
+    assert {"orders", "slow"} <= set(target.partitions)
+
+
+# -- open_target -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_target_opens_without_the_source(ready: Any) -> None:
+    """The denials of the plan go; what shows that no position changed is said."""
+    told = execute(ready, OPEN)
+    assert denials(ready) == set() and ready.kinds(OPEN) == [Entry.INTENT, Entry.OUTCOME]
+    assert (told["acl_entries_removed"], told["positions_unchanged"], told["canary"]["offset"]) == (1, "the source was given up", 0)
+
+
+def test_opening_twice_is_opening_once(ready: Any) -> None:
+    """A second copy of the task changes nothing."""
+    execute(ready, OPEN)
+    execute(ready, OPEN)
+    assert ready.kinds(OPEN) == [Entry.INTENT, Entry.OUTCOME]
+
+
+UNPLANNED = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
+CHANGES = {
+    "a group came alive": (lambda b: b.clusters["standby"].members.update(billing=1), "came alive on standby.*billing"),
+    "somebody wrote on the target": (lambda b: b.clusters["standby"].log_ends.update({T0: 11}), "wrote on the target"),
+    "the source connector runs again": (lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}), "p.source runs again"),
+    "the checkpoint connector runs again": (lambda b: b.workers["standby"].states.update({"p.checkpoint": "RUNNING"}), "p.checkpoint runs again"),
+    "a denial that nobody approved": (lambda b: b.clusters["standby"].acls.add(UNPLANNED), "after the forecast"),
+    "the approval is gone": (lambda b: b.api.answers.clear(), "approve_data_loss was never answered"),
+    "the approval is the starter's": (lambda b: setattr(b.api, "starter", "bob"), "bob started the run"),
+    "the approval is of another plan": (lambda b: b.api.answer(Step.APPROVE_DATA_LOSS, "Lose this? Plan " + "0" * 64), "does not name digest"),
+    "the way back has begun": (lambda b: b.procedure().write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}), "being given back"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
+def test_nothing_is_meant_before_everything_was_looked_at(ready: Any, change: Any, said: str) -> None:
+    """Whatever changed while people waited: no intent, no denial removed."""
+    change(ready)
+    before = denials(ready)
+    with pytest.raises(AirflowFailException, match=said):
+        execute(ready, OPEN)
+    assert Entry.INTENT not in ready.kinds(OPEN) and denials(ready) == before
+
+
+def test_a_connector_that_is_unknown_hides_no_other(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow without a checkpoint connector: its source connector's state still counts."""
+    worker = ready.workers["standby"]
+    worker.states["p.source"] = "RUNNING"
+    status = worker.status
+
+    def unknown(name: str, **kwargs: Any) -> Any:
+        if name == "p.checkpoint":
+            raise ConnectUnavailable("Connect did not do GET", "no such connector")
+        return status(name, **kwargs)
+
+    monkeypatch.setattr(worker, "status", unknown)
+    with pytest.raises(AirflowFailException, match="p.source runs again"):
+        execute(ready, OPEN)
+
+
+def test_a_connector_that_still_closes_its_clients_and_a_silent_worker_keep_nobody(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """STOPPED with tasks left mirrors nothing; what a silent worker does would show in the target's ends."""
+    worker = ready.workers["standby"]
+    status = worker.status
+    monkeypatch.setattr(worker, "status", lambda name, **kwargs: type("S", (), {"state": "STOPPED", "stopped": False, "tasks": {0: "RUNNING"}})() if name == "p.source" else status(name, **kwargs))
+    execute(ready, OPEN)
+    assert ready.kinds(OPEN)[-1] == Entry.OUTCOME
+
+
+def test_a_silent_worker_keeps_the_target_closed_to_nobody(ready: Any) -> None:
+    """It died with the source."""
+    ready.workers["standby"].away = True
+    execute(ready, OPEN)
+    assert denials(ready) == set()
+
+
+def test_killed_after_its_intent_it_goes_on(ready: Any) -> None:
+    """Clients may already write and read; the approval was checked. MirrorMaker 2 must stand still."""
+    ready.procedure().write(OPEN, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(ready)]})
+    ready.clusters["standby"].log_ends[T0], ready.clusters["standby"].members["billing"] = 99, 1
+    ready.workers["standby"].states["p.source"] = "RUNNING"
+    with pytest.raises(AirflowFailException, match="runs again"):
+        execute(ready, OPEN)
+    ready.workers["standby"].states["p.source"] = "STOPPED"
+    execute(ready, OPEN)
+    assert denials(ready) == set() and ready.kinds(OPEN)[-1] == Entry.OUTCOME
+
+
+# -- after it, and back ----------------------------------------------------------------------------------------------------
+
+
+def test_clients_are_sent_there_and_seen_to_arrive_without_the_source(ready: Any) -> None:
+    """Nobody can tell who is left on the source; the group that was active when it was seen last is waited for."""
+    execute(ready, OPEN)
+    told = execute(ready, Step.REDIRECT_CLIENTS)
+    assert told["clients_see"]["cluster"] == "standby"
+    ready.params = ready.params | {"verify_seconds": 0.3}
+    with pytest.raises(AirflowFailException, match="1 of 1 groups are not active on the target yet: billing"):
+        execute(ready, Step.VERIFY_CLIENTS)
+    ready.clusters["standby"].members["billing"], ready.clusters["standby"].log_ends[T0] = 1, 17
+    told = execute(ready, Step.VERIFY_CLIENTS, attempt=2)
+    assert (told["expected_groups"], told["left_on_source"], told["records_since_opening"]) == (1, None, 7)
+
+
+ACTS = [Step.COMMIT_GROUPS, OPEN, Step.REDIRECT_CLIENTS]
+
+
+@pytest.mark.parametrize("step", ACTS)
+@pytest.mark.parametrize("gate", [Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS])
+def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: Any, step: Step, gate: Step) -> None:
+    """Of that gate, whatever else was answered."""
+    procedure = ready.procedure()
+    digest = procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    ready.api.answers.clear()
+    ready.api.answer(gate, f"Plan {digest}")
+    frame = pd.DataFrame({"group": [], "topic": [], "partition": [], "position": [], "target_topic": [], "target_position": pd.array([], "Int64"), "class": []})
+    ready.done(procedure, TRANSLATE, digest="t" * 64, exact=0, positions=0, holes=[], cut=[], translation=procedure.keep("positions", frame))
+    ready.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+    if gate is Step.APPROVE_DATA_LOSS:
+        STEPS[step](task_id=step.value).act(procedure, ready.context())
+        return
+    with pytest.raises(ApprovalMissing, match="approve_data_loss"):
+        STEPS[step](task_id=step.value).act(procedure, ready.context())
+    assert denials(ready) and not ready.clusters["standby"].committed
+
+
+def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
+    """As in every run."""
+    procedure = ready.procedure()
+    frame = pd.DataFrame([("billing", "orders", 0, 5, "orders", 4, "NEAREST")], columns=["group", "topic", "partition", "position", "target_topic", "target_position", "class"])
+    ready.done(procedure, TRANSLATE, digest="t" * 64, exact=1, positions=1, holes=[], cut=[], translation=procedure.keep("positions", frame))
+    ready.clusters["standby"].members["billing"] = 1
+    with pytest.raises(Refusal, match="have members on the target"):
+        CommitGroups(task_id="commit_groups").act(procedure, ready.context())
+    ready.clusters["standby"].members.clear()
+    CommitGroups(task_id="commit_groups").act(procedure, ready.context())
+    assert ready.clusters["standby"].committed["billing"] == {T0: Position(4)}
+
+
+def test_the_way_back_ends_at_its_deadline_while_the_source_is_away(lost: Any) -> None:
+    """What can be done is done: MirrorMaker 2 is resumed, the source disarmed. That clients are let in cannot be shown, and is not claimed."""
+    lost.stopped_without_source(lost.procedure())
+    lost.topology.write_text(lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"'))
+    with pytest.raises(AirflowFailException, match="Everything as it was found: not within.*asking primary failed"):
+        execute(lost, Step.RETURN_TO_SOURCE)
+    assert set(lost.workers["standby"].asked) == {("resume", "p.source"), ("resume", "p.checkpoint")} and denials(lost)
+    assert Entry.OUTCOME not in lost.kinds(Step.RETURN_TO_SOURCE)
+    assert any("reopens_source" in e.payload for e in lost.entries(Step.RETURN_TO_SOURCE))
+    with pytest.raises(AirflowFailException, match="being given back"):
+        execute(lost, OPEN)
+
+
+def test_the_way_back_is_done_once_the_source_answers(lost: Any) -> None:
+    """Cleared then, it goes on."""
+    lost.stopped_without_source(lost.procedure())
+    lost.clusters["primary"].away = False
+    assert execute(lost, Step.RETURN_TO_SOURCE)["touched"] is True
