@@ -133,12 +133,16 @@ class CheckpointColumns(NamedTuple):
     downstream: list[int]
 
 
-def newest_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> CheckpointColumns:
-    """The newest readable checkpoint of each group and partition; arguments as for `decode_offset_syncs`."""
-    clean = _clean_checkpoints(dict(zip(keys, values, strict=True)))
+def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
+    """The newest readable checkpoint of each group and partition.
+
+    Args:
+        records: keys and values, in the topic's order.
+    """
+    clean = _clean_checkpoints(dict(records))
     if clean is not None:
         return clean
-    newest = {(c.group, c.topic, c.partition): c for c in decode_checkpoints(keys, values).records}
+    newest = {(c.group, c.topic, c.partition): c for c in decode_checkpoints(*zip(*records, strict=True)).records}
     return CheckpointColumns(*(list(column) for column in zip(*(c[:5] for c in newest.values()), strict=True))) if newest else CheckpointColumns([], [], [], [], [])
 
 
