@@ -155,17 +155,15 @@ def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointCo
     version, upstream, downstream, metadata = (list(flat[field::4]) for field in range(4))
     if set(version) - {VERSION} or set(metadata) - {0} or min(upstream + downstream, default=0) < 0:
         return None
-    heads: dict[bytes, tuple[str, str]] = {}
-    columns = CheckpointColumns([], [], [], upstream, downstream)
+    heads = [key[:-4] for key in newest]
     try:
-        for key in newest:
-            head = heads.get(key[:-4]) or heads.setdefault(key[:-4], _whole_head(key))
-            columns.group.append(head[0])
-            columns.topic.append(head[1])
-            columns.partition.append(int.from_bytes(key[-4:], "big", signed=True))
+        # Few groups and topics stand in very many keys: each beginning is read once.
+        known = {head: _whole_head(key) for head, key in dict(zip(heads, newest, strict=True)).items()}
     except Malformed:
         return None
-    return columns if min(columns.partition, default=0) >= 0 else None
+    named = list(map(known.__getitem__, heads))
+    partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in newest])))
+    return CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream) if min(partition, default=0) >= 0 else None
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:
