@@ -16,7 +16,7 @@ import pytest
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
+from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer, TaskInstance
 from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
@@ -172,10 +172,15 @@ class Api:
     def __init__(self) -> None:
         self.starter: str | None = "alice"
         self.answers: dict[str, HitlAnswer] = {}
+        self.tried: dict[str, list[TaskInstance]] = {}
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRun:
         """The run."""
         return DagRun(dag_id, run_id, "running", self.starter)
+
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> list[TaskInstance]:
+        """Earlier tries of a task."""
+        return self.tried.get(task_id, [])
 
     def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
         """The gate."""
