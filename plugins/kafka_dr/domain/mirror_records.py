@@ -133,12 +133,16 @@ class CheckpointColumns(NamedTuple):
     downstream: list[int]
 
 
-def newest_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> CheckpointColumns:
-    """The newest readable checkpoint of each group and partition; arguments as for `decode_offset_syncs`."""
-    clean = _clean_checkpoints(dict(zip(keys, values, strict=True)))
+def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
+    """The newest readable checkpoint of each group and partition.
+
+    Args:
+        records: keys and values, in the topic's order.
+    """
+    clean = _clean_checkpoints(dict(records))
     if clean is not None:
         return clean
-    newest = {(c.group, c.topic, c.partition): c for c in decode_checkpoints(keys, values).records}
+    newest = {(c.group, c.topic, c.partition): c for c in decode_checkpoints(*zip(*records, strict=True)).records}
     return CheckpointColumns(*(list(column) for column in zip(*(c[:5] for c in newest.values()), strict=True))) if newest else CheckpointColumns([], [], [], [], [])
 
 
@@ -151,17 +155,15 @@ def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointCo
     version, upstream, downstream, metadata = (list(flat[field::4]) for field in range(4))
     if set(version) - {VERSION} or set(metadata) - {0} or min(upstream + downstream, default=0) < 0:
         return None
-    heads: dict[bytes, tuple[str, str]] = {}
-    columns = CheckpointColumns([], [], [], upstream, downstream)
+    heads = [key[:-4] for key in newest]
     try:
-        for key in newest:
-            head = heads.get(key[:-4]) or heads.setdefault(key[:-4], _whole_head(key))
-            columns.group.append(head[0])
-            columns.topic.append(head[1])
-            columns.partition.append(int.from_bytes(key[-4:], "big", signed=True))
+        # Few groups and topics stand in very many keys: each beginning is read once.
+        known = {head: _whole_head(key) for head, key in dict(zip(heads, newest, strict=True)).items()}
     except Malformed:
         return None
-    return columns if min(columns.partition, default=0) >= 0 else None
+    named = list(map(known.__getitem__, heads))
+    partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in newest])))
+    return CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream) if min(partition, default=0) >= 0 else None
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:

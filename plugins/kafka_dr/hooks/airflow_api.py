@@ -96,6 +96,15 @@ class AirflowApi:
             if not rows or len(found) >= page.get("total_entries", 0):
                 return found
 
+    def tries(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> list[TaskInstance]:
+        """Every try of a task, in order; none of a task that Airflow does not know."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/tries"
+        answer = self._attempt(path, timeout)
+        if answer.status == 404:
+            return []
+        found = self._object(self._endpoint.accept(answer, f"GET {path}"), "tries")
+        return sorted((self._task(row) for row in found.get("task_instances") or []), key=lambda one: one.try_number)
+
     def _get(self, path: str, timeout: float) -> Any:
         return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -79,20 +79,24 @@ class Commit:
 
     def requests(self) -> Iterator[CommitRequest]:
         """What is to be sent, in parts."""
-        left = [tp for tp in self.wanted if tp not in self.outcomes] if self.outcomes else list(self.wanted)
+        if not self.outcomes and 0 < len(self.wanted) <= _COMMIT_LIMIT:
+            return iter([CommitRequest(self, self.wanted)])
+        left = [tp for tp in self.wanted if tp not in self.outcomes]
         return (CommitRequest(self, batch) for batch in batches(left, _COMMIT_LIMIT))
 
 
 @dataclass
 class CommitRequest:
-    """A part of one group's positions that fits into one request."""
+    """A part of one group's positions that fits into one request; most often all of them."""
 
     commit: Commit
-    partitions: list[TopicPartition]
+    partitions: Collection[TopicPartition]
 
     def wire(self) -> list[WirePartition]:
         """The client's own form of it."""
         wanted = self.commit.wanted
+        if self.commit.plain and self.partitions is wanted:
+            return [WirePartition(topic, partition, offset) for (topic, partition), offset in wanted.items()]
         if self.commit.plain:
             return [WirePartition(tp[0], tp[1], wanted[tp]) for tp in self.partitions]
         return [_wire(tp, wanted[tp]) for tp in self.partitions]
@@ -100,7 +104,8 @@ class CommitRequest:
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
         """Note what is final; returns what is to be sent again."""
         if not isinstance(outcome, KafkaError) and not any(p.error for p in outcome.topic_partitions):
-            self.commit.outcomes.update(dict.fromkeys(self.partitions, OK))
+            done = dict.fromkeys(self.partitions, OK)
+            self.commit.outcomes = self.commit.outcomes | done if self.commit.outcomes else done
             return None
         if isinstance(outcome, KafkaError):
             errors = dict.fromkeys(self.partitions, outcome)

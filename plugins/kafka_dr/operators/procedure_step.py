@@ -280,15 +280,26 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return super().execute(context)
 
     def still_open(self, procedure: Procedure) -> bool:
-        """Whether the gate's outcome still holds: Airflow forgets the answer of a gate that is cleared, and answers grow old."""
+        """Whether the gate's outcome still holds: whoever clears a gate takes its approval back, and answers grow old."""
         asked = self.question(procedure)
         if asked is None:
             return True
+        if self._cleared(procedure):
+            return False
         try:
             procedure.require_approval(self.task_id, asked[2])
         except ApprovalMissing:
             return False
         return True
+
+    def _cleared(self, procedure: Procedure) -> bool:
+        """Whether a try succeeded after the outcome was written: then this one was not begun because that one was killed.
+
+        Airflow goes on showing the answer of a gate that is cleared, until it asks again.
+        """
+        done = procedure.journal.last(procedure.id, self.task_id, Entry.OUTCOME)
+        tries = procedure.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
+        return any(one.state == "success" and one.end_date is not None and one.end_date >= done.at for one in tries)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Take the answer; the approval written here is what Airflow's API says, not the event."""

@@ -20,7 +20,7 @@ from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.plan import ExcludedGroup, Plan
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, HookUnavailable, KafkaUnavailable
-from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
+from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer, TaskInstance
 from kafka_dr.hooks.fence_hook import FenceAnswer
 from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.hooks.kafka_cluster import Metadata
@@ -268,10 +268,15 @@ class Api:
     def __init__(self) -> None:
         self.starter: str | None = "alice"
         self.answers: dict[str, HitlAnswer] = {}
+        self.tried: dict[str, list[TaskInstance]] = {}
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRun:
         """The run."""
         return DagRun(dag_id, run_id, "running", self.starter)
+
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> list[TaskInstance]:
+        """Earlier tries of a task."""
+        return self.tried.get(task_id, [])
 
     def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
         """The gate."""

@@ -185,8 +185,7 @@ CHECKPOINTS = st.lists(st.builds(Checkpoint, NAMES, st.text(st.characters(exclud
 @given(CHECKPOINTS)
 def test_the_newest_checkpoint_of_each_key_is_kept(records: list[Checkpoint]) -> None:
     """The last one of a group and partition, whatever stood before it, with or without metadata."""
-    keys, values = (list(column) for column in zip(*map(encode_checkpoint, records), strict=True)) if records else ([], [])
-    found = newest_checkpoints(keys, values)
+    found = newest_checkpoints([encode_checkpoint(record) for record in records])
     wanted = {(c.group, c.topic, c.partition): (c.upstream, c.downstream) for c in records}
     assert dict(zip(zip(*found[:3], strict=True), zip(*found[3:], strict=True), strict=True)) == wanted and len(found.group) == len(wanted)
 
@@ -196,5 +195,5 @@ def test_what_cannot_be_read_hides_no_older_checkpoint(spoilt: tuple) -> None:
     """A tombstone, an unknown version or a key that is none is passed over; bytes after the key's last field are ignored, as ever."""
     key, value = encode_checkpoint(Checkpoint("g", "orders", 1, 5, 4, ""))
     given = {"key": key, "key+": key + b"more", "value": value}
-    found = newest_checkpoints([key, given.get(spoilt[0], spoilt[0])], [value, given.get(spoilt[1], spoilt[1])])
+    found = newest_checkpoints([(key, value), tuple(given.get(part, part) for part in spoilt)])
     assert [column[0] for column in found] == ["g", "orders", 1, 5, 4] and len(found.group) == 1

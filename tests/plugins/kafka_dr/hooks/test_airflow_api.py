@@ -114,6 +114,15 @@ def test_a_gate_never_reached_is_none(airflow, api) -> None:
     assert api.hitl("d", "r", "approve") is None
 
 
+def test_a_task_has_its_tries_in_order(airflow, api) -> None:
+    """With state and end; a task that never ran has none."""
+    rows = [{"task_id": "approve", "state": state, "try_number": n, "end_date": end} for n, state, end in ((2, "running", None), (1, "success", "2026-11-20T12:00:00Z"))]
+    airflow.paths["/api/v2/dags/d/dagRuns/r/taskInstances/approve/tries"] = {"task_instances": rows, "total_entries": 2}
+    first, second = api.tries("d", "r", "approve")
+    assert (first.state, first.end_date, second.state) == ("success", datetime(2026, 11, 20, 12, 0, tzinfo=UTC), "running")
+    assert api.tries("d", "r", "other") == []
+
+
 def test_the_token_is_kept_and_renewed_once_refused(airflow, api) -> None:
     """One token serves many calls; a refused one is replaced without the caller noticing."""
     airflow.paths["/api/v2/dags/d/dagRuns/r"] = {"state": "success"}

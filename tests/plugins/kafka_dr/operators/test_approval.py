@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskA
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
+from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.operators.approval import ApproveDataLoss, ApproveFailover, ReviewTranslation
 from kafka_dr.vocabulary import Entry, Step
 
@@ -117,12 +118,30 @@ def test_silence_ends_the_run(bench: Any, event: dict[str, Any]) -> None:
     assert bench.kinds(GATE) == [Entry.REFUSAL]
 
 
-def test_an_answered_gate_does_not_ask_again(bench: Any, asked: list[dict[str, Any]]) -> None:
-    """Cleared after its approval, the gate stays open without a question."""
+def tried(state: str, ended_after: float) -> TaskInstance:
+    """An earlier try of the gate, which ended some seconds from now."""
+    return TaskInstance(GATE, state, -1, 1, None, datetime.now(UTC) + timedelta(seconds=ended_after))
+
+
+@pytest.mark.parametrize("before", [[], [tried("failed", 60)], [tried("success", -60)], [TaskInstance(GATE, "success", -1, 1, None, None)]])
+def test_an_answered_gate_does_not_ask_again(bench: Any, asked: list[dict[str, Any]], before: list[TaskInstance]) -> None:
+    """Its process was killed behind the outcome, also where it had been cleared before that: it stays open without a question."""
     digest = forecast(bench)
     bench.api.answer(GATE, f"Plan {digest}")
     gate().execute_complete(bench.context(), APPROVED)
-    assert gate().execute(bench.context()) == {"done": GATE} and asked == []
+    bench.api.tried[GATE] = before
+    assert gate().execute(bench.context(attempt=2)) == {"done": GATE} and asked == []
+
+
+def test_a_gate_that_was_cleared_asks_again(bench: Any, asked: list[dict[str, Any]]) -> None:
+    """Though Airflow still shows the answer: whoever clears it takes the approval back."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, f"Plan {digest}")
+    gate().execute_complete(bench.context(), APPROVED)
+    bench.api.tried[GATE] = [tried("success", 1)]
+    with pytest.raises(TaskAwaitingInput):
+        gate().execute(bench.context(attempt=2))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("lost", ["Airflow holds no answer to the cleared try", "the answer has grown old"])
