@@ -54,7 +54,9 @@ class Packing:
         self._stream.write_table(rows)
 
     def packed(self) -> bytes:
-        """End the stream and return it."""
+        """End the stream and return it; where no rows came it holds an empty table of `TAGGED`."""
+        if self._stream is None:
+            self.add(TAGGED.empty_table())
         self._stream.close()
         return self._sink.getvalue().to_pybytes()
 

@@ -107,9 +107,9 @@ def _input_seconds(procedure: Procedure) -> float:
 def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) -> None:
     """What the Spark job reads: positions, syncs and bounds, and last job.json, for which it waits; or that there will be none."""
     try:
-        positions.to_parquet(folder / "positions.parquet", index=False)
-        offset_syncs_of(procedure).to_parquet(folder / "syncs.parquet", index=False)
-        bounds_frame(procedure).to_parquet(folder / "bounds.parquet", index=False)
+        write_frame(folder, "positions", positions)
+        write_frame(folder, "syncs", offset_syncs_of(procedure))
+        write_frame(folder, "bounds", bounds_frame(procedure))
         isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
         (folder / "writing").write_text(json.dumps({"isolation": isolation, "source_readable": True}), encoding="utf-8")
         (folder / "writing").replace(folder / "job.json")
@@ -117,6 +117,12 @@ def write_inputs(procedure: Procedure, folder: Path, positions: pd.DataFrame) ->
         with suppress(OSError):
             (folder / "failed").touch()
         raise
+
+
+def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
+    """Write one file of the job's input. Texts are texts also where there are no rows: pandas alone would give their columns no type."""
+    texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
+    (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
 
 
 def bounds_frame(procedure: Procedure) -> pd.DataFrame:
