@@ -146,3 +146,13 @@ def test_input_that_breaks_the_contract_ends_before_spark_starts(folder: Path, t
     assert done.returncode == 2
     assert done.stderr.strip().startswith("ERROR syncs: column upstream is missing")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.spark
+def test_no_position_is_no_error(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
+    """A flow without groups: nothing is read, and the files are there."""
+    output = tmp_path / "out"
+    done = run(write_input(tmp_path / "in", [], [], [bounds_row("orders", 1, 50, 50)]), output, *clusters)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    assert len(pq.read_table(output / "translation.parquet")) == 0
+    assert json.loads((output / "summary.json").read_text())["records_read"] == {"source": 0, "target": 0}

@@ -20,6 +20,10 @@ from kafka_dr.operators.fencing import positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_frame
 from kafka_dr.operators.offsets import TranslateOffsets, rereads_by_group
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr_spark import sources
+from kafka_dr_spark.tagging import unpack
+from kafka_dr_spark.tasks import PartitionTask, output_schema
+from kafka_dr_spark.windows import KafkaAccess
 
 
 @pytest.fixture
@@ -111,3 +115,19 @@ def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(bench: Any,
     assert not isinstance(error.value, AirflowFailException) and "password" not in str(error.value)
     last = bench.entries("translate_offsets")[-1]
     assert last.kind == Entry.FAILURE and seen in last.payload["seen"]
+
+
+def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Columns without rows have their types: the job reads such an input, and answers none."""
+    procedure = bench.planned()
+    freeze(bench, procedure, 5)
+    none = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])[:0]
+    monkeypatch.setattr(offsets, "offset_syncs_of", lambda procedure: pd.DataFrame({"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []}).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}))
+    bounds = {"topic": "orders", "partition": 0, "target_topic": "orders", "source_start": 0, "cut_off": 1, "target_start": 0, "boundary": 1, "drained": True, "complete": True, "other_writer": False, "source_compacted": False, "target_compacted": False, "compare_timestamps": True, "recreated": False}
+    monkeypatch.setattr(offsets, "bounds_frame", lambda procedure: pd.DataFrame([bounds]).astype({"partition": "int32"}))
+    bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
+    (tmp_path / "job.json").write_text(json.dumps(TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, tmp_path, none)))
+    rows, limits = sources.tagged_rows(tmp_path), sources.load_limits(tmp_path, None, None)
+    (packed,) = sources.packed_for_tasks(rows, sources.spread({}, 1), 1)
+    made = unpack(PartitionTask(sources.load_bounds(tmp_path, True), limits, KafkaAccess({}, {}))(packed))
+    assert sources.measure_positions(rows) == {} and len(made) == 0 and made.schema == output_schema()
