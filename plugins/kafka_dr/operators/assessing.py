@@ -248,7 +248,7 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         groups=groups_of(procedure, known, ahead),
         opening=tuple(str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())),
         deadlines=procedure.request.deadlines.model_dump(),
-        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"]},
+        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"] if confirmed["overridden"] else None},
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
+from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.clients import removed_entries, tell_to_resume
 from kafka_dr.operators.fencing import added_entries, boundary_moved, partitions_of_plan, probe_answers
@@ -21,6 +21,8 @@ from kafka_dr.vocabulary import Entry, Step
 #: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
 _SHOW_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
+#: For a connector of a source that was given up to run again.
+_GIVEN_UP_SECONDS = 20.0
 #: Without a journal nothing is done, and clients stand still: it is waited for half an hour, not for two more tries.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
@@ -71,12 +73,13 @@ class ReturnToSource(ProcedureStep):
         resumed = self._resume_replication(procedure)
         return {
             "touched": True,
-            "connectors_resumed": resumed,
+            **resumed,
             "acl_entries_lifted": lifted,
             **let_in,
             "drain_hook": told,
             "returned_at": procedure.now(),
-            "probe_refused_by": probe_refused_by(procedure),
+            # A source that was given up, and on which nothing was changed, is not waited for.
+            "probe_refused_by": {} if procedure.without_source and not lifted else probe_refused_by(procedure),
             **seen_flowing(procedure, told),
         }
 
@@ -95,7 +98,16 @@ class ReturnToSource(ProcedureStep):
         if moved:
             raise Refusal("Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target.")
 
-    def _resume_replication(self, procedure: Procedure) -> list[str]:
+    def _resume_replication(self, procedure: Procedure) -> dict[str, Any]:
+        """Connectors that run again; of a source that was given up only what can be resumed now, and why not the rest."""
+        if not procedure.without_source:
+            return {"connectors_resumed": self._resumed(procedure, procedure.request.deadlines.stop_seconds)}
+        try:
+            return {"connectors_resumed": self._resumed(procedure, _GIVEN_UP_SECONDS)}
+        except (SystemUnavailable, DeadlinePassed, BadInput) as error:
+            return {"connectors_resumed": [], "replication_left_stopped": str(error)}
+
+    def _resumed(self, procedure: Procedure, seconds: float) -> list[str]:
         watcher = procedure.journal.entries(procedure.id, Step.WATCH_OLD_SOURCE, Entry.INTENT)
         if procedure.began(Step.STOP_MIRROR_MAKER) is None and not any("stops_connectors" in e.payload for e in watcher):
             return []
@@ -103,8 +115,8 @@ class ReturnToSource(ProcedureStep):
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         for name in (connectors.source, connectors.checkpoint):
             procedure.hold_lease()
-            # A checkpoint connector without groups runs without tasks.
-            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=name == connectors.source)
+            # A checkpoint connector without groups runs without tasks, and a source connector without its source.
+            worker.resume(name, deadline=seconds, needs_tasks=name == connectors.source and not procedure.without_source)
         return [connectors.source, connectors.checkpoint]
 
     def _lift_fence(self, procedure: Procedure) -> int:

@@ -23,6 +23,7 @@ from kafka_dr.operators.procedure import frame_partitions
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.without_source import OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource, trusted_pairs
 from kafka_dr.vocabulary import Entry, Step
+from tests.plugins.kafka_dr.conftest import FENCE
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPEN_TARGET
@@ -419,17 +420,35 @@ def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
     assert ready.clusters["standby"].committed["billing"] == {T0: Position(4)}
 
 
-def test_the_way_back_ends_at_its_deadline_while_the_source_is_away(lost: Any) -> None:
-    """What can be done is done: MirrorMaker 2 is resumed, the source disarmed. That clients are let in cannot be shown, and is not claimed."""
+def test_the_way_back_does_not_wait_for_a_source_that_was_given_up(lost: Any) -> None:
+    """Nothing was changed on it: MirrorMaker 2 is resumed, the source disarmed, and the pair is free for another run."""
     lost.stopped_without_source(lost.procedure())
-    lost.topology.write_text(lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"'))
-    with pytest.raises(AirflowFailException, match="Everything as it was found: not within.*asking primary failed"):
-        execute(lost, Step.RETURN_TO_SOURCE)
-    assert set(lost.workers["standby"].asked) == {("resume", "p.source"), ("resume", "p.checkpoint")} and denials(lost)
-    assert Entry.OUTCOME not in lost.kinds(Step.RETURN_TO_SOURCE)
+    figures = execute(lost, Step.RETURN_TO_SOURCE)
+    assert figures["touched"] is True and denials(lost)
+    assert set(lost.workers["standby"].asked) == {("resume", "p.source"), ("resume", "p.checkpoint")}
     assert any("reopens_source" in e.payload for e in lost.entries(Step.RETURN_TO_SOURCE))
     with pytest.raises(AirflowFailException, match="being given back"):
         execute(lost, OPEN)
+
+
+def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
+    """Whether the other direction is stopped cannot be seen: both at once would copy records in a circle."""
+    lost.stopped_without_source(lost.procedure())
+    lost.workers["primary"].away = True
+    execute(lost, Step.RETURN_TO_SOURCE)
+    figures = lost.entries(Step.RETURN_TO_SOURCE)[-1].payload
+    assert figures["connectors_resumed"] == [] and "replication_left_stopped" in figures and lost.workers["standby"].asked == []
+
+
+def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: Any) -> None:
+    """Its fence was added while it answered: until that is lifted clients could not go back, and nothing is claimed."""
+    procedure = lost.procedure()
+    lost.stopped_without_source(procedure)
+    procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+    lost.topology.write_text(lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"'))
+    with pytest.raises(AirflowFailException, match="Everything as it was found: not within.*asking primary failed"):
+        execute(lost, Step.RETURN_TO_SOURCE)
+    assert Entry.OUTCOME not in lost.kinds(Step.RETURN_TO_SOURCE)
 
 
 def test_the_way_back_is_done_once_the_source_answers(lost: Any) -> None:
