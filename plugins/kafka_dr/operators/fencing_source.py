@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
-from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.operators.accepted import accepted_since, known_ends
 from kafka_dr.operators.fencing import WriteFence, fence_writes
 from kafka_dr.operators.observing import scope_of
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import Entry, Step
 
@@ -32,9 +32,10 @@ class FenceSource(ProcedureStep):
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
             if source_answers(procedure):
-                fence, _ = fence_old_source(procedure, self.task_id, topics)
+                fence, every = fence_old_source(procedure, self.task_id, topics)
                 if fence.authorizer:
-                    return {"approval": approval, **by_acl(procedure, fence)}
+                    return {"approval": approval, **by_acl(procedure, fence), **accepted_since(procedure, every)}
+                unproven = FenceNotProven("The source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new run.")
         except KafkaUnavailable as error:
             self.log.info("The source is out of reach: %s", error)
         except (FenceNotProven, DeadlinePassed) as error:
@@ -98,12 +99,6 @@ def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
     except (BadInput, ConnectUnavailable):
         config = flow.mirror_maker
     return set(scope_of(procedure, topics, config))
-
-
-def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
-    """Where the source's logs were last known to end, by the procedure's inventory; empty without one."""
-    receipt = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("source_ends")
-    return frame_partitions(procedure.kept(receipt), "offset") if receipt else {}
 
 
 def topics_left(procedure: Procedure) -> list[str]:

@@ -10,25 +10,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-import pandas as pd
 from airflow.sdk import BaseOperator
 
-from kafka_dr.domain.armed import ANSWERS_SINCE, BY_ACL, DISARMS, ArmedFence, Watch, Watched, accepted, armed_fences, shrunk, unstopped, watched
+from kafka_dr.domain.armed import ANSWERS_SINCE, BY_ACL, DISARMS, ArmedFence, Watch, Watched, armed_fences, unstopped, watched
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError
+from kafka_dr.errors import FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError
 from kafka_dr.hooks.outside_text import one_line
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.operators.accepted import accepted_since, log_ends
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.fencing import WriteFence
-from kafka_dr.operators.fencing_source import fence_old_source, known_ends, source_answers, telling_entries
+from kafka_dr.operators.fencing_source import fence_old_source, source_answers, telling_entries
 from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.procedure import Identity, NotYet, Procedure, WaitLonger, partitions_frame
-from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
@@ -43,8 +41,6 @@ _ENDS_SECONDS = 5.0
 _STOP_SECONDS = 20.0
 #: Topology and connections are read anew this often.
 _REFRESH_SECONDS = 60.0
-_STILL_LOOKS = 5
-_NAMED = 10
 
 
 class WatchOldSource(BaseOperator):
@@ -191,7 +187,7 @@ def fence_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
         fenced_at = procedure.now()
         if not made.authorizer:
             raise FenceNotProven("The old source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by other means, or disarm it with a failback.")
-        figures = {"fenced_at": fenced_at, **_fence_figures(procedure, fence, made, fenced_at), **_accepted(procedure, topics, seen)}
+        figures = {"fenced_at": fenced_at, **_fence_figures(procedure, fence, made, fenced_at), **accepted_since(procedure, topics), **_ends_when_seen(procedure, seen.result())}
         states = stopping.result()
     procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)})
     return " ".join([f"{fence.source} is fenced; it answered since {figures['answers_since']}, and accepted at most {figures['records_at_most']} records on {figures['partitions_written']} partitions", *_left(states)])
@@ -238,59 +234,14 @@ def _fence_figures(procedure: Procedure, fence: ArmedFence, made: WriteFence, fe
     return {"fenced": BY_ACL, "answers_since": since, "window_seconds": round(window, 3), "acl_entries_added": made.added, "brokers_refusing": made.refusing}
 
 
-def _accepted(procedure: Procedure, topics: list[str], seen: Future) -> dict[str, Any]:
-    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory knows."""
-    ends = _still_ends(procedure, topics)
-    known, problem = _known_ends(procedure)
-    rows = accepted(known, ends)
-    first = seen.result()
-    frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
-    return {
-        "accepted": procedure.keep("accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})),
-        "records_at_most": sum(row.to_offset - (row.from_offset or 0) for row in rows),
-        "partitions_written": len(rows),
-        "partitions_not_known_before": sum(row.from_offset is None for row in rows),
-        "logs_shorter_than_known": shrunk(known, ends)[:_NAMED],
-        "newest_records": newest_records(procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in rows[:_NAMED]}),
-        "ends_when_seen": None if first is None else procedure.keep("ends_when_seen", partitions_frame(first, "offset")),
-        "ends_at_fence": procedure.keep("ends_at_fence", partitions_frame(ends, "offset")),
-        "known_ends_problem": problem,
-    }
-
-
-def _known_ends(procedure: Procedure) -> tuple[dict[TopicPartition, int], str | None]:
-    """The inventory's ends; where its file is gone everything counts as accepted since, and why is said."""
-    try:
-        return known_ends(procedure), None
-    except Contradiction as error:
-        return {}, str(error)
-
-
-def _still_ends(procedure: Procedure, topics: list[str]) -> dict[TopicPartition, int]:
-    """Log ends that stand still for a window.
-
-    Raises:
-        FenceNotProven: records still arrive; the next look looks again.
-    """
-    before = _ends(procedure, topics)
-    for _ in range(_STILL_LOOKS):
-        time.sleep(procedure.request.deadlines.stable_seconds)
-        after = _ends(procedure, topics)
-        if after == before:
-            return after
-        moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
-    raise FenceNotProven("Writes still get through on the old source", ", ".join(map(str, moved[:_NAMED])), "A super user passes every ACL: stop this writer; the watcher looks again by itself.")
-
-
-def _ends(procedure: Procedure, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
-    infos = procedure.source.topics(topics, timeout=seconds)
-    return procedure.source.ends([TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds)
+def _ends_when_seen(procedure: Procedure, first: dict[TopicPartition, int] | None) -> dict[str, Any]:
+    return {"ends_when_seen": None if first is None else procedure.keep("ends_when_seen", partitions_frame(first, "offset"))}
 
 
 def _ends_if_known(procedure: Procedure, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
     """Ends as the fence is begun; None where the source does not say in time."""
     try:
-        return _ends(procedure, topics, _ENDS_SECONDS)
+        return log_ends(procedure, topics, _ENDS_SECONDS)
     except KafkaUnavailable:
         return None
 

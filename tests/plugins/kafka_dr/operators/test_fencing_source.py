@@ -124,10 +124,22 @@ def test_a_source_that_died_before_its_proof_is_armed(bench: Any, monkeypatch: p
 
 
 def test_without_an_authorizer_no_acl_is_called_a_fence(bench: Any) -> None:
-    """Nothing could be added, so it is armed, and says so."""
+    """Nothing could be added, and it works: clients would write on both sides, which no watcher could change."""
     bench.lost()
     bench.clusters["primary"].away, bench.clusters["primary"].authorizer = False, False
-    assert fence(bench)["fenced"] == "armed"
+    with pytest.raises(AirflowFailException, match="answers and has no authorizer"):
+        fence(bench)
+    assert not any("arms_fence" in e.payload for e in bench.entries("fence_source"))
+
+
+def test_what_a_living_source_accepted_since_the_inventory_is_listed(bench: Any) -> None:
+    """While people decided: it was no part of what they saw."""
+    procedure = bench.lost(known_end=4)
+    bench.clusters["primary"].away = False
+    figures = fence(bench)
+    rows = procedure.kept(figures["accepted"])
+    assert (figures["fenced"], figures["records_at_most"]) == ("by acl", 6)
+    assert rows[["topic", "partition", "from_offset", "to_offset"]].values.tolist() == [["orders", 0, 4, 10]]
 
 
 def test_topics_made_since_the_inventory_are_fenced_too(bench: Any) -> None:

@@ -1,0 +1,73 @@
+"""What an old source accepted since it was left: read behind the proven fence, above the ends that the inventory knows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.armed import accepted, shrunk
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, FenceNotProven
+from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.still_ends import newest_records
+from kafka_dr.vocabulary import Step
+
+_STILL_LOOKS = 5
+_NAMED = 10
+
+
+def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
+    """Where the source's logs were last known to end, by the procedure's inventory; empty without one."""
+    receipt = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("source_ends")
+    return frame_partitions(procedure.kept(receipt), "offset") if receipt else {}
+
+
+def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any]:
+    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory knows."""
+    ends = _still_ends(procedure, list(topics))
+    known, problem = _known_ends(procedure)
+    rows = accepted(known, ends)
+    frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
+    return {
+        "accepted": procedure.keep("accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})),
+        "records_at_most": sum(row.to_offset - (row.from_offset or 0) for row in rows),
+        "partitions_written": len(rows),
+        "partitions_not_known_before": sum(row.from_offset is None for row in rows),
+        "logs_shorter_than_known": shrunk(known, ends)[:_NAMED],
+        "newest_records": newest_records(procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in rows[:_NAMED]}),
+        "ends_at_fence": procedure.keep("ends_at_fence", partitions_frame(ends, "offset")),
+        "known_ends_problem": problem,
+    }
+
+
+def _known_ends(procedure: Procedure) -> tuple[dict[TopicPartition, int], str | None]:
+    """The inventory's ends; where its file is gone everything counts as accepted since, and why is said."""
+    try:
+        return known_ends(procedure), None
+    except Contradiction as error:
+        return {}, str(error)
+
+
+def _still_ends(procedure: Procedure, topics: list[str]) -> dict[TopicPartition, int]:
+    """Log ends that stand still for a window.
+
+    Raises:
+        FenceNotProven: records still arrive; the next look looks again.
+    """
+    before = log_ends(procedure, topics)
+    for _ in range(_STILL_LOOKS):
+        time.sleep(procedure.request.deadlines.stable_seconds)
+        after = log_ends(procedure, topics)
+        if after == before:
+            return after
+        moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
+    raise FenceNotProven("Writes still get through on the old source", ", ".join(map(str, moved[:_NAMED])), "A super user passes every ACL: stop this writer; the watcher looks again by itself.")
+
+
+def log_ends(procedure: Procedure, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
+    """Log ends of these topics of the source, as far as they are there."""
+    infos = procedure.source.topics(topics, timeout=seconds)
+    return procedure.source.ends([TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds)
