@@ -7,7 +7,6 @@ import pandas as pd
 
 from kafka_dr.domain.mirror_records import CheckpointColumns, decode_offset_syncs, newest_checkpoints
 from kafka_dr.hooks.kafka_records import key_and_value
-from kafka_dr.operators.positions import found_in, matched
 from kafka_dr.operators.procedure import Procedure
 
 
@@ -29,12 +28,6 @@ def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
     """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition, mirror_maker_position."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
     return checkpoints_frame(newest_checkpoints(list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value))))
-
-
-def checkpointed(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> pd.array:
-    """MirrorMaker 2's position of each row's group, target_topic and partition; null without a checkpoint."""
-    found = matched(rows, checkpoints.rename(columns={"topic": "target_topic"}), ["group", "target_topic", "partition"])
-    return found_in(checkpoints["mirror_maker_position"], found)
 
 
 def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:
