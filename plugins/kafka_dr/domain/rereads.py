@@ -8,16 +8,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def compare_with_mirror_maker(rows: pd.DataFrame, theirs: pd.array) -> pd.DataFrame:
+def compare_with_mirror_maker(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> pd.DataFrame:
     """Add MirrorMaker 2's position and its re-reads to every row.
 
     Args:
-        rows: translated positions, among their columns target_position.
-        theirs: MirrorMaker 2's position for each row, null where it has no checkpoint.
+        rows: translated positions: group, target_topic, partition, target_position.
+        checkpoints: MirrorMaker 2's: group, topic (of the target), partition, mirror_maker_position; one row each.
 
     Returns:
         The rows with `mirror_maker_position` and `mirror_maker_rereads` (target offsets between its position and ours,
         null where it has no checkpoint or we have no position).
     """
-    compared = rows.assign(mirror_maker_position=theirs, target_position=rows["target_position"].astype("Int64"))
-    return compared.assign(mirror_maker_rereads=(compared["target_position"] - compared["mirror_maker_position"]).clip(lower=0))
+    theirs = checkpoints.rename(columns={"topic": "target_topic"})
+    compared = rows.merge(theirs, on=["group", "target_topic", "partition"], how="left")
+    compared["mirror_maker_position"] = compared["mirror_maker_position"].astype("Int64")
+    compared["target_position"] = compared["target_position"].astype("Int64")
+    compared["mirror_maker_rereads"] = (compared["target_position"] - compared["mirror_maker_position"]).clip(lower=0)
+    return compared

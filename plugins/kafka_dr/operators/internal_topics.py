@@ -8,7 +8,6 @@ import pandas as pd
 from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
 from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.hooks.kafka_records import key_and_value
-from kafka_dr.operators.positions import found_in, matched
 from kafka_dr.operators.procedure import Procedure
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
@@ -84,12 +83,6 @@ def _newest_checkpoints(procedure: Procedure) -> CheckpointColumns:
     if topic not in procedure.target.topics([topic]):
         return newest_checkpoints([])
     return newest_checkpoints(list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value)))
-
-
-def checkpointed(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> pd.array:
-    """MirrorMaker 2's position of each row's group, target_topic and partition; null without a checkpoint."""
-    found = matched(rows, checkpoints.rename(columns={"topic": "target_topic"}), ["group", "target_topic", "partition"])
-    return found_in(checkpoints["mirror_maker_position"], found)
 
 
 def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:

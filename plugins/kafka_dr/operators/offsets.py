@@ -17,9 +17,9 @@ from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
-from kafka_dr.operators.internal_topics import checkpointed, checkpoints_of, offset_syncs_of
+from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
-from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, found_in, in_order, matched, positions_of, ranked
+from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import timestamps_comparable
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
@@ -41,7 +41,7 @@ class TranslateOffsets(ResumedStep):
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         rows = pd.read_parquet(made / "translation.parquet")
         check_complete(positions, rows)
-        rows = compare_with_mirror_maker(rows, checkpointed(rows, checkpoints.result()))
+        rows = compare_with_mirror_maker(rows, checkpoints.result())
         return {
             "digest": summary["digest"],
             "classes": summary["classes"],
@@ -307,7 +307,8 @@ def differing(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
 
 def beside(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
     """The rows, in their order, with what is held at their place; null where nothing is."""
-    return rows.assign(**{name: found_in(held["position"], matched(rows, held, PLACE))})
+    # Whole numbers that may be missing, or pandas would make floats of them and round large offsets.
+    return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
 
 
 def commit(procedure: Procedure, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:

@@ -20,10 +20,10 @@ from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_cl
 from kafka_dr.domain.readiness import blockers, isolation_of, notes
 from kafka_dr.errors import NotReady, Refusal, SwitchbackError
 from kafka_dr.operators.fencing import READ_AGAIN_UP_TO
-from kafka_dr.operators.internal_topics import checkpointed, checkpoints_of, offset_syncs_of
+from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
 from kafka_dr.operators.open_transactions import transaction_tool
-from kafka_dr.operators.positions import matched, placed, ranked
+from kafka_dr.operators.positions import placed, ranked
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
@@ -176,10 +176,10 @@ def compared_positions(seen: Observation, checkpoints: pd.DataFrame, syncs: pd.D
         between MirrorMaker 2's position and the log end on the target that are not lag: an estimate before the drain, null without its checkpoint.
     """
     held = placed(placed(seen.positions, seen.last.source_ends, "end"), seen.last.target_ends, "target_end")
-    known = syncs[["topic", "partition", "upstream"]].drop_duplicates().rename(columns={"upstream": "position"})
-    synced = matched(held, known, ["topic", "partition", "position"]) >= 0
-    held = held.assign(end=held["end"].fillna(held["position"]), synced=synced, target_topic=held["topic"].map(seen.scope).astype(object))
-    held = held.assign(mirror_maker_position=checkpointed(held, checkpoints))
+    known = syncs[["topic", "partition", "upstream"]].drop_duplicates().rename(columns={"upstream": "position"}).assign(synced=True)
+    held = held.merge(known, on=["topic", "partition", "position"], how="left")
+    held = held.assign(end=held["end"].fillna(held["position"]), synced=held["synced"].eq(True), target_topic=held["topic"].map(seen.scope).astype(object))
+    held = held.merge(checkpoints.rename(columns={"topic": "target_topic"}), on=["group", "target_topic", "partition"], how="left")
     lag = (held["end"] - held["position"]).clip(lower=0)
     rereads = (held["target_end"] - held["mirror_maker_position"] - lag).clip(lower=0)
     return held.assign(lag=lag.astype("int64"), mirror_maker_rereads=rereads.astype("Int64")).assign(**{"class": expected_classes(held)})

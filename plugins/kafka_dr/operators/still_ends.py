@@ -17,17 +17,17 @@ _NAMED = 10
 
 
 def wait_until_still(procedure: Procedure, step: str, partitions: list[TopicPartition]) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until the source's log ends stand still and no transaction is open; return them, and how long it took.
+    """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the step's beginning.
 
     Raises:
         FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
     """
     ends = StillEnds(procedure, step, partitions)
-    began = time.monotonic()
     deadlines = procedure.request.deadlines
     # Each kind of restlessness has its own, earlier end; this one is for everything that comes after both.
     found = procedure.wait(step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds)
-    return found, time.monotonic() - began
+    # By the step's clock: who waits long is woken many times, and each time only goes on.
+    return found, time.time() - procedure.clock(step)
 
 
 class StillEnds:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.operators.offsets import differing, ledger_frame
-from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, found_in, in_order, matched, placed, positions_of
+from kafka_dr.operators.positions import COLUMNS, TYPES, by_group, in_order, placed, positions_of
 
 ROWS = st.dictionaries(st.tuples(st.text(max_size=3), st.text(min_size=1, max_size=2), st.integers(0, 3)), st.integers(0, 2**62), max_size=12)
 
@@ -66,11 +66,3 @@ def test_a_partition_without_a_position_is_left_out() -> None:
     columns = PositionColumns([], [], [], [])
     columns.add("g", [type("P", (), {"topic": "t", "partition": p, "offset": o})() for p, o in ((0, 5), (1, -1001))])
     assert columns == (["g"], ["t"], [0], [5])
-
-
-@given(ROWS, ROWS)
-def test_each_row_finds_the_one_of_the_same_place(rows: dict[tuple[str, str, int], int], others: dict[tuple[str, str, int], int]) -> None:
-    """Names and numbers as they are, NUL characters included; what is not there is null."""
-    here, there = framed(rows), framed(others)
-    found = found_in(there["position"], matched(here, there, PLACE))
-    assert {key: None if value is pd.NA else value for key, value in zip(rows, found, strict=True)} == {key: others.get(key) for key in rows}
