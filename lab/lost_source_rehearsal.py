@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,28 +211,32 @@ class LostSourceRehearsal(Rehearsal):
 
 
 def rehearse_lost_source(
-    state: Path, folder: Path, seed: int, rate: int, accident: Accident, stranded: Path | None = None, recorded: bool = True
-) -> tuple[Verdict, Path]:
+    state: Path, folder: Path, seed: int, rate: int, accident: Accident, stranded: Callable[[LostSourceRehearsal], Path] | None = None,
+    recorded: bool = True, scale: float = 1.0, groups: int | None = None, **params: Any,
+) -> tuple[Verdict, Path]:  # fmt: skip
     """A whole rehearsal on a lab that is up: workload, clients, load, accident, failover, verdict.
 
     Args:
         accident: how the source is lost.
-        stranded: where a list of stranded records will be once the source is back; None does not bring it back.
+        stranded: called once the source is back, it answers where the list of stranded records is; None does not bring the source back.
         recorded: the flight recorder is expected to run.
+        scale: factor on the workload's size.
+        groups: how many groups at most, besides those of clients and load.
+        params: of the run, beside source, target and reason.
 
     Returns:
         The verdict, and the procedure's evidence folder.
     """
-    rehearsal = LostSourceRehearsal(state, folder, seed, rate, recorded=recorded)
+    rehearsal = LostSourceRehearsal(state, folder, seed, rate, scale, groups, recorded)
     try:
         rehearsal.seed_topics()
         rehearsal.start_clients()
         rehearsal.lose_source(accident)
-        verdict = rehearsal.conclude("approver")
+        verdict = rehearsal.conclude("approver", **params)
         evidence_folder, evidence = rehearsal.evidence()
         if stranded is not None and evidence["outcome"] == "completed":
             rehearsal.bring_source_back()
-            returned = rehearsal.judge_returned(evidence, stranded)
+            returned = rehearsal.judge_returned(evidence, stranded(rehearsal))
             verdict.add(returned.findings, **returned.figures)
         return verdict, evidence_folder
     finally:

@@ -137,13 +137,14 @@ class Rehearsal:
         argv = [sys.executable, "-m", "lab", "run", self.dag_id, "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
         return subprocess.run(argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False).returncode
 
-    def conclude(self, approver: str) -> Verdict:
+    def conclude(self, approver: str, **params: Any) -> Verdict:
         """Run the failover, let the clients settle, and judge; a run that did not complete is a finding.
 
         Args:
             approver: user who answers the gates.
+            params: as of `run`.
         """
-        code = self.run(approver, f"rehearsal of seed {self.seed}")
+        code = self.run(approver, f"rehearsal of seed {self.seed}", **params)
         unsettled = self.settle() if code == 0 else []
         self.stop()
         _, evidence = self.evidence()

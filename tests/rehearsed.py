@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
+
+from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, rehearse_lost_source
 from lab.rehearsal import rehearse
 
 SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
@@ -21,3 +27,39 @@ def rehearsed_without_findings(state: Path, folder: Path, rate: int, kill: bool 
     assert verdict.figures["acknowledged_by_load"] > rate
     assert verdict.figures["new_records_consumed"] > 0
     return evidence
+
+
+def lost_without_findings(state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any) -> dict[str, Any]:
+    """Lose the source of a lab that is up and rehearse without it, as of `rehearse_lost_source`; return the evidence.
+
+    The judge found 0 skipped, every acknowledged record on the target or listed as lost, every bound kept, and clients that went on.
+    """
+    verdict, kept = rehearse_lost_source(state, folder, seed, rate, accident, **choices)
+    evidence = json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
+    print(f"seed {seed}, {accident}: {evidence['outcome']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}, {dict(verdict.figures)}", flush=True)
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert verdict.figures["positions"] > 0
+    assert verdict.figures["acknowledged_by_load"] > rate
+    assert verdict.figures["new_records_consumed"] > 0
+    assert evidence["rereads"]["mirror_maker"] is not None, "MirrorMaker 2's own checkpoints are not told beside the bound"
+    return evidence
+
+
+def exact_list(rehearsal: LostSourceRehearsal) -> Path:
+    """Have the product list what a source that is back holds and the target never got; the folder that holds the list.
+
+    A run that nobody approves reads the source to its end, and touches nothing.
+    """
+    params = {"override_source_lost": "it is back, and only its list is wanted", "approval_wait_seconds": 3}
+    rehearsal.run(None, "what is stranded on the old source?", seconds=300, **params)
+    folder, evidence = rehearsal.evidence()
+    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "approve_data_loss"), evidence["reason_for_outcome"]
+    assert evidence["stranded"] is not None, "the source is back, and was not read"
+    _receipts_hold(folder / evidence["stranded"])
+    return folder / evidence["stranded"]
+
+
+def _receipts_hold(made: Path) -> None:
+    """Every file of stranded records is the one that its row of the inventory names."""
+    told = {row["file"]: row["sha256"] for row in pq.read_table(made / "loss.parquet").to_pylist() if row["file"] is not None}
+    assert told == {path.name: sha256(path.read_bytes()).hexdigest() for path in (made / "stranded").glob("*.parquet")}

@@ -1,4 +1,4 @@
-"""One run of planned_failover as an attacker sees it: Airflow's REST API, its database, its command line, and the journal's file."""
+"""One run of a failover as an attacker sees it: Airflow's REST API, its database, its command line, and the journal's file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -34,14 +36,53 @@ from lab.mirror_maker import call
 from lab.procedure_run import procedure_id
 from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
+from tests.faults.stepping import STEPS
 
-DAG_ID = "planned_failover"
-GATE = "approve_failover"
 REVIEW = "review_translation"
 TOPIC, PARTITIONS = "orders", 2
 PAIR = "primary+standby"
 #: An answer that comes before the gate's process has ended fails the try, and the question is asked again.
 _PARKED_SECONDS = 1.5
+
+
+@dataclass(frozen=True)
+class Attackable:
+    """A procedure, and the names of what is attacked of it.
+
+    Attributes:
+        gate: asks for the plan's approval.
+        planning: the step that writes the plan.
+        reviewed: the translation's gate asks, too.
+    """
+
+    dag_id: str
+    gate: str
+    planning: str
+    reviewed: bool
+
+    def after(self, step: str) -> str:
+        """The step that comes next."""
+        order = STEPS[self.dag_id]
+        return order[order.index(step) + 1]
+
+    @property
+    def acting(self) -> str:
+        """The first step that acts under the approval."""
+        return self.after(self.gate)
+
+
+PLANNED = Attackable("planned_failover", "approve_failover", "forecast", False)
+WITHOUT_SOURCE = Attackable("unplanned_failover", "approve_data_loss", "assess_data_loss", True)
+#: As other files name them.
+DAG_ID, GATE = PLANNED.dag_id, PLANNED.gate
+
+
+class AttackedLab(Lab):
+    """A lab, the procedure that is attacked on it, and the clusters of it that live."""
+
+    def __init__(self, state: Path, attacked: Attackable = PLANNED) -> None:
+        super().__init__(state)
+        self.attacked, self.alive = attacked, ALIASES
 
 
 class User(AirflowApi):
@@ -56,23 +97,24 @@ class AttackedRun:
     """A run, and everything somebody might do to it."""
 
     def __init__(self, lab: Lab, run_id: str) -> None:
-        self.lab, self.run_id = lab, run_id
-        self.id = procedure_id(DAG_ID, run_id)
+        self.lab, self.run_id, self.attacked = lab, run_id, attacked_on(lab)
+        self.dag_id, self.gate = self.attacked.dag_id, self.attacked.gate
+        self.id = procedure_id(self.dag_id, run_id)
         self.before: dict[str, Any] = {}
-        self.path = f"/dags/{DAG_ID}/dagRuns/{quote(run_id, safe='')}"
+        self.path = f"/dags/{self.dag_id}/dagRuns/{quote(run_id, safe='')}"
 
     @classmethod
     def start(cls, lab: Lab, **params: Any) -> AttackedRun:
         """Triggered over the API by the operator."""
         conf = {"source": "primary", "target": "standby", "reason": "an attack", **params}
-        return cls(lab, User.of(lab, "operator").trigger(DAG_ID, conf))
+        return cls(lab, User.of(lab, "operator").trigger(attacked_on(lab).dag_id, conf))
 
     @classmethod
     def start_by_command_line(cls, lab: Lab, as_name: str) -> AttackedRun:
         """Triggered by Airflow's command line, which takes the starter's name from the environment."""
         conf = json.dumps({"source": "primary", "target": "standby", "reason": "an attack"})
         run_id = f"by_hand_{time.time_ns()}"
-        argv = [sys.executable, "-m", "airflow", "dags", "trigger", DAG_ID, "--conf", conf, "--run-id", run_id]
+        argv = [sys.executable, "-m", "airflow", "dags", "trigger", attacked_on(lab).dag_id, "--conf", conf, "--run-id", run_id]
         subprocess.run(argv, env=environment(lab) | {"LOGNAME": as_name, "USER": as_name}, cwd=lab.airflow_home, check=True, capture_output=True)
         return cls(lab, run_id)
 
@@ -88,7 +130,7 @@ class AttackedRun:
         """Wait for a task to be in one of these states; a run that has ended without it is not waited for."""
 
         def look() -> dict[str, Any] | None:
-            over = self.user("viewer").run(DAG_ID, self.run_id)["state"] in ("success", "failed")
+            over = self.user("viewer").run(self.dag_id, self.run_id)["state"] in ("success", "failed")
             found = self.task(task_id)
             if over and found["state"] not in states:
                 raise TimeoutError(f"the run has ended with {task_id} {found['state']}")
@@ -96,8 +138,9 @@ class AttackedRun:
 
         return awaited(look, f"{task_id} in {states}", seconds)
 
-    def asked(self, gate: str = GATE, attempt: int | None = None) -> dict[str, Any]:
-        """Wait until a gate is parked (on this try of it), and stays so: an answer that comes while it parks is lost."""
+    def asked(self, gate: str | None = None, attempt: int | None = None) -> dict[str, Any]:
+        """Wait until a gate (the plan's by default) is parked, on this try of it, and stays so: an answer that comes while it parks is lost."""
+        gate = gate or self.gate
         found = self.until(gate, "awaiting_input")
         while attempt is not None and found["try_number"] < attempt:
             time.sleep(0.2)
@@ -105,8 +148,9 @@ class AttackedRun:
         time.sleep(_PARKED_SECONDS)
         return found
 
-    def answered(self, user: str, option: str = "Approve", gate: str = GATE) -> None:
+    def answered(self, user: str, option: str = "Approve", gate: str | None = None) -> None:
         """Answer a gate, again where Airflow lost the answer because the gate's process had not ended yet."""
+        gate = gate or self.gate
         attempt = self.asked(gate)["try_number"]
         for _ in range(3):
             self.answer(user, option, gate)
@@ -115,13 +159,18 @@ class AttackedRun:
                 return
             attempt = self.asked(gate)["try_number"]
 
-    def answer(self, user: str, option: str = "Approve", gate: str = GATE, **forged: Any) -> dict[str, Any]:
+    def answer(self, user: str, option: str = "Approve", gate: str | None = None, **forged: Any) -> dict[str, Any]:
         """Answer a gate."""
         body = {"chosen_options": [option], "params_input": {}, **forged}
-        return self.user(user).send("PATCH", f"{self.path}/taskInstances/{gate}/-1/hitlDetails", body)
+        return self.user(user).send("PATCH", self.details(gate), body)
 
-    def ignored(self, user: str, gate: str = GATE, **forged: Any) -> dict[str, Any]:
+    def details(self, gate: str | None = None) -> str:
+        """Where the API has a gate's question and answer."""
+        return f"{self.path}/taskInstances/{gate or self.gate}/-1/hitlDetails"
+
+    def ignored(self, user: str, gate: str | None = None, **forged: Any) -> dict[str, Any]:
         """Answer a gate until the procedure notes that the answer counts for nothing; what Airflow replied to it."""
+        gate = gate or self.gate
         before = len(self.notes(gate))
         for _ in range(3):
             attempt = self.asked(gate)["try_number"]
@@ -151,7 +200,7 @@ class AttackedRun:
     def clear(self, task_id: str, user: str = "operator", downstream: bool = False) -> None:
         """Clear a task."""
         body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False, "include_downstream": downstream}
-        self.user(user).send("POST", f"/dags/{DAG_ID}/clearTaskInstances", body)
+        self.user(user).send("POST", f"/dags/{self.dag_id}/clearTaskInstances", body)
 
     def sql(self, statement: str, *values: Any) -> None:
         """Change Airflow's database behind its back."""
@@ -182,8 +231,13 @@ class AttackedRun:
     def ended(self, seconds: float = 150.0) -> dict[str, Any]:
         """Wait for the run's end; its evidence."""
         viewer = self.user("viewer")
-        awaited(lambda: viewer.run(DAG_ID, self.run_id)["state"] in ("success", "failed"), f"the end of {self.run_id}", seconds)
+        awaited(lambda: viewer.run(self.dag_id, self.run_id)["state"] in ("success", "failed"), f"the end of {self.run_id}", seconds)
         return json.loads((self.lab.evidence / self.id / "evidence.json").read_text())
+
+
+def attacked_on(lab: Lab) -> Attackable:
+    """The procedure that is attacked on a lab."""
+    return lab.attacked if isinstance(lab, AttackedLab) else PLANNED
 
 
 def seed(lab: Lab) -> None:
@@ -246,12 +300,14 @@ def frozen_scheduler(lab: Lab) -> Iterator[None]:
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """What a procedure changes: rights, topics, log ends, positions, connectors, the routing record."""
+    """What a procedure changes on the clusters that live: rights, topics, log ends, positions, connectors; and the routing record."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
     anything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
-    for alias in ALIASES:
+    alive = lab.alive if isinstance(lab, AttackedLab) else ALIASES
+    for alias in alive:
         admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
-        connectors = call(lab, alias, "GET", "/connectors?expand=status").json()
+        # A flow whose source is dead cannot be resumed, whoever stopped it; nothing of that is irreversible.
+        connectors = call(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
         topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
         found[alias] = {
             "acls": sorted(map(str, admin.describe_acls(anything).result(30))),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.hooks.procedure_journal import Journal
-from lab.judge import Judge
+from lab.judge import Verdict
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from tests.faults.stepping import FORWARD, Run, Stepping
@@ -20,31 +20,55 @@ PARAMS = {"source": "primary", "target": "standby", "reason": "again and again",
 RUN_SPECIFIC = {"procedure_id", "plan", "plan_digest", "approvals", "steps", "fenced_at", "seconds", "digest", "previous_digest", "closed_at", "positions"}
 #: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the gates.
 COPIED = tuple(step for step in FORWARD if step not in ("approve_failover", "translate_offsets", "review_translation"))
-SAVED_AFTER = ("approve_failover", "review_translation")
 
 
 class Rounds:
-    """The lab, its workload, the world before, and the judged end state of one undisturbed run."""
+    """The lab, its workload, the world before, and the judged end state of one undisturbed run.
+
+    Attributes:
+        dag_id: the procedure of every round.
+        params: of every round.
+        saved_after: steps after which the first run is kept, so that later rounds can begin there.
+        left_behind: parts of the world that the way back need not make as they were found.
+    """
+
+    dag_id = "planned_failover"
+    params = PARAMS
+    saved_after = ("approve_failover", "review_translation")
+    left_behind = ("positions", "reverse_offsets")
 
     def __init__(self, state: Path, folder: Path, seed: int = 77) -> None:
         self.lab, self.folder = Lab(state), folder
-        self.rehearsal = Rehearsal(state, folder / "rehearsal", seed, scale=0.05, groups=6)
-        truth = self.rehearsal.seed_topics()
-        self.world = World(self.lab, sorted(truth.positions))
-        self.before = self.world.look()
         self.driver = Stepping(self.lab, folder / "steps")
+        self.rehearsal = self.rehearsed(state, folder / "rehearsal", seed)
+        self.world = self.seen()
+        self.before = self.world.look()
         self.saved: dict[str, dict[str, Any]] = {}
-        self.reference = Run(PARAMS)
+        self.reference = Run(self.params, dag_id=self.dag_id)
         evidence = self._reference_run()
-        # Its trial writes would stay in the logs, and no later round would find the target drained.
-        verdict = Judge(self.rehearsal.case(evidence, "approver")).judge(writes=False)
+        verdict = self.judged(evidence)
         assert verdict.passed, verdict.lines(limit=5)
         self.end, self.said = self.world.look(), comparable(evidence)
+
+    def rehearsed(self, state: Path, folder: Path, seed: int) -> Rehearsal:
+        """The workload, as every round finds it."""
+        made = Rehearsal(state, folder, seed, scale=0.05, groups=6)
+        made.seed_topics()
+        return made
+
+    def seen(self) -> World:
+        """What of the lab is looked at, and put back."""
+        return World(self.lab, sorted(self.rehearsal.truth.positions))
+
+    def judged(self, evidence: dict[str, Any]) -> Verdict:
+        """The judge's verdict on a round."""
+        # Its trial writes would stay in the logs, and no later round would find the target drained.
+        return self.rehearsal.judge_of(evidence, "approver").judge(writes=False)
 
     def _reference_run(self) -> dict[str, Any]:
         """An undisturbed run, kept after some steps so that later rounds can begin there."""
         after = None
-        for step in SAVED_AFTER:
+        for step in self.saved_after:
             assert self.driver.forward(self.reference, after=after, until=step), self.reference.texts
             keep_journal(self.lab, self.folder / step)
             self.saved[step] = self.world.look()
@@ -59,22 +83,21 @@ class Rounds:
     def fresh(self) -> Run:
         """A new run in the world before."""
         self.world.put_back(self.before)
-        return Run(PARAMS)
+        return Run(self.params, dag_id=self.dag_id)
 
     def continued(self, step: str) -> Run:
         """The reference run as it stood after a step, world and journal and all."""
         self.world.put_back(self.saved[step])
         bring_back_journal(self.lab, self.folder / step)
-        run = Run(PARAMS, self.reference.run_id)
+        run = Run(self.params, self.reference.run_id, self.dag_id)
         run.triggered_at = self.reference.triggered_at
         return run
 
     def begun_before(self, step: str) -> tuple[Run, str | None]:
         """A run that stands somewhere before a step, and the last step it did."""
-        if step in FORWARD and FORWARD.index(step) <= FORWARD.index(SAVED_AFTER[0]):
-            return self.fresh(), None
-        at = SAVED_AFTER[0] if step in FORWARD and FORWARD.index(step) <= FORWARD.index(SAVED_AFTER[1]) else SAVED_AFTER[1]
-        return self.continued(at), at
+        order = (*self.reference.steps, "close_procedure")
+        at = next((saved for saved in reversed(self.saved_after) if order.index(saved) < order.index(step)), None)
+        return (self.fresh() if at is None else self.continued(at)), at
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
         """In what a round ended otherwise than the first one."""
@@ -88,7 +111,7 @@ class Rounds:
     def returned(self, run: Run) -> list[str]:
         """In what the world is not as it was found."""
         now = self.world.look()
-        wrong = [f"world: {key}: {unlike(now[key], self.before[key])}" for key in self.before if key not in ("positions", "reverse_offsets") and now[key] != self.before[key]]
+        wrong = [f"world: {key}: {unlike(now[key], self.before[key])}" for key in self.before if key not in self.left_behind and now[key] != self.before[key]]
         evidence = self.driver.evidence(run)
         return wrong + ([] if evidence["outcome"] in ("returned", "aborted") else [f"outcome {evidence['outcome']}: {evidence['reason_for_outcome']}"])
 
@@ -109,8 +132,36 @@ def comparable(evidence: dict[str, Any]) -> dict[str, Any]:
 
 def points(rounds: Rounds) -> Iterator[tuple[str, int]]:
     """Every journal write of a procedure: the step and which of its writes."""
-    for step in (*FORWARD, "close_procedure"):
+    for step in (*rounds.reference.steps, "close_procedure"):
         yield from ((step, n) for n in range(1, rounds.reference.writes[step] + 1))
+
+
+def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
+    """Kill the step's process right after its n-th journal write and try again, for every step and n; what ended otherwise, and how many there were."""
+    wrong, tried = [], 0
+    for step, n in points(rounds):
+        run, after = rounds.begun_before(step)
+        evidence = rounds.driver.whole(run, after=after, **{step: {"kill_at": n}})
+        tried += 1
+        found = rounds.differences(run, evidence)
+        found += [] if run.killed == [step] else [f"killed: {run.killed}"]
+        wrong += [f"{step} write {n}: {text}" for text in found]
+        print(f"{step} write {n}: {'same end state' if not found else found}", flush=True)
+    return wrong, tried
+
+
+def way_back_killed_at_every_point(rounds: Rounds, at: str = "review_translation") -> tuple[list[str], int]:
+    """The same for the way back from a step: what was not as it was found, and how many writes there were."""
+    n, wrong, killed = 0, [], True
+    while killed:
+        n += 1
+        run = rounds.continued(at)
+        rounds.driver.step(run, "return_to_source", kill_at=n)
+        killed = run.killed == ["return_to_source"]
+        rounds.driver.step(run, "close_procedure")
+        wrong += [f"write {n}: {text}" for text in rounds.returned(run)]
+        print(f"return_to_source write {n}: killed {killed}", flush=True)
+    return wrong, n
 
 
 def how_many(default: int) -> int:
@@ -118,4 +169,4 @@ def how_many(default: int) -> int:
     return int(os.environ.get("SWITCHBACK_ROUNDS", default))
 
 
-__all__ = ["COPIED", "FORWARD", "PARAMS", "Rounds", "comparable", "how_many", "points"]
+__all__ = ["COPIED", "FORWARD", "PARAMS", "Rounds", "comparable", "how_many", "killed_at_every_point", "points", "way_back_killed_at_every_point"]

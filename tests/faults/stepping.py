@@ -23,9 +23,20 @@ FORWARD = (
     "stop_mirror_maker", "translate_offsets", "review_translation", "commit_groups", "seed_reverse_replication", "open_target",
     "redirect_clients", "verify_clients", "start_reverse_replication",
 )  # fmt: skip
-BEFORE_OPENING = FORWARD[: FORWARD.index("open_target") + 1]
+WITHOUT_SOURCE = (
+    "open_procedure", "confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source", "stop_mirror_maker",
+    "translate_offsets", "review_translation", "commit_groups", "open_target", "redirect_clients", "verify_clients",
+)  # fmt: skip
+#: By DAG, the steps in order, without the way back and the closing.
+STEPS = {"planned_failover": FORWARD, "unplanned_failover": WITHOUT_SOURCE}
 TRIES = 3
 WOKEN_AFTER = 1.0
+
+
+def product_environment(lab: Lab) -> dict[str, str]:
+    """The whole environment of a process of the product that runs without Airflow on a lab."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
+    return {**inherited, **own_environment(lab), "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))}
 
 
 class Run:
@@ -38,6 +49,7 @@ class Run:
         self.attempts: dict[str, int] = {}
         self.ended: dict[str, str] = {}
         self.texts: dict[str, str] = {}
+        self.questions: dict[str, str] = {}
         self.writes: dict[str, int] = {}
         self.killed: list[str] = []
 
@@ -45,6 +57,16 @@ class Run:
     def procedure_id(self) -> str:
         """As the product names it."""
         return f"{self.dag_id}-{self.run_id}"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Its DAG's steps in order."""
+        return STEPS[self.dag_id]
+
+    @property
+    def returnable(self) -> tuple[str, ...]:
+        """The steps after whose failure its DAG runs the way back."""
+        return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
 
 
 class Stepping:
@@ -63,10 +85,7 @@ class Stepping:
         self.asked = asked or (lambda run, gate, seconds: "Approve")
         self._told = folder / "answers.json"
         self._told.write_text("{}")
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
-        paths = os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))
-        own = own_environment(lab)
-        environment = {**inherited, **own, "PYTHONPATH": paths}
+        own, environment = own_environment(lab), product_environment(lab)
         self._api = subprocess.Popen([sys.executable, "-m", "tests.faults.answering_api", str(self._told)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         self.api_url = f"http://127.0.0.1:{int(self._api.stdout.readline())}"
         with (folder / "server.log").open("ab") as log:
@@ -128,6 +147,7 @@ class Stepping:
     def _event(self, run: Run, gate: str, parked: dict[str, Any]) -> dict[str, Any]:
         """What wakes a gate: somebody's answer, or the end of its time."""
         began = time.monotonic()
+        run.questions[gate] = f"{parked['subject']}\n{parked['body']}"
         option = self.asked(run, gate, parked["seconds"])
         if option is None:
             time.sleep(max(0.0, began + parked["seconds"] - time.monotonic()))
@@ -184,8 +204,8 @@ class Stepping:
             until: the last step to run; None for all.
             after: begin with the one after this.
         """
-        start = FORWARD.index(after) + 1 if after else 0
-        for step in FORWARD[start:]:
+        start = run.steps.index(after) + 1 if after else 0
+        for step in run.steps[start:]:
             if self.step(run, step, **how.get(step, {})) != "done":
                 return False
             if step == until:
@@ -195,8 +215,8 @@ class Stepping:
     def whole(self, run: Run, after: str | None = None, **how: dict[str, Any]) -> dict[str, Any]:
         """A run from beginning to end, the way back included; returns the evidence."""
         done = self.forward(run, after=after, **how)
-        failed = next((step for step in FORWARD if run.ended.get(step) in ("refused", "failed")), None)
-        if not done and failed in (*BEFORE_OPENING, "redirect_clients"):
+        failed = next((step for step in run.steps if run.ended.get(step) in ("refused", "failed")), None)
+        if not done and failed in run.returnable:
             self.step(run, "return_to_source", **how.get("return_to_source", {}))
         self.step(run, "close_procedure", **how.get("close_procedure", {}))
         return self.evidence(run)

@@ -9,7 +9,7 @@ import pytest
 
 from lab.bring_up import up
 from lab.take_down import down
-from tests.faults.rounds import COPIED, Rounds, how_many, points
+from tests.faults.rounds import COPIED, Rounds, how_many, killed_at_every_point, way_back_killed_at_every_point
 
 COPIES = 5
 
@@ -27,32 +27,16 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
 
 def test_killed_after_every_journal_write(rounds: Rounds) -> None:
     """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had happened."""
-    wrong, tried = [], 0
-    for step, n in points(rounds):
-        run, after = rounds.begun_before(step)
-        evidence = rounds.driver.whole(run, after=after, **{step: {"kill_at": n}})
-        tried += 1
-        found = rounds.differences(run, evidence)
-        found += [] if run.killed == [step] else [f"killed: {run.killed}"]
-        wrong += [f"{step} write {n}: {text}" for text in found]
-        print(f"{step} write {n}: {'same end state' if not found else found}", flush=True)
+    wrong, tried = killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
     assert tried > 50
 
 
 def test_the_way_back_killed_after_every_journal_write(rounds: Rounds) -> None:
     """Killed while it gives the source back: tried again, everything is as it was found."""
-    n, wrong, killed = 0, [], True
-    while killed:
-        n += 1
-        run = rounds.continued("review_translation")
-        rounds.driver.step(run, "return_to_source", kill_at=n)
-        killed = run.killed == ["return_to_source"]
-        rounds.driver.step(run, "close_procedure")
-        wrong += [f"write {n}: {text}" for text in rounds.returned(run)]
-        print(f"return_to_source write {n}: killed {killed}", flush=True)
+    wrong, writes = way_back_killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
-    assert n > 5
+    assert writes > 5
 
 
 def test_five_copies_of_every_step(rounds: Rounds) -> None:

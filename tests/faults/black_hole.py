@@ -1,0 +1,46 @@
+"""Addresses that swallow everything: whoever connects waits for an answer that never comes, as behind a broken network."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from lab.rehearsal import SOURCE
+from lab.state import Lab
+
+_HANGS_SECONDS = 1.0
+_MOST_WAITING = 64
+
+
+@contextmanager
+def black_holed(ports: Iterable[int]) -> Iterator[None]:
+    """Nobody listens on these ports of 127.0.0.1, and yet no connection to them is refused.
+
+    A listener that accepts nothing is given as many connections as its queue takes; the kernel then drops every further one.
+    """
+    with ExitStack() as held:
+        for port in ports:
+            _swallow(held, port)
+        yield
+
+
+def source_ports(lab: Lab) -> list[int]:
+    """Where the source's broker and the Connect worker beside it were reached."""
+    ports = lab.load().ports
+    return [ports[name] for name in (SOURCE, f"connect_{SOURCE}")]
+
+
+def _swallow(held: ExitStack, port: int) -> None:
+    listener = held.enter_context(socket.socket())
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(0)
+    for _ in range(_MOST_WAITING):
+        waiting = held.enter_context(socket.socket())
+        waiting.settimeout(_HANGS_SECONDS)
+        try:
+            waiting.connect(("127.0.0.1", port))
+        except TimeoutError:
+            return
+    raise AssertionError(f"port {port} still answers after {_MOST_WAITING} connections: this kernel drops none")

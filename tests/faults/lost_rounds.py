@@ -1,0 +1,65 @@
+"""One workload whose source was killed once, and unplanned failovers of it again and again, each of which must end in the same state."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
+from lab.rehearsal import TARGET
+from tests.faults import always_on
+from tests.faults.lost_scene import PARAMS, UNPLANNED, figures_of, quicken
+from tests.faults.rounds import Rounds
+from tests.faults.stepping import Run
+from tests.faults.world import World
+
+#: For a connector that was told to stop while its source is dead.
+STOP_SECONDS = 60.0
+
+
+class LostRounds(Rounds):
+    """The lab, its target and what was recorded, and the judged end state of one undisturbed run.
+
+    Attributes:
+        rate: records per second under which the source dies.
+    """
+
+    dag_id = UNPLANNED
+    rate = 2_000
+    params = PARAMS | {"reason": "again and again", "approval_valid_seconds": 86_400.0}
+    saved_after = ("assess_data_loss", "approve_data_loss", "stop_mirror_maker", "review_translation")
+    # Without its source's worker nobody can say that the other direction stands: the flow is left stopped, and that is said.
+    left_behind = (*Rounds.left_behind, "connectors")
+
+    def rehearsed(self, state: Path, folder: Path, seed: int) -> LostSourceRehearsal:
+        """Seen by the recorder, then lost under load; nothing writes any more, and nothing is recorded any more."""
+        quicken(self.lab)
+        made = LostSourceRehearsal(state, folder, seed, self.rate, scale=0.05, groups=6)
+        always_on.start(self.lab, always_on.RECORDER)
+        made.seed_topics()
+        self.lose(made)
+        made.stop()
+        always_on.stop(self.lab, always_on.RECORDER)
+        return made
+
+    def lose(self, rehearsal: LostSourceRehearsal) -> None:
+        """Load, and the accident."""
+        rehearsal.lose_source(Accident(after=2.0))
+
+    def seen(self) -> World:
+        """The target only."""
+        return World(self.lab, sorted(self.rehearsal.truth.positions), alive=(TARGET,))
+
+    def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
+        """As of every round, once the connectors have come to rest."""
+        ends_at = time.monotonic() + STOP_SECONDS
+        while self.world.look()["connectors"] != self.end["connectors"] and time.monotonic() < ends_at:
+            time.sleep(0.5)
+        return super().differences(run, evidence)
+
+    def returned(self, run: Run) -> list[str]:
+        """As of every way back; a flow that was left stopped is named as that."""
+        figures = figures_of(self.driver.evidence(run), "return_to_source")
+        told = figures.get("connectors_resumed") or figures.get("replication_left_stopped")
+        return super().returned(run) + ([] if told else [f"nothing is said of the flow: {figures}"])

@@ -1,0 +1,148 @@
+"""A lab without Airflow whose source gets lost under load: workload, clients, the recorder, the watcher, and unplanned procedures step by step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.vocabulary import Entry
+from lab.judge import Verdict
+from lab.lost_source_rehearsal import LostSourceRehearsal
+from lab.rehearsal import SOURCE, TARGET
+from lab.state import Lab
+from tests.faults import always_on
+from tests.faults.scene import until
+from tests.faults.stepping import Run, Stepping
+
+UNPLANNED = "unplanned_failover"
+PARAMS = {"source": SOURCE, "target": TARGET, "reason": "the source is gone"}
+#: Shorter than by default where waiting shows nothing.
+DEADLINES = {"confirm_seconds": 6.0, "slow_seconds": 1.0, "verify_seconds": 60.0, "return_seconds": 60.0}
+SAMPLE_SECONDS = 2.0
+Act = Callable[[], object]
+
+
+def quicken(lab: Lab, **deadlines: float) -> None:
+    """Shorten deadlines and the recorder's interval; `up` writes the topology anew."""
+    topology = yaml.safe_load(lab.topology.read_text())
+    topology["recorder"] |= {"interval_seconds": SAMPLE_SECONDS}
+    lab.topology.write_text(yaml.safe_dump(topology | {"deadlines": DEADLINES | deadlines}, sort_keys=False))
+
+
+class LostScene:
+    """One lab that is up, and one accident.
+
+    Args:
+        rate: records per second of producers that know nothing of failovers.
+        recorded: whether the flight recorder runs.
+        clients: whether the demo application runs, which goes where it is sent.
+    """
+
+    def __init__(self, state: Path, folder: Path, seed: int = 4243, rate: int = 2_000, recorded: bool = True, clients: bool = True) -> None:
+        self.lab, self._recorded, self._clients = Lab(state), recorded, clients
+        quicken(self.lab)
+        self.rehearsal = LostSourceRehearsal(state, folder / "rehearsal", seed, rate, scale=0.05, groups=4, recorded=recorded)
+        self.driver = Stepping(self.lab, folder / "steps", self._before, lambda run, gate, seconds: "Approve")
+        self.at: dict[str, Act] = {}
+
+    def close(self) -> None:
+        """End what the lab does not end."""
+        self.rehearsal.stop()
+        self.driver.close()
+
+    # -- the accident ------------------------------------------------------------------------------------------------
+
+    def put_under_load(self, meanwhile: Act = lambda: None, seconds: float = 3.0) -> None:
+        """Topics, groups, clients and load, seen by the recorder if there is one.
+
+        Args:
+            meanwhile: called under load, before the recorder's last two samples.
+            seconds: of load after that.
+        """
+        if self._recorded:
+            always_on.start(self.lab, always_on.RECORDER)
+        self.rehearsal.seed_topics()
+        if self._clients:
+            self.rehearsal.start_clients()
+        self.rehearsal.start_load()
+        meanwhile()
+        if self._recorded:
+            self.rehearsal.await_samples()
+        time.sleep(seconds)
+
+    def signal_source(self, number: signal.Signals) -> None:
+        """Freeze (SIGSTOP) or thaw (SIGCONT) the source's broker and the worker beside it."""
+        for kind in ("broker", "connect"):
+            os.kill(self.lab.processes.pid(f"{kind}-{SOURCE}"), number)
+
+    # -- a procedure -------------------------------------------------------------------------------------------------
+
+    def run(self, **params: Any) -> Run:
+        """A new run."""
+        return Run(PARAMS | params, dag_id=UNPLANNED)
+
+    def _before(self, run: Run, step: str) -> None:
+        if step in self.at:
+            self.at.pop(step)()
+
+    def give_back(self, run: Run) -> dict[str, Any]:
+        """The way back, and the end; returns the evidence."""
+        self.driver.step(run, "return_to_source")
+        self.driver.step(run, "close_procedure")
+        return self.driver.evidence(run)
+
+    def completed(self, run: Run) -> dict[str, Any]:
+        """A whole run, which must complete; returns the evidence."""
+        evidence = self.driver.whole(run)
+        assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
+        return evidence
+
+    def judged(self, evidence: dict[str, Any]) -> Verdict:
+        """The judge's verdict, once the clients have worked on the target and everything that writes or reads has ended."""
+        unsettled = self.rehearsal.settle()
+        verdict = self.rehearsal.judge(evidence, "approver")
+        verdict.add(unsettled)
+        print(dict(verdict.figures), flush=True)
+        return verdict
+
+    # -- what was kept -------------------------------------------------------------------------------------------------
+
+    def watched(self, run: Run) -> JournalEntry | None:
+        """What the watcher wrote when it had fenced the run's source; None until then."""
+        told = Journal(f"sqlite:///{self.lab.journal}").entries(step=always_on.WATCHER, kind=Entry.OUTCOME)
+        return next((entry for entry in told if entry.payload.get("procedure_id") == run.procedure_id and "accepted" in entry.payload), None)
+
+    def fence(self, run: Run, evidence: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
+        """Figures of the old source's fence: of `fence_source` if it could be fenced then, else of the watcher, which is waited for."""
+        figures = figures_of(evidence, "fence_source")
+        if "accepted" in figures:
+            return figures
+        return until(lambda: self.watched(run), "the watcher's fence", seconds).payload
+
+    def kept(self, run: Run, receipt: dict[str, Any]) -> pd.DataFrame:
+        """A file beside the evidence."""
+        return pd.read_parquet(self.lab.evidence / run.procedure_id / receipt["file"])
+
+
+def figures_of(evidence: dict[str, Any], step: str) -> dict[str, Any]:
+    """What a step measured; nothing where it was not done."""
+    return next((row["figures"] for row in evidence["steps"] if row["id"] == step), {})
+
+
+@contextmanager
+def lost_scene(state: Path, folder: Path, **choices: Any) -> Iterator[LostScene]:
+    """A scene for the length of a block, as of `LostScene`."""
+    scene = LostScene(state, folder, **choices)
+    try:
+        yield scene
+    finally:
+        scene.close()

@@ -1,0 +1,205 @@
+"""What is known of a lost source is old, missing, thinned out or wrong: a safer class, said so, and nobody skips a record."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_dr.hooks.procedure_journal import Journal
+from lab.bring_up import up
+from lab.judge import LostSourceJudge, Verdict
+from lab.lost_source_rehearsal import LostSourceRehearsal
+from lab.rehearsal import SOURCE
+from lab.take_down import down
+from tests.faults.damage import SYNCS_TOPIC, ArchiveDamage, SyncsDamage, Topics, compacted, dropped, flipped, poisoned
+from tests.faults.lost_rounds import LostRounds
+from tests.faults.lost_scene import LostScene, lost_scene
+from tests.faults.scene import PAIR
+
+OFF_SECONDS = 300.0
+#: What cannot be proven any more must not be claimed: these classes are left without a source.
+WITHOUT_PROOF = {"SYNC", "NEAREST", "POLICY", "REFUSED"}
+#: A bit of an offset from which on a flip puts it beyond every log of this lab: only what was recorded could tell a smaller error.
+FAR_BIT = 24
+
+
+class DamagedRounds(LostRounds):
+    """Five minutes of load before the source dies, in which groups are born, and MirrorMaker 2 states every pair it can."""
+
+    rate = 500
+    saved_after = ()
+
+    def __init__(self, state: Path, folder: Path) -> None:
+        super().__init__(state, folder)
+        self.archive, self.syncs = ArchiveDamage(self.lab, folder / "archive"), SyncsDamage(self.lab)
+        print(f"{len(self.syncs.records)} offset syncs, certainly lost with all of it: {certain(self.said)}", flush=True)
+        assert len(self.syncs.records) > 1_000, "too few offset syncs for a thousandth of them"
+
+    def lose(self, rehearsal: LostSourceRehearsal) -> None:
+        """Load, and the accident."""
+        rehearsal.set_offset_lag_max(0)
+        rehearsal.start_load()
+        rehearsal.await_samples()
+        time.sleep(OFF_SECONDS / 2)
+        rehearsal.load.place_groups(rehearsal.truth, 3, random.Random(5))
+        time.sleep(OFF_SECONDS / 2)
+        rehearsal.kill_source()
+
+    def run_off(self) -> None:
+        """As if the recorder had ended five minutes before the source."""
+        last = self.rehearsal.died_at - 1000 * OFF_SECONDS
+        assert self.archive.keep_rows(lambda row: row["at"] <= last) > 0
+
+    def thin_out(self) -> None:
+        """As if MirrorMaker 2 had dropped three of ten of its statements."""
+        rng = random.Random(11)
+        assert self.archive.keep_rows(lambda row: row["kind"] != "sync" or rng.random() >= 0.3) > 0
+        self.syncs.write_anew(dropped(self.syncs.records))
+
+    def without_archive(self, records: list[tuple[bytes | None, bytes | None]] | None = None) -> None:
+        """No archive, and other offset syncs."""
+        self.archive.remove()
+        if records is not None:
+            self.syncs.write_anew(records)
+
+    def restore(self) -> None:
+        """All that is known, as it was."""
+        self.archive.bring_back()
+        self.syncs.write_anew(self.syncs.records)
+
+    def judged_anyhow(self, evidence: dict[str, Any]) -> Verdict:
+        """The judge's verdict where nobody need know every position."""
+        return LostSourceJudge(replace(self.rehearsal.case(evidence, "approver"), recorded=False)).judge(writes=False)
+
+
+def certain(evidence: dict[str, Any]) -> int:
+    """How many records are called certainly lost."""
+    return sum(row["certain_to"] - row["from_offset"] for row in evidence["loss"] if row["certain_to"] is not None)
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DamagedRounds]:
+    """A lab whose source was killed, with all that is known of it, and a run with all of it that the judge passed."""
+    state = tmp_path_factory.mktemp("lab")
+    up(state, airflow=False)
+    made = DamagedRounds(state, tmp_path_factory.mktemp("rounds"))
+    yield made
+    made.close()
+    down(state)
+
+
+@pytest.fixture
+def damaged(rounds: DamagedRounds) -> Iterator[DamagedRounds]:
+    """All that is known, to be damaged."""
+    yield rounds
+    rounds.restore()
+
+
+#: Name -> what is done, and what the approver must be told of it (nothing where nobody can know).
+DAMAGE: dict[str, tuple[Callable[[DamagedRounds], object], str]] = {
+    "recorder off for five minutes": (DamagedRounds.run_off, "(?i)recorder|sample"),
+    "archive missing": (DamagedRounds.without_archive, "archive"),
+    "syncs with gaps": (DamagedRounds.thin_out, ""),
+    "archive missing, syncs with gaps": (lambda lab: lab.without_archive(dropped(lab.syncs.records)), "archive"),
+    "archive missing, syncs compacted": (lambda lab: lab.without_archive(compacted(lab.syncs.records)), "archive"),
+    "archive missing, no syncs": (lambda lab: lab.without_archive([]), "archive"),
+    "bits of syncs flipped": (lambda lab: lab.syncs.append(flipped(lab.syncs.records, few(lab))), ""),
+    "archive missing, bits of syncs flipped": (lambda lab: lab.without_archive(lab.syncs.records + flipped(lab.syncs.records, few(lab), FAR_BIT)), "archive"),
+    "archive missing, flipped syncs among the others": (lambda lab: lab.without_archive(mixed(lab)), "archive"),
+}
+
+
+def few(lab: DamagedRounds) -> int:
+    """Half a thousandth of the offset syncs."""
+    return max(1, len(lab.syncs.records) // 2_000)
+
+
+def mixed(lab: DamagedRounds) -> list[tuple[bytes | None, bytes | None]]:
+    """Offset syncs with a few flipped ones at random places."""
+    rng, records = random.Random(3), list(lab.syncs.records)
+    for record in flipped(records, few(lab), FAR_BIT):
+        records.insert(rng.randrange(len(records)), record)
+    return records
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
+    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks."""
+    damage, told = DAMAGE[name]
+    damage(damaged)
+    evidence = damaged.driver.whole(damaged.fresh())
+    assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
+    verdict = damaged.judged_anyhow(evidence)
+    print(f"{name}: {evidence['classes']}, bound {evidence['rereads']['bound']}, certainly lost {certain(evidence)}; {dict(verdict.figures)}", flush=True)
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert verdict.figures["positions"] > 0
+    assert set(evidence["classes"]) <= WITHOUT_PROOF
+    assert certain(evidence) <= certain(damaged.said)
+    assert _said(evidence, told)
+
+
+def test_a_few_poison_records_are_counted(damaged: DamagedRounds) -> None:
+    """Cut off, foreign, without a value, negative: they are left out, and how many they are is said."""
+    count = few(damaged)
+    damaged.syncs.append(poisoned(damaged.syncs.records, count))
+    evidence = damaged.driver.whole(damaged.fresh())
+    assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
+    verdict = damaged.judged_anyhow(evidence)
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert _said(evidence, rf"\b{count}\b.*record"), evidence["plan"]["unproven"]
+
+
+@pytest.mark.parametrize("archived", [True, False])
+def test_too_many_poison_records_stop_the_run(damaged: DamagedRounds, archived: bool) -> None:
+    """More than a thousandth of what was read of a topic: nothing is touched, and the topic is named."""
+    count = len(damaged.syncs.records) // 400 + 1
+    if not archived:
+        damaged.archive.remove()
+    damaged.syncs.append(poisoned(damaged.syncs.records, count))
+    run = damaged.fresh()
+    before = damaged.world.look()
+    evidence = damaged.driver.whole(run)
+    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "assess_data_loss"), evidence["reason_for_outcome"]
+    assert SYNCS_TOPIC in evidence["reason_for_outcome"] and str(count) in evidence["reason_for_outcome"]
+    assert damaged.world.look() == before
+    assert Journal(f"sqlite:///{damaged.lab.journal}").lease(PAIR).released_at is not None
+
+
+def _said(evidence: dict[str, Any], pattern: str) -> bool:
+    """Whether what cannot be proven is told to the approver."""
+    return bool(re.search(pattern, "\n".join(evidence["plan"]["unproven"])))
+
+
+# -- the target's topic is another one ---------------------------------------------------------------------------------
+
+
+def _under_load(scene: LostScene, topic: str) -> None:
+    scene.put_under_load(lambda: Topics(scene.lab).made_again_by_mirror_maker(topic))
+    scene.rehearsal.kill_source()
+
+
+def _afterwards(scene: LostScene, topic: str) -> None:
+    scene.put_under_load()
+    scene.rehearsal.kill_source()
+    Topics(scene.lab).made_again_empty(topic, scene.rehearsal.load.topics[topic.removeprefix(f"{SOURCE}.")])
+
+
+@pytest.mark.parametrize(("lose", "recorded"), [(_under_load, True), (_under_load, False), (_afterwards, True)])
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_a_topic_made_again_on_the_target(policy: str, lose: Callable[[LostScene, str], None], recorded: bool, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """What was stated of the log before it says nothing of this one: nobody skips, and what the new log lacks is listed."""
+    with lost_scene(fresh_lab(policy, airflow=False), tmp_path, recorded=recorded, clients=False) as scene:
+        lose(scene, next(iter(scene.rehearsal.load.topics)) if policy == "identity" else f"{SOURCE}.{next(iter(scene.rehearsal.load.topics))}")
+        evidence = scene.completed(scene.run())
+        verdict = scene.judged(evidence)
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert verdict.figures["not_on_target"] > 0
+    assert set(evidence["classes"]) <= WITHOUT_PROOF
+    assert _said(evidence, "(?i)anew|recreat" if recorded else "archive")

@@ -1,0 +1,38 @@
+"""kill -9 right after every single journal write of an unplanned failover, and of its way back: always the same end state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.bring_up import up
+from lab.take_down import down
+from tests.faults.lost_rounds import LostRounds
+from tests.faults.rounds import killed_at_every_point, way_back_killed_at_every_point
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostRounds]:
+    """A lab without Airflow whose source was killed, and an undisturbed run of it that the judge passed."""
+    state = tmp_path_factory.mktemp("lab")
+    up(state, airflow=False)
+    made = LostRounds(state, tmp_path_factory.mktemp("rounds"))
+    yield made
+    made.close()
+    down(state)
+
+
+def test_killed_after_every_journal_write(rounds: LostRounds) -> None:
+    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had happened."""
+    wrong, tried = killed_at_every_point(rounds)
+    assert not wrong, "\n".join(wrong)
+    assert tried > 40
+
+
+def test_the_way_back_killed_after_every_journal_write(rounds: LostRounds) -> None:
+    """Killed while it gives up going: tried again, the target is closed as it was found, and what stays stopped is said."""
+    wrong, writes = way_back_killed_at_every_point(rounds)
+    assert not wrong, "\n".join(wrong)
+    assert writes > 3

@@ -1,0 +1,122 @@
+"""The source frozen (SIGSTOP), and thawed at each step of the procedure while old producers hammer on it: what it took until it was fenced is listed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lab.judge.lost_records import loss_rows
+from lab.judge.readers import ClusterReader, Place
+from lab.rehearsal import SOURCE, TARGET
+from lab.workload.truth import Acknowledgement
+from tests.faults import always_on
+from tests.faults.lost_scene import LostScene, lost_scene
+from tests.faults.stepping import WITHOUT_SOURCE, Run
+
+THAWED_BEFORE = (*WITHOUT_SOURCE[WITHOUT_SOURCE.index("confirm_source_lost") + 1 :], "close_procedure")
+#: While MirrorMaker 2 runs, what was approved as lost may still arrive.
+MIRRORING = THAWED_BEFORE[: THAWED_BEFORE.index("stop_mirror_maker") + 1]
+#: The watcher looks once a second, and a thawed broker needs a moment to be itself again.
+NOTICED_SECONDS = 10.0
+#: An answer that the source gave is taken note of later on a busy machine.
+GRACE_MS = 3_000
+#: How the question tells that both sides may take writes for a while.
+WINDOW = re.compile(r"(?i)both (sides|clusters)|accepts? writes|until (it is|its) fence|window")
+Fence = dict[str, Any]
+
+
+class Thaw:
+    """The moment at which the old source comes back, and where its logs ended before it was frozen."""
+
+    def __init__(self, scene: LostScene) -> None:
+        """Freeze the source."""
+        self._scene = scene
+        counts = {name: topic.partitions for name, topic in scene.rehearsal.truth.topics.items()} | scene.rehearsal.load.topics
+        self.source = ClusterReader(SOURCE, scene.lab.status())
+        self.ends: dict[Place, int] = self.source.ends([(name, p) for name, count in counts.items() for p in range(count)])
+        self.at = 0
+        scene.signal_source(signal.SIGSTOP)
+
+    def __call__(self) -> None:
+        """The source goes on as if nothing had happened."""
+        self.at = int(time.time() * 1000)
+        self._scene.signal_source(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("step", THAWED_BEFORE)
+def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """By ids: each record that it acknowledged is on the target or in a list with an end, none came after its fence; the window was told, and is measured."""
+    policy = ("identity", "default")[THAWED_BEFORE.index(step) % 2]
+    with lost_scene(fresh_lab(policy, airflow=False), tmp_path) as scene:
+        always_on.start(scene.lab, always_on.WATCHER)
+        scene.put_under_load()
+        thaw = scene.at[step] = Thaw(scene)
+        run = scene.run()
+        evidence = scene.completed(run)
+        fence = scene.fence(run, evidence)
+        print(f"thawed before {step}, {policy} naming: fenced {fence['fenced']}, window {fence.get('window_seconds')} s, at most {fence['records_at_most']} records", flush=True)
+        time.sleep(2 * GRACE_MS / 1000)
+        verdict = scene.judged(evidence)
+        told = scene.rehearsal.case(evidence, None).acknowledged
+        assert unlisted(scene, evidence, fence, run, [one for one in told if one.at > thaw.at and one.offset >= thaw.ends[one.topic, one.partition]]) == []
+        assert late(told, fence) == []
+        assert beyond(scene, run, fence, thaw) == []
+        assert (problem := unmeasured(fence, thaw)) is None, problem
+        assert WINDOW.search(run.questions["approve_data_loss"]), run.questions["approve_data_loss"]
+    left = [finding for finding in verdict.findings if not (step in MIRRORING and finding.check == "not lost")]
+    print(f"of what was approved as certainly lost {len(verdict.findings) - len(left)} records arrived after all", flush=True)
+    assert left == [], "\n".join(map(str, left[:5]))
+
+
+def unlisted(scene: LostScene, evidence: dict[str, Any], fence: Fence, run: Run, since: list[Acknowledgement]) -> list[Acknowledgement]:
+    """Records that are neither on the target nor in a list that has an end."""
+    assert since, "old producers wrote nothing to the thawed source: the case shows nothing"
+    prefix = "" if scene.rehearsal.policy == "identity" else f"{SOURCE}."
+    places = {(prefix + told.topic, told.partition) for told in since}
+    there = {held.digest for log in ClusterReader(TARGET, scene.lab.status()).read(sorted(places), "read_uncommitted").values() for held in log}
+    lost, taken = loss_rows(evidence["loss"]), accepted(scene, fence, run)
+
+    def listed(told: Acknowledgement) -> bool:
+        place = told.topic, told.partition
+        start, end = taken.get(place, (0, 0))
+        return start <= told.offset < end or any(row.surely_lacks(told.offset) or (row.possible_to is not None and row.may_lack(told.offset)) for row in lost.get(place, []))
+
+    return [told for told in since if told.digest not in there and not listed(told)]
+
+
+def accepted(scene: LostScene, fence: Fence, run: Run) -> dict[Place, tuple[int, int]]:
+    """What is listed as taken until the fence, by partition: where nobody knows from when on, it is everything."""
+    rows = scene.kept(run, fence["accepted"])
+    return {(row.topic, row.partition): (0 if pd.isna(row.from_offset) else int(row.from_offset), int(row.to_offset)) for row in rows.itertuples()}
+
+
+def late(told: list[Acknowledgement], fence: Fence) -> list[Acknowledgement]:
+    """What the source acknowledged after its fence was proven."""
+    fenced_at = datetime.fromisoformat(fence["fenced_at"]).timestamp() * 1000
+    return [one for one in told if one.at > fenced_at + GRACE_MS]
+
+
+def beyond(scene: LostScene, run: Run, fence: Fence, thaw: Thaw) -> list[str]:
+    """Partitions whose log ends elsewhere now than behind the fence."""
+    rows = scene.kept(run, fence["ends_at_fence"])
+    said = {(row.topic, row.partition): int(row.offset) for row in rows.itertuples()}
+    return [f"{place}: {said.get(place)} at the fence, {end} now" for place, end in thaw.source.ends(thaw.ends).items() if said.get(place) != end]
+
+
+def unmeasured(fence: Fence, thaw: Thaw) -> str | None:
+    """What is wrong with the measured window; one that the procedure's own step closed at once has none."""
+    if "answers_since" not in fence:
+        return None
+    since, until = (datetime.fromisoformat(fence[name]).timestamp() for name in ("answers_since", "fenced_at"))
+    if abs((until - since) - fence["window_seconds"]) > 0.01:
+        return f"{fence['window_seconds']} s are not {until - since} s"
+    unseen = since - thaw.at / 1000
+    return f"the source was back for {unseen:.1f} s before anybody noticed" if unseen > NOTICED_SECONDS else None
