@@ -304,7 +304,8 @@ class Scene:
 
     def returned(self, run: Run, step: str, reason: str) -> None:
         """Assert that the run was returned for this reason, the world is as it was found, and the source is usable."""
-        assert self.ended(run, "returned", step, reason) + self.changed() + self.unusable() == []
+        wrong = self.ended(run, "returned", step, reason) + self.changed() + self.unusable()
+        assert not wrong, "\n".join(wrong)
 
     # -- what faults are made of -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 from confluent_kafka import Producer
+from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
 
 from lab.airflow_settings import own_environment
 from lab.jars import jars_folder
@@ -58,7 +59,9 @@ class Person:
     def notes(self, procedure_id: str, mark: str) -> str:
         """Note in the journal what is done by hand."""
         argv = [sys.executable, "-m", "kafka_dr.commands.plan", procedure_id, "--by-hand", mark, "--as", "carol"]
-        return subprocess.run(argv, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(argv, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
 
     def runs(self, script: str) -> str:
         """Run one of the scripts to its end."""
@@ -133,6 +136,11 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         seeds = (tmp_path / "hand" / "reverse_offsets.json").read_text()
         url = f"{lab.connect_url('primary')}/connectors/{connector_name('standby', 'primary', 'source')}/offsets"
         requests.patch(url, data=seeds, headers={"Content-Type": "application/json"}, timeout=30).raise_for_status()
+        with pytest.raises(AssertionError, match="still there"):
+            person.notes(run.procedure_id, "opened")
+        denied = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY)
+        for lifted in AdminClient(lab.client_properties("standby", "admin")).delete_acls([denied]).values():
+            assert lifted.result(30)
         person.notes(run.procedure_id, "opened")
         assert driver.forward(run, after="open_target"), run.texts
         driver.step(run, "close_procedure")

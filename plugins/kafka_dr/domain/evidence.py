@@ -130,7 +130,8 @@ def evidence_of(
         bounds: `cut_off` and `boundary`, each a list of topic, partition, offset.
         problems: what the evidence lacks, and why.
     """
-    outcome, steps = outcome_of(lines), steps_of(lines, order)
+    outcome = outcome_of(lines)
+    steps = _way_back_refused(steps_of(lines, order)) if outcome is Outcome.COMPLETED else steps_of(lines, order)
     figures = {s["id"]: s["figures"] for s in steps}
     forecast = _last(lines, Step.FORECAST, Entry.OUTCOME) or _last(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
     translated = figures.get(Step.TRANSLATE_OFFSETS, {})
@@ -164,6 +165,11 @@ def evidence_of(
         "previous_digest": previous_digest,
     }
     return {**evidence, "digest": digest_of(evidence)}
+
+
+def _way_back_refused(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A completed procedure went forward: a way back that was tried meanwhile was refused, and left nothing to be done."""
+    return [{**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and s["state"] == "failed" else s for s in steps]
 
 
 def _file(receipt: Mapping[str, Any] | None) -> str | None:

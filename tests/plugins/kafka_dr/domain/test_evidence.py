@@ -109,6 +109,15 @@ def test_done_then_looked_at_again_and_refused() -> None:
     assert told["fenced_at"] is None
 
 
+@pytest.mark.parametrize(("through", "state"), [(len(TO_THE_END), "refused"), (13, "failed")])
+def test_a_way_back_that_was_refused_is_no_failure_of_a_completed_run(through: int, state: str) -> None:
+    """It was tried when the target was open; the run went forward to its end. In one that did not, it failed."""
+    back = [line("return_to_source", Entry.INTENT, 70), line("return_to_source", Entry.REFUSAL, 71, **FAILURE)]
+    steps = {s["id"]: s for s in evidence([*done(*TO_THE_END[:through]), *back])["steps"]}
+    assert steps["return_to_source"]["state"] == state and steps["return_to_source"]["failures"][0]["reason"] == FAILURE["reason"]
+    assert {s["state"] for name, s in steps.items() if name != "return_to_source"} == {"done"}
+
+
 def test_problems_are_told_and_covered_by_the_digest() -> None:
     """What the evidence lacks stands in it, and cannot be taken out unseen; usually there is nothing."""
     lines = done(*TO_THE_END)
