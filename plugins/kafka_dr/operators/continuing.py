@@ -180,7 +180,7 @@ def _doubt(earlier: Procedure, fenced: JournalEntry) -> str:
     if source_reopened(earlier):
         return "it had begun to give the source back"
     since = [e for e in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL) if e.sequence > fenced.sequence]
-    against = [e for e in since if e.payload["error"] in _AGAINST or e.step == Step.OPEN_TARGET]
+    against = [e for e in since if e.payload["error"] in _AGAINST]
     return f"{against[-1].step} found: {against[-1].payload['reason']}" if against else ""
 
 
@@ -246,7 +246,7 @@ def _look_again(procedure: Procedure, procedure_id: str) -> None:
 
 
 def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven) -> LastKnown:
-    """What is known, completed: the plan's topics, the groups that were active before they were stopped, and final positions for seen ones."""
+    """What is known, completed: by the plan's topics, the groups that were active before they were stopped, and final positions in the place of seen ones."""
     if proven.procedure_id is None:
         return known
     counts = {topic: count for topic, (_, count, _) in known.topics.items()}
@@ -254,7 +254,8 @@ def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven)
     positions = _final_positions(known.positions, proven.positions)
     return replace(
         known,
-        topics=known.topics | topics,
+        # Without a proven fence topics may have been made anew since the forecast.
+        topics=known.topics | topics if proven.cut_off else topics | known.topics,
         positions=positions,
         active=(known.active | proven.active) & frozenset(positions["group"]),
         missing=(*(note for note in known.missing if note != NO_POSITION or not len(positions)), *proven.doubts, *_beyond_the_fence(procedure, proven)),

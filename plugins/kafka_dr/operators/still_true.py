@@ -93,7 +93,7 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
     for cluster in clusters:
         active = active_groups(cluster, groups)
         if active:
-            raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
+            raise FenceNotProven(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
     drained = procedure.figures(Step.DRAIN_CONSUMERS)
     frozen = procedure.kept(drained["positions"])
     unchanged = still_held(procedure, groups, frozen, drained.get("commits_end", {}))
