@@ -5,6 +5,8 @@ The source is gone, or must be treated as gone: move all clients from `source` t
 
 **When to run.** The source does not answer, or cannot be trusted any more. If it still works, `planned_failover` loses nothing.
 
+If a planned failover was in hand when the source died, give its procedure id as `continue_procedure`: what it had proven counts.
+
 **Before you start.** Know who will approve: it cannot be you. What the target never got is lost for now; `failback` finds it when the source is back.
 
 **If it stops.** Before `open_target` it undoes what it did (`return_to_source`); the run is red, the evidence says why. From `open_target` on there

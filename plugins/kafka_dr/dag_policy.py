@@ -69,6 +69,7 @@ def lost_source_params() -> dict[str, Param]:
     return {
         **_common_params(),
         "override_source_lost": Param(None, type=["null", "string"], minLength=1, maxLength=500, description="Why the source is left although it was not seen lost; empty = it must be. The second person who approves the loss sees it."),
+        "continue_procedure": Param(None, type=["null", "string"], minLength=1, maxLength=300, description="A planned failover in whose middle the source died: its procedure id. What it had proven is taken over."),
         "confirm_seconds": _seconds(None, "How long the source must be seen lost; empty = the topology's."),
         "slow_seconds": _seconds(None, "A source that answers later than this is slow; empty = the topology's."),
     }

@@ -5,6 +5,7 @@ Airflow passes unknown params on without a word, so that a misspelt deadline wou
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -32,6 +33,16 @@ def _said(text: str) -> str:
 
 #: A reason as a procedure's own param: visible text on one line, not empty and not long.
 Reason = Annotated[str, AfterValidator(_said)]
+
+
+def _procedure_id(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,300}", text):
+        raise ValueError("a procedure's id, as its evidence folder is called")
+    return text
+
+
+#: The id of another procedure as a procedure's own param.
+ProcedureId = Annotated[str, AfterValidator(_procedure_id)]
 
 
 class Request(Model):

@@ -106,7 +106,7 @@ def output_schema() -> pa.Schema:
 def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """Return a partition's row."""
     end = case.bounds.cut_off
-    final = limits.source_final and limits.source_readable
+    final = limits.source_final
     row = dict.fromkeys(output_schema().names) | {name: listed.get(name) for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided", "file", "sha256")}
     row |= {"topic": key[0], "partition": key[1], "from_offset": loss.from_offset, "certain_to": loss.certain_to, "evidence": loss.evidence}
     row |= {"possible_to": end if final else None, "exact": limits.source_readable and loss.certain_to == end, "sampled_at": seen.sampled_at}

@@ -59,6 +59,8 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
         case: with floors, MirrorMaker 2's own pairs (which state an origin; pairs by content do not), and bounds (`cut_off` None where nobody knows the source's end).
         seen: None for a partition of which nothing is known.
     """
+    if case.bounds.drained and case.bounds.cut_off is not None:
+        return Loss(case.bounds.cut_off, None, case.bounds.cut_off, "everything below the cut-off was proven to be on the target")
     highest = int(np.max(case.pairs.upstream, initial=-1))
     stored = -1 if seen is None or seen.replicated is None else seen.replicated
     least = Loss(max(highest, stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")

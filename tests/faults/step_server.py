@@ -32,7 +32,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from kafka_dr.hooks.procedure_journal import Journal
 
-WRITES = ("append", "take_lease", "release_lease")
+WRITES = ("append", "take_lease", "release_lease", "pass_lease")
 DAGS = Path(__file__).parents[2] / "dags"
 #: How long one process of a step may take; one that takes longer is killed and counts as hung.
 LONGEST_SECONDS = 300.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_dr.dag_policy import procedure_params
+from kafka_dr.dag_policy import lost_source_params, procedure_params
 from kafka_dr.domain.readiness import GATES
 from kafka_dr.topology import Deadlines, Topology
 from kafka_dr.vocabulary import Outcome, Step, steps_of
@@ -46,7 +46,7 @@ def test_words_in_backticks_are_steps_or_params() -> None:
     """What the text names is a step, a page, a param, a deadline, a gate or a key of the topology: no orphan word such as an old name."""
     text = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8")
     words = {w for w in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text)}
-    known = {*Step, *procedure_params(), *Deadlines.model_fields, *Topology.model_fields, *(gate.__name__ for gate in GATES), "planned_failover", "stuck_procedure"}
+    known = {*Step, *procedure_params(), *lost_source_params(), *Deadlines.model_fields, *Topology.model_fields, *(gate.__name__ for gate in GATES), "planned_failover", "stuck_procedure"}
     assert words <= known, words - known
 
 

@@ -116,7 +116,8 @@ def question() -> str:
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
     inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1}
     plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why"}}
-    return loss_markdown({**plan, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"]}, "d")
+    taken = {"procedure_id": "planned", "fenced_at": "10:00", "partitions": 2, "drained": 1, "positions": 5, "translated": 4, "exact": 3, "missing": 6}
+    return loss_markdown({**plan, "continues": taken, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"]}, "d")
 
 
 def plain(text: str) -> str:

@@ -39,13 +39,13 @@ def clusters() -> tuple[MockCluster, MockCluster]:
     return source, target
 
 
-def assessed(clusters: tuple[MockCluster, MockCluster], folder: Path, *rows: tuple, **limits: Any) -> dict[int, dict[str, Any]]:
+def assessed(clusters: tuple[MockCluster, MockCluster], folder: Path, *rows: tuple, drained: bool = False, **limits: Any) -> dict[int, dict[str, Any]]:
     """What a task says of each partition."""
     source, target = clusters
     for name in ("stranded", "uncommitted"):
         (folder / name).mkdir(parents=True)
     ends = {0: (200, 160), 1: (50, 50)}
-    bounds = {("orders", p): Bounds(**bounds_row("orders", p, *ends[p], drained=False)) for p in ends}
+    bounds = {("orders", p): Bounds(**bounds_row("orders", p, *ends[p], drained=drained)) for p in ends}
     task = AssessmentTask(bounds, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
     return {row["partition"]: row for row in unpack(task(tagged(*rows))).to_pylist()}
 
@@ -93,6 +93,22 @@ def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: 
     assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (120, 190, None, None, False)
     assert (lost["written_since"], lost["records_per_second"], lost["sampled_at"]) == (4_000, 27.5, 5_000)
     assert (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"]) == (0, None, None, None)
+
+
+def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tuple, tmp_path: Path) -> None:
+    """Its cut-off is its last end, and what was seen of it last; without one nobody knows it."""
+    rows = [("orders", 0, SYNC, 118, 158, 1), ("orders", 0, SEEN, 200, 69, 5_000), ("orders", 0, STRETCH, 0, 200), ("orders", 1, SEEN, 50, 49, 5_000)]
+    found = assessed(clusters, tmp_path, *rows, source_readable=False, source_final=True)
+    assert (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"]) == (120, 200, 200, False)
+    assert (found[1]["from_offset"], found[1]["losing"]) == (50, False)
+
+
+def test_a_drained_partition_loses_nothing(clusters: tuple, tmp_path: Path) -> None:
+    """Whatever samples and pairs tell; where its end is not the last one, what follows may be lost."""
+    rows = [("orders", 0, SYNC, 118, 158, 1), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 1, SEEN)]
+    found = assessed(clusters, tmp_path / "final", *rows, drained=True, source_readable=False, source_final=True)
+    assert [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()] == [(200, False, 0), (50, False, 0)]
+    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])["losing"] and (lost["from_offset"], lost["possible_to"]) == (200, None)
 
 
 def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters: tuple, tmp_path: Path) -> None:

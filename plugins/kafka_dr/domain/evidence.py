@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.loss import loss_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -147,6 +148,8 @@ def evidence_of(
         "plan": forecast.payload["plan"] if forecast else None,
         "plan_digest": forecast.payload["plan_digest"] if forecast else None,
         "aborted_by": dict(aborted.payload) if aborted else None,
+        "continues": opened.payload.get("continues") if opened else None,
+        "continued_by": continued_by(lines),
         "excluded_groups": figures.get(Step.DRAIN_CONSUMERS, {}).get("excluded", []),
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,

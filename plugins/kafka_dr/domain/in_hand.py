@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
 from kafka_dr.vocabulary import Entry, Step, steps_of
 
@@ -118,8 +119,9 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
     outcome = _outcome(lines)
     steps = _steps(lines, now, outcome, told["dag_id"])
     fence = fence_of(lines, told["source"], told["target"], now)
-    if fence and outcome and fence.state != "over":
-        fence = replace(fence, state="stopped", returns_at=None, words=_STOPPED)
+    successor = continued_by(lines)
+    if fence and (outcome or successor) and fence.state != "over":
+        fence = replace(fence, state="stopped", returns_at=None, words=f": {successor} goes on from here" if successor else _STOPPED)
     return InHand(procedure_id, **told, outcome=outcome, steps=steps, fence=fence, question=_question(lines, steps, fence), trouble=_trouble(lines, steps))
 
 

@@ -41,6 +41,7 @@ class LossPlan:
         inventory: the assessment's figures, its digest among them.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
+        continues: the planned run that this one goes on from, and what is taken from it as proven.
     """
 
     procedure_id: str
@@ -59,6 +60,7 @@ class LossPlan:
     inventory: Mapping[str, Any]
     loss: tuple[Mapping[str, Any], ...]
     unproven: tuple[str, ...] = field(default_factory=tuple)
+    continues: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -79,6 +81,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             f"{plan['source']}: {cell(plan['confirmed']['state'])}, {cell(plan['confirmed']['window'])}.",
             *([f"**It was not found lost. The starter overrides this, because:** {cell(override)}"] if override else []),
+            *_continued(plan),
             "",
             *_figures(inventory),
             "",
@@ -92,6 +95,22 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"There is no way back but a failback. Plan digest `{digest}`",
         ]
     )
+
+
+def _continued(plan: Mapping[str, Any]) -> list[str]:
+    """What is taken from the planned run that this one continues."""
+    told, source, target = plan.get("continues"), plan["source"], plan["target"]
+    if not told:
+        return []
+    taken = {
+        "partitions": f"{told['partitions']} partitions ended for good on {source} when it was fenced, at {told['fenced_at']}: no record after that is lost.",
+        "drained": f"{told['drained']} of them are drained: what stands below that end is on {target}.",
+        "missing": f"{told['missing']} records below that end were not found on {target}, or were deleted there: these are lost.",
+        "positions": f"{told['positions']} positions are final: their groups were stopped there and can have consumed nothing since.",
+        "translated": f"{told['translated']} positions were translated while {source} could be read, {told['exact']} of them exact: they are taken as they are.",
+    }
+    lines = [f"- {line}" for name, line in taken.items() if told[name]]
+    return ["", f"**This continues {cell(told['procedure_id'])}.** Taken from it as proven:", "", *(lines or ["- nothing."])]
 
 
 def _figures(inventory: Mapping[str, Any]) -> list[str]:

@@ -122,8 +122,13 @@ def _what(e: Evidence) -> str:
         Outcome.RETURNED: f"The attempt to {move} stopped{at} and was undone.",
         Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was touched.",
         Outcome.ABORTED: f"The attempt to {move} was aborted by {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}.",
-        Outcome.FAILED: f"The attempt to {move} stopped{at} and has not ended: it still holds both clusters.",
+        Outcome.FAILED: f"The attempt to {move} stopped{at} and {_held(e)}.",
     }[Outcome(e["outcome"])]
+
+
+def _held(e: Evidence) -> str:
+    successor = e.get("continued_by")
+    return f"was continued by {successor}: its evidence says what became of it" if successor else "has not ended: it still holds both clusters"
 
 
 def _but(e: Evidence) -> str:
@@ -141,6 +146,8 @@ def _because(aborted: Mapping[str, Any]) -> str:
 
 def whereabouts(e: Evidence) -> str:
     """Where clients are now, as far as the evidence proves it."""
+    if e.get("continued_by"):
+        return f"Where clients are stands in the evidence of {e['continued_by']}."
     state = {step["id"]: step["state"] for step in e["steps"]}
     span = standstill(e)
     if state.get(Step.RETURN_TO_SOURCE) == "done" or span is None and Step.OPEN_TARGET not in state:
@@ -152,7 +159,10 @@ def whereabouts(e: Evidence) -> str:
 
 
 def _on_source(e: Evidence) -> str:
-    span = standstill(e)
+    span, earlier = standstill(e), e.get("continues")
+    if earlier:
+        fenced = f"{e['source']} stays fenced until return_to_source of that one is done" if earlier["fenced"] else f"that one had not fenced {e['source']}"
+        return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
     return f"Clients stood still for {duration(span.seconds)} and are back on {e['source']}, which is as it was found."
@@ -171,11 +181,15 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
 def _kept(e: Evidence) -> str:
     if e["outcome"] != Outcome.COMPLETED:
         lost = f"{_lost(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
-        return lost + ("Nothing on this page is final before it ends." if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
+        return lost + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
     if not _figures(e).get(Step.TRANSLATE_OFFSETS):
         by = _figures(e).get(Step.OPEN_TARGET, {}).get("by_hand", "somebody")
         return f"{by} opened {e['target']} by hand before positions were translated: where the groups stand, and whether records are missing there, was not proven."
     return f"{_placed(e)} {_losses(e)}"
+
+
+def _not_final(e: Evidence) -> str:
+    return "What it had proven was taken over there, as far as it counts." if e.get("continued_by") else "Nothing on this page is final before it ends."
 
 
 def _placed(e: Evidence) -> str:
@@ -237,7 +251,14 @@ def _to_do(e: Evidence) -> list[str]:
         return [*first, *_completed_to_do(e)] or ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
         return _failed_to_do(e)
-    return [*_said(e, e["failing_step"]), "Nothing is left to undo. Start a new run when the cause is mended."]
+    return [*_said(e, e["failing_step"]), _returned_to_do(e)]
+
+
+def _returned_to_do(e: Evidence) -> str:
+    if not e.get("continues"):
+        return "Nothing is left to undo. Start a new run when the cause is mended."
+    earlier = e["continues"]["procedure_id"]
+    return f"{earlier} holds both clusters again. When {e['source']} answers, clear return_to_source of that run: it gives {e['source']} back. Or continue it anew, with continue_procedure={earlier}."
 
 
 def _said(e: Evidence, step: str | None) -> list[str]:
@@ -246,6 +267,8 @@ def _said(e: Evidence, step: str | None) -> list[str]:
 
 
 def _failed_to_do(e: Evidence) -> list[str]:
+    if e.get("continued_by"):
+        return [f"Nothing here, and clear no step of this run: see the evidence of {e['continued_by']}."]
     state = {s["id"]: s["state"] for s in e["steps"]}
     page = f"What each state of a step means: runbooks/{e['dag_id']}.md, under the step's name. Mark no task as successful: that does not do its work."
     if Step.RETURN_TO_SOURCE in state:

@@ -165,20 +165,7 @@ class Journal:
 
         def add(connection: Connection) -> JournalEntry:
             _refuse_old_epoch(connection, procedure_id, epoch)
-            newest = connection.execute(select(_ENTRIES.c.sequence, _ENTRIES.c.hash).order_by(_ENTRIES.c.sequence.desc()).limit(1)).first()
-            values = {
-                "sequence": newest.sequence + 1 if newest else 1,
-                "procedure_id": procedure_id,
-                "step": str(step),
-                "kind": str(kind),
-                "epoch": epoch,
-                "at": _iso(self._clock()),
-                "payload": text,
-                "previous_hash": newest.hash if newest else _NO_HASH,
-            }
-            values["hash"] = _hash(values)
-            connection.execute(_ENTRIES.insert().values(**values))
-            return _entry(values)
+            return _add(connection, procedure_id, step, kind, epoch, self._clock(), text)
 
         return self._write(add)
 
@@ -242,6 +229,30 @@ class Journal:
         """
         released_at = now or self._clock()
         self._write(lambda connection: _release(connection, pair, procedure_id, epoch, str(outcome), released_at))
+
+    def pass_lease(self, pair: str, giver: str, taker: str, outcome: str, told: tuple[str, str, str, Any], seen: int | None = None, now: datetime | None = None) -> int:
+        """Hand the right to act on a pair from one procedure to another, and write that down, at once: nobody can take it in between.
+
+        Args:
+            outcome: what the giver's lease ends with.
+            told: procedure, step, kind and payload of the entry that says so.
+            seen: the giver's newest entry that the caller knows; None where nothing depends on it.
+
+        Returns:
+            The taker's epoch.
+
+        Raises:
+            LeaseLost: the giver does not hold the pair, or has written an entry since.
+            BadInput: the payload is not JSON.
+        """
+        at, text = now or self._clock(), _canonical(told[3])
+
+        def hand_over(connection: Connection) -> int:
+            epoch = _pass(connection, pair, giver, taker, outcome, at, seen)
+            _add(connection, *told[:3], epoch, at, text)
+            return epoch
+
+        return self._write(hand_over)
 
     def lease(self, pair: str) -> Lease | None:
         """The newest lease of a pair, released or not."""
@@ -358,6 +369,18 @@ def _superseded(procedure_id: str, epoch: int, newer: int) -> Superseded:
     return Superseded(f"A newer process goes on with {procedure_id}", f"epoch {newer}, this one has {epoch}", "Nothing: that process does the work")
 
 
+def _pass(connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None) -> int:
+    row = connection.execute(_newest_lease(pair)).first()
+    current = _lease(row) if row else None
+    _refuse_if_lost(current, pair, giver, current.epoch if current else 0)
+    newest = connection.execute(select(_ENTRIES.c.sequence, _ENTRIES.c.step).where(_ENTRIES.c.procedure_id == giver).order_by(_ENTRIES.c.sequence.desc()).limit(1)).first()
+    if seen is not None and newest is not None and newest.sequence != seen:
+        raise LeaseLost(f"{giver} is still at work", f"its step {newest.step} wrote meanwhile", "look at it, then try again")
+    _close_row(connection, current, outcome, now)
+    connection.execute(_LEASES.insert().values(pair=pair, epoch=current.epoch + 1, holder=taker, taken_at=_iso(now)))
+    return current.epoch + 1
+
+
 def _release(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:
     row = connection.execute(_newest_lease(pair)).first()
     current = _lease(row) if row else None
@@ -372,6 +395,24 @@ def _release(connection: Connection, pair: str, procedure_id: str, epoch: int, o
 def _close_row(connection: Connection, lease: Lease, outcome: str, now: datetime) -> None:
     this = (_LEASES.c.pair == lease.pair) & (_LEASES.c.epoch == lease.epoch)
     connection.execute(_LEASES.update().where(this).values(released_at=_iso(now), outcome=outcome))
+
+
+def _add(connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str) -> JournalEntry:
+    """The next entry of the chain; `text` is its payload as canonical JSON."""
+    newest = connection.execute(select(_ENTRIES.c.sequence, _ENTRIES.c.hash).order_by(_ENTRIES.c.sequence.desc()).limit(1)).first()
+    values = {
+        "sequence": newest.sequence + 1 if newest else 1,
+        "procedure_id": procedure_id,
+        "step": str(step),
+        "kind": str(kind),
+        "epoch": epoch,
+        "at": _iso(at),
+        "payload": text,
+        "previous_hash": newest.hash if newest else _NO_HASH,
+    }
+    values["hash"] = _hash(values)
+    connection.execute(_ENTRIES.insert().values(**values))
+    return _entry(values)
 
 
 def _refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> None:

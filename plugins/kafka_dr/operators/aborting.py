@@ -23,8 +23,10 @@ class AbortedStep(ProcedureStep):
     bounded = False
 
     def procedure(self, context: Any) -> Procedure:
-        """The aborted procedure."""
-        return procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
+        """The procedure that this run has aborted, also once it gave the pair on; until it has, the one that holds the pair."""
+        holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
+        mine = [e for e in holder.journal.entries(step=Step.ABORT_PROCEDURE, kind=Entry.ABORT) if e.payload["run_id"] == context["dag_run"].run_id]
+        return (holder.other(mine[-1].procedure_id) if mine else None) or holder
 
 
 class AbortProcedure(AbortedStep):

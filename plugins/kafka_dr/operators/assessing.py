@@ -17,6 +17,7 @@ from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
+from kafka_dr.operators.continuing import Proven, milliseconds, still_proven, told_of, what_was_proven, with_what_was_proven
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known
 from kafka_dr.operators.observing import local_names, target_rules
@@ -40,12 +41,13 @@ class AssessDataLoss(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
-        known, source = known_now(procedure)
-        made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source), "Spark did not assess the loss")
+        known, source, proven = known_now(procedure)
+        made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source, proven), "Spark did not assess the loss")
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
         loss, ahead = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead"))
-        plan = plan_of(procedure, known, summary, loss, ahead).as_dict()
+        bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
+        plan = plan_of(procedure, known, summary, loss, ahead, told_of(proven, int(bounds["drained"].sum()))).as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
@@ -55,9 +57,12 @@ class AssessDataLoss(ProcedureStep):
             "floors": procedure.keep("floors", known.recorded.floors),
             "syncs": procedure.keep("offset_syncs", known.syncs),
             "pairs": procedure.keep("pairs", known.recorded.pairs),
-            "bounds": procedure.keep("bounds", pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")),
+            "bounds": procedure.keep("bounds", bounds),
             "active_groups": sorted(known.active),
-            "source_ends": procedure.keep("source_ends", partitions_frame(source.ends or last_ends(known), "offset")),
+            "source_ends": procedure.keep("source_ends", partitions_frame(source.ends or last_ends(known) | proven.cut_off, "offset")),
+            "cut_off": procedure.keep("cut_off", partitions_frame(proven.cut_off, "offset")) if proven.cut_off else None,
+            "earlier_positions": None if proven.rows is None else procedure.keep("earlier_positions", proven.rows),
+            "earlier_translation": dict(proven.translated),
             "source_readable": source.readable,
             "stranded": made.name if source.readable else None,
             "last_sample_at": known.recorded.last_at,
@@ -85,10 +90,13 @@ class SourceNow:
         return cls(source.starts(partitions, timeout=_ENDS_SECONDS), ends, source.ends(partitions, "read_committed", timeout=_ENDS_SECONDS))
 
 
-def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow]:
-    """What is known, and the source as it is where it can be read: one that is lost is not waited for."""
+def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
+    """What is known, the source as it is where it can be read (one that is lost is not waited for), and what a continued run had proven."""
     known, source = what_is_known(procedure), SourceNow({}, {}, {})
-    if procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] != SourceState.LOST:
+    lost = procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
+    proven = still_proven(procedure, what_was_proven(procedure), last_ends(known), lost)
+    known = with_what_was_proven(procedure, known, proven)
+    if not lost:
         try:
             seen = as_on_source(procedure, known, procedure.source.topics(timeout=_ENDS_SECONDS))
             source = SourceNow.of(procedure.source, partitions_of(seen))
@@ -96,7 +104,7 @@ def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow]:
         except SystemUnavailable as error:
             known = replace(known, missing=(*known.missing, f"the source was not found lost, and yet cannot be read: {error}"))
     refuse_without_topics(procedure, known)
-    return with_what_the_target_lacks(procedure, without_other_logs(procedure, known)), source
+    return with_what_the_target_lacks(procedure, without_other_logs(procedure, known)), source, proven
 
 
 def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
@@ -137,15 +145,17 @@ def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
     return {TopicPartition(t, int(p)): int(end) for t, p, end in zip(seen["topic"], seen["partition"], seen["source_end"], strict=True)}
 
 
-def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow) -> dict[str, Any]:
+def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow, proven: Proven) -> dict[str, Any]:
     """What assess_data_loss reads; answers what its job.json says."""
-    write_frame(folder, "bounds", bounds_without_cut_off(procedure, known, source))
-    write_frame(folder, "last_seen", last_seen_frame(known, source))
+    write_frame(folder, "bounds", bounds_now(procedure, known, source, proven))
+    write_frame(folder, "last_seen", last_seen_frame(known, source, proven))
     write_frame(folder, "positions", known.positions)
     write_frame(folder, "syncs", known.syncs)
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
-    return {"isolation": procedure.flow.isolation, "source_readable": source.readable}
+    # A topic that was made since the cut-off may still be written to.
+    final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
+    return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "source_final": final}
 
 
 def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
@@ -153,8 +163,8 @@ def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
     return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
 
 
-def bounds_without_cut_off(procedure: Procedure, known: LastKnown, source: SourceNow) -> pd.DataFrame:
-    """One row per source partition, with what the target has of it now; the source's own bounds where they can be read or were recorded."""
+def bounds_now(procedure: Procedure, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
+    """One row per source partition, with what the target has of it now; the source's own bounds where they can be read, were recorded or proven."""
     wanted, anew = partitions_of(known), made_anew(procedure, known)
     remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
     there = existing(procedure, remote.values())
@@ -164,13 +174,13 @@ def bounds_without_cut_off(procedure: Procedure, known: LastKnown, source: Sourc
     stamped = {name for name, config in procedure.target.configs(sorted(names)).items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
     frame = pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "target_topic": remote[tp].topic} for tp in wanted)
     recorded_starts = {TopicPartition(t, int(p)): int(at) for t, p, at in known.recorded.partitions[[*PARTITION, "source_start"]].dropna().itertuples(index=False)}
-    frame = placed(placed(frame, recorded_starts | source.starts, "source_start"), source.ends, "cut_off")
-    on_target = frame["target_topic"]
+    frame = placed(placed(frame, recorded_starts | source.starts, "source_start"), proven.cut_off | source.ends, "cut_off")
+    on_target, drained = frame["target_topic"], proven.drained({tp: ends[there] for tp, there in remote.items() if there in ends})
     return frame.assign(
         target_start=pd.array([starts.get(remote[tp]) for tp in wanted], "Int64"),
         boundary=pd.array([ends.get(remote[tp]) for tp in wanted], "Int64"),
-        drained=False,
-        complete=False,
+        drained=[tp in drained for tp in wanted],
+        complete=[tp in drained for tp in wanted],
         other_writer=on_target.isin(writable),
         # MirrorMaker 2 copies a topic's settings: what the source had is what the target has.
         source_compacted=on_target.isin(compacted),
@@ -218,19 +228,20 @@ def existing(procedure: Procedure, partitions: Iterable[TopicPartition]) -> list
     return [tp for tp in wanted if tp.topic in there and tp.partition in there[tp.topic].partitions]
 
 
-def last_seen_frame(known: LastKnown, source: SourceNow) -> pd.DataFrame:
-    """One row per partition, also of those that no sample ever saw."""
+def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
+    """One row per partition, also of those that no sample ever saw; a cut-off is the last that was seen of its partition."""
     frame = pd.DataFrame(partitions_of(known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     seen = known.recorded.partitions
     at = {name: {TopicPartition(t, int(p)): int(v) for t, p, v in seen[[*PARTITION, name]].dropna().itertuples(index=False)} for name in ("source_end", "replicated", "sampled_at")}
     # What Connect keeps now is never less than what it kept when it was sampled.
-    columns = {"source_end": at["source_end"], "replicated": at["replicated"] | known.replicated, "sampled_at": at["sampled_at"], "stable_end": source.stable}
+    fenced_at = dict.fromkeys(proven.cut_off, milliseconds(proven.fenced_at))
+    columns = {"source_end": at["source_end"] | proven.cut_off, "replicated": at["replicated"] | known.replicated, "sampled_at": at["sampled_at"] | fenced_at, "stable_end": source.stable}
     for name, values in columns.items():
         frame = placed(frame, values, name)
     return frame
 
 
-def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], loss: pd.DataFrame, ahead: pd.DataFrame) -> LossPlan:
+def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], loss: pd.DataFrame, ahead: pd.DataFrame, continues: dict[str, Any] | None = None) -> LossPlan:
     """The plan: what is lost, who is concerned, and what will be opened."""
     confirmed = procedure.figures(Step.CONFIRM_SOURCE_LOST)
     window = f"{confirmed['verdict']['rounds']} rounds in {confirmed['window_seconds']:.0f} s"
@@ -252,6 +263,7 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,
+        continues=continues,
     )
 
 

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.evidence import JournalLine, evidence_of
 from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.operators.continuing import give_back
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, was_opened
@@ -54,27 +55,47 @@ class CloseProcedure(ProcedureStep):
     def _close(self, procedure: Procedure) -> dict[str, Any]:
         if procedure.took_lease:
             procedure.hold_lease()
-        epoch = procedure.epoch if procedure.took_lease else 0
-        closing_at = self._closing_at(procedure, epoch)
-        before = [e for e in procedure.journal.entries(step=self.task_id, kind=Entry.CLOSED) if e.procedure_id != procedure.id and e.sequence < closing_at.sequence]
-        evidence = assemble(procedure, closing_at, before[-1].payload["digest"] if before else None)
-        write_evidence(procedure.folder, evidence)
-        closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
-        procedure.journal.append(procedure.id, self.task_id, Entry.CLOSED, epoch, closing)
-        return closing
-
-    def _closing_at(self, procedure: Procedure, epoch: int) -> JournalEntry:
-        """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for byte."""
-        entries = procedure.journal.entries(procedure.id)
-        newest = max((e.sequence for e in entries if e.step != self.task_id), default=0)
-        begun = [e for e in entries if e.step == self.task_id and e.kind == Entry.INTENT and e.sequence > newest]
-        return begun[0] if begun else procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"after": newest})
+        return file_evidence(procedure, procedure.epoch if procedure.took_lease else 0)
 
     def _let_go(self, procedure: Procedure, outcome: str) -> None:
-        """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair."""
+        """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair.
+
+        A planned run that this one continues gets it back, unless this one went past the point of no return: then that one is over.
+        """
         lease = procedure.journal.lease(procedure.pair)
-        if Outcome(outcome) in _TERMINAL and lease is not None and lease.holder == procedure.id and lease.released_at is None:
+        if lease is None or lease.holder != procedure.id or lease.released_at is not None:
+            return
+        earlier = procedure.other(procedure.continues) if procedure.continues else None
+        forward = procedure.began(Step.OPEN_TARGET) is not None
+        if earlier is not None and forward and earlier.journal.entries(earlier.id)[-1].kind != Entry.CLOSED:
+            file_evidence(earlier, lease.epoch)
+        if Outcome(outcome) in _TERMINAL and earlier is not None and not forward:
+            give_back(procedure, outcome)
+        elif Outcome(outcome) in _TERMINAL:
             procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)
+
+
+def file_evidence(procedure: Procedure, epoch: int) -> dict[str, Any]:
+    """Write a procedure's evidence and the entry that closes it, and return that entry's payload.
+
+    Args:
+        epoch: of the lease, 0 without one; a procedure that is continued is closed under the lease of the one that goes on from it.
+    """
+    closing_at = _closing_at(procedure, epoch)
+    before = [e for e in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED) if e.procedure_id != procedure.id and e.sequence < closing_at.sequence]
+    evidence = assemble(procedure, closing_at, before[-1].payload["digest"] if before else None)
+    write_evidence(procedure.folder, evidence)
+    closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
+    procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, closing)
+    return closing
+
+
+def _closing_at(procedure: Procedure, epoch: int) -> JournalEntry:
+    """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for byte."""
+    entries = procedure.journal.entries(procedure.id)
+    newest = max((e.sequence for e in entries if e.step != Step.CLOSE_PROCEDURE), default=0)
+    begun = [e for e in entries if e.step == Step.CLOSE_PROCEDURE and e.kind == Entry.INTENT and e.sequence > newest]
+    return begun[0] if begun else procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.INTENT, epoch, {"after": newest})
 
 
 def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
@@ -83,14 +104,16 @@ def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: st
     lines = [JournalLine(e.step, e.kind, e.at.isoformat(), e.payload) for e in entries]
     request = {"dag_id": procedure.identity.dag_id, "source": procedure.request.source, "target": procedure.request.target, "reason": procedure.request.reason}
     problems: list[str] = []
-    bounds = {name: _offsets(procedure, step, name, problems) for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))}
+    # Without its source a procedure has the cut-off that a continued one had proven, if any.
+    fencing = Step.ASSESS_DATA_LOSS if procedure.without_source else Step.FENCE_PRODUCERS
+    bounds = {name: _offsets(procedure, step, name, problems) for step, name in ((fencing, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))}
     return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, closing_at.at.isoformat(), previous_digest, problems)
 
 
 def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[str, Any]]:
-    done = procedure.outcome(step)
+    receipt = (procedure.outcome(step) or {}).get(name)
     try:
-        return [] if done is None else procedure.kept(done[name]).to_dict("records")
+        return [] if receipt is None else procedure.kept(receipt).to_dict("records")
     except Contradiction as error:
         problems.append(str(error))
         return []

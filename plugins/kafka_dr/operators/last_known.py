@@ -15,6 +15,7 @@ from kafka_dr.operators.procedure import Procedure
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
 from kafka_dr.topology import Recorder
 
+NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS = 5.0
 
 
@@ -49,7 +50,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     if not len(syncs):
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
     if not len(positions):
-        missing.append("no position of any group is known: none is moved")
+        missing.append(NO_POSITION)
     return LastKnown(
         recorded=kept,
         topics=topics,

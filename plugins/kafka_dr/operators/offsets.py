@@ -37,9 +37,7 @@ class TranslateOffsets(ResumedStep):
         positions = self.positions(procedure)
         with side_by_side() as start:
             checkpoints = start(checkpoints_of, procedure)
-            made = run_spark_job(procedure, context, "translate_offsets", lambda folder: self.write_inputs(procedure, folder, positions), "Spark did not translate the positions")
-        summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-        rows = pd.read_parquet(made / "translation.parquet")
+            rows, summary = self.translated(procedure, context, positions)
         check_complete(positions, rows)
         rows = compare_with_mirror_maker(rows, checkpoints.result())
         return {
@@ -61,6 +59,11 @@ class TranslateOffsets(ResumedStep):
     def positions(self, procedure: Procedure) -> pd.DataFrame:
         """What is translated: the positions that were frozen behind the fence."""
         return procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
+
+    def translated(self, procedure: Procedure, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """The rows that Spark makes of the positions, and its summary."""
+        made = run_spark_job(procedure, context, "translate_offsets", lambda folder: self.write_inputs(procedure, folder, positions), "Spark did not translate the positions")
+        return pd.read_parquet(made / "translation.parquet"), json.loads((made / "summary.json").read_text(encoding="utf-8"))
 
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, syncs and bounds; answer what the job must know beside."""
@@ -111,14 +114,15 @@ def compacted_topics(cluster: Any, topics: Iterable[str]) -> set[str]:
     return {t for t, config in cluster.configs(sorted(topics)).items() if "compact" in config.get("cleanup.policy", "delete")}
 
 
-_KEY = ["group", "topic", "partition", "position"]
+#: What makes a translated position that of a committed one.
+KEY = ["group", "topic", "partition", "position"]
 
 
 def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
     """Every committed position has exactly one translated row."""
-    if len(positions) == len(rows) and _same_rows(positions[_KEY], rows[_KEY]):
+    if len(positions) == len(rows) and _same_rows(positions[KEY], rows[KEY]):
         return
-    asked, got = (set(map(tuple, frame[_KEY].to_numpy())) for frame in (positions, rows))
+    asked, got = (set(map(tuple, frame[KEY].to_numpy())) for frame in (positions, rows))
     if len(rows) != len(asked) or got != asked:
         missing = sorted(asked - got)[:5]
         raise Contradiction("The translation does not answer every position once", f"{len(asked)} asked, {len(rows)} answered; missing {missing}", "The procedure returns by itself; see the task's log, then start a new one.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.errors import Refusal
+from kafka_dr.errors import LeaseLost, Refusal
+from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import Entry, Step
@@ -19,7 +20,7 @@ class OpenProcedure(ProcedureStep):
         if done is None:
             if procedure.journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
                 raise Refusal("This run has ended", "the journal says that it was closed", "Start a new run; clearing an ended one moves nobody.")
-            epoch = procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds, renew=True)
+            epoch = _take_lease(procedure)
             procedure.journal.append(procedure.id, self.task_id, Entry.OPENED, epoch, _opened(procedure, context))
             procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"try": 1})
             procedure.journal.append(procedure.id, self.task_id, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": procedure.pair})
@@ -30,6 +31,16 @@ class OpenProcedure(ProcedureStep):
         details = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
         procedure.journal.append(procedure.id, self.task_id, kind, procedure.epoch if procedure.took_lease else 0, details)
+
+
+def _take_lease(procedure: Procedure) -> int:
+    """From the planned run that is continued, if one is; else while nobody holds it."""
+    if procedure.continues is not None:
+        take_over(procedure)
+    try:
+        return procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds, renew=True)
+    except LeaseLost as error:
+        raise way_on(procedure, error) from None
 
 
 def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
@@ -43,5 +54,6 @@ def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
         "target": request.target,
         "reason": request.reason,
         "triggered_at": queued.isoformat() if queued else procedure.now(),
+        "continues": what_is_continued(procedure),
         "request": request.model_dump(mode="json"),
     }

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.naming import Naming
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePassed, LeaseLost, Refusal, Superseded
@@ -221,7 +222,33 @@ class Procedure:
 
     def hold_lease(self) -> None:
         """Refuse unless this procedure still holds the pair under its own epoch; asked just before every act."""
-        self.journal.check_lease(self.pair, self.id, self.epoch)
+        try:
+            self.journal.check_lease(self.pair, self.id, self.epoch)
+        except LeaseLost:
+            self.refuse_if_continued()
+            raise
+
+    @property
+    def continues(self) -> str | None:
+        """The planned procedure that this one goes on from, by what was opened; before that, by what was asked for."""
+        opened = self.opened
+        asked = self.request.choices.get("continue_procedure")
+        return asked if opened is None else (opened.payload.get("continues") or {}).get("procedure_id")
+
+    def other(self, procedure_id: str) -> Procedure | None:
+        """Another procedure of the journal, with what it was triggered with; None if the journal knows none of this name."""
+        opened = self.journal.last(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        if opened is None:
+            return None
+        found = Procedure(Identity(opened.payload["dag_id"], opened.payload["run_id"]), Request(**opened.payload["request"]), self.topology, self.connections)
+        found.journal = self.journal
+        return found
+
+    def refuse_if_continued(self) -> None:
+        """Refuse every step of a procedure that another one goes on from."""
+        successor = continued_by(self.journal.entries(self.id, Step.OPEN_PROCEDURE, Entry.NOTE))
+        if successor is not None:
+            raise LeaseLost(f"{self.id} is continued by {successor}", "the lease was handed over", "Nothing is left to do in this run; see that one.")
 
     def take_turn(self) -> None:
         """Take a new epoch for this process: an older one of the same procedure, orphaned or frozen, can act no more."""

@@ -29,13 +29,13 @@ from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, HookUnava
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
-from kafka_dr.params import Reason
+from kafka_dr.params import ProcedureId, Reason
 from kafka_dr.settings import Request, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
 
 #: Params of the procedures beside the common ones, and those that one procedure alone has.
-OWN_PARAMS = {"acknowledge_recreated_topics": bool, "override_source_lost": Reason}
-_ONLY_OF = {"override_source_lost": "unplanned_failover"}
+OWN_PARAMS = {"acknowledge_recreated_topics": bool, "override_source_lost": Reason, "continue_procedure": ProcedureId}
+_ONLY_OF = dict.fromkeys(("override_source_lost", "continue_procedure"), "unplanned_failover")
 
 _WAKE_AFTER = timedelta(seconds=5)
 #: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
@@ -94,8 +94,9 @@ class JournaledStep:
         """The procedure; whatever goes wrong inside is written to the journal and becomes Airflow's kind of failure."""
         try:
             procedure = self.procedure(context)
-            # Before anything may be written: the journal under this id could be another run's.
+            # Before anything may be written: the journal under this id could be another run's, or another one goes on from it.
             procedure.refuse_other_run()
+            procedure.refuse_if_continued()
         except SwitchbackError as error:
             raise _as_airflow(error) from None
         try:

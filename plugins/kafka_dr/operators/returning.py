@@ -64,11 +64,15 @@ class ReturnToSource(ProcedureStep):
     def _give_back(self, procedure: Procedure) -> dict[str, Any]:
         if procedure.began(Step.OPEN_TARGET) is not None:
             self._close_target_again(procedure)
+        if not procedure.without_source:
+            # It must answer first: while it cannot be given back its fence stands, and so does what another procedure builds on that.
+            source_rules(procedure)
         if not any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)):
             procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
         lifted = self._lift_fence(procedure)
         let_in = lift_fence_hook(procedure)
-        told = tell_to_resume(procedure)
+        # What a planned run has stopped, that one's own return starts again.
+        told = {"told": False} if procedure.continues else tell_to_resume(procedure)
         # Only now: a worker or a target that is away must not keep clients from a source that works.
         resumed = self._resume_replication(procedure)
         return {
@@ -108,16 +112,25 @@ class ReturnToSource(ProcedureStep):
             return {"connectors_resumed": [], "replication_left_stopped": str(error)}
 
     def _resumed(self, procedure: Procedure, seconds: float) -> list[str]:
-        watcher = procedure.journal.entries(procedure.id, Step.WATCH_OLD_SOURCE, Entry.INTENT)
-        if procedure.began(Step.STOP_MIRROR_MAKER) is None and not any("stops_connectors" in e.payload for e in watcher):
+        names = self._stopped_by(procedure)
+        if not names:
             return []
         refuse_loop(procedure)
-        worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-        for name in (connectors.source, connectors.checkpoint):
+        worker = procedure.mirror_maker(procedure.flow)
+        for name in names:
             procedure.hold_lease()
             # A checkpoint connector without groups runs without tasks, and a source connector without its source.
-            worker.resume(name, deadline=seconds, needs_tasks=name == connectors.source and not procedure.without_source)
-        return [connectors.source, connectors.checkpoint]
+            worker.resume(name, deadline=seconds, needs_tasks=name == procedure.flow.connectors.source and not procedure.without_source)
+        return names
+
+    def _stopped_by(self, procedure: Procedure) -> list[str]:
+        """The flow's connectors, if this procedure or its watcher had begun to stop them; without those that a continued one had stopped."""
+        both = [procedure.flow.connectors.source, procedure.flow.connectors.checkpoint]
+        intents = [e.payload for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE) for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)]
+        stopped = {name for told in intents for name in told.get("stops_connectors", ())}
+        if procedure.continues:
+            return [name for name in both if name in stopped]
+        return both if stopped or procedure.began(Step.STOP_MIRROR_MAKER) is not None else []
 
     def _lift_fence(self, procedure: Procedure) -> int:
         added = added_entries(procedure)

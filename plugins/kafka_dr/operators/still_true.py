@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
-from kafka_dr.errors import ConnectUnavailable, FenceNotProven, Refusal
+from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.operators.fencing import (
@@ -81,10 +81,10 @@ def source_ends_are_cut_off(procedure: Procedure) -> None:
     ends = procedure.source.ends(partitions_of_plan(procedure))
     shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
     if shrunk:
-        raise Refusal("Log ends of the source lie before the cut-off", ", ".join(shrunk[:10]), "A topic was recreated or cut; the procedure returns to the source.")
+        raise Contradiction("Log ends of the source lie before the cut-off", ", ".join(shrunk[:10]), "A topic was recreated or cut; the procedure returns to the source.")
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
-        raise Refusal("Somebody wrote on the source after the cut-off", "; ".join(written[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
+        raise FenceNotProven("Somebody wrote on the source after the cut-off", "; ".join(written[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
 
 
 def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> str:
@@ -93,12 +93,12 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
     for cluster in clusters:
         active = active_groups(cluster, groups)
         if active:
-            raise Refusal(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
+            raise FenceNotProven(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
     drained = procedure.figures(Step.DRAIN_CONSUMERS)
     frozen = procedure.kept(drained["positions"])
     unchanged = still_held(procedure, groups, frozen, drained.get("commits_end", {}))
     if unchanged is None:
-        raise Refusal("Committed positions on the source are not the frozen ones", f"{len(frozen)} were frozen", "The procedure returns to the source.")
+        raise FenceNotProven("Committed positions on the source are not the frozen ones", f"{len(frozen)} were frozen", "The procedure returns to the source.")
     return unchanged
 
 

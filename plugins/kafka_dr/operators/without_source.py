@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals
+from kafka_dr.domain.rereads import COMPARED
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing, plain
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
-from kafka_dr.operators.offsets import TranslateOffsets, require_reviewed
+from kafka_dr.operators.offsets import KEY, TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
@@ -60,6 +64,19 @@ class TranslateWithoutSource(TranslateOffsets):
         """What is translated: the positions of the inventory."""
         return procedure.kept(procedure.figures(Step.ASSESS_DATA_LOSS)["positions"])
 
+    def translated(self, procedure: Procedure, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """What a continued run had translated is taken as it is, where the target is as it was left; Spark translates the rest."""
+        assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
+        earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
+        if not earlier:
+            return super().translated(procedure, context, positions)
+        bounds = bounds_at_boundary(procedure, procedure.kept(assessed["bounds"]))
+        taken = positions[:0] if receipt is None else taken_as_it_is(procedure.kept(receipt), positions, bounds)
+        rest = without(positions, taken)
+        rows, made = super().translated(procedure, context, rest) if len(rest) else (rest, _NOTHING_MADE)
+        both = pd.concat([found for found in (taken, rows) if len(found)] or [taken], ignore_index=True)
+        return both, together(earlier, made, both)
+
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
@@ -69,6 +86,47 @@ class TranslateWithoutSource(TranslateOffsets):
         write_frame(folder, "syncs", trusted_pairs(procedure.kept(assessed["syncs"]), procedure.kept(assessed["pairs"]), floors))
         write_frame(folder, "bounds", bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])))
         return {"isolation": procedure.flow.isolation, "source_readable": False}
+
+
+_NOTHING_MADE: dict[str, Any] = {"digest": None, "records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
+_RAISED = "raised to where the target's log begins since it was translated"
+
+
+def taken_as_it_is(earlier: pd.DataFrame, positions: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
+    """Rows of an earlier translation of these very positions, on partitions that are drained still.
+
+    A position below which the target's retention has deleted records since is raised, and not called exact any more.
+    """
+    there = bounds.loc[bounds["drained"], [*PARTITION, "target_start"]]
+    rows = earlier.drop(columns=COMPARED).merge(positions[KEY], on=KEY).merge(there, on=PARTITION)
+    rows = rows.astype({"partition": "int32", "target_position": "Int64", "target_start": "Int64", "bound": "Int64"})
+    short = rows["target_position"].lt(rows["target_start"]).fillna(False).astype(bool)
+    bound = (rows["bound"] - (rows["target_start"] - rows["target_position"])).clip(lower=0)
+    return rows.assign(
+        target_position=rows["target_position"].mask(short, rows["target_start"]),
+        bound=rows["bound"].mask(short, bound),
+        exact=rows["exact"].astype(bool) & ~short,
+        clamped=rows["clamped"].astype(object).mask(short, _RAISED),
+    ).drop(columns="target_start")
+
+
+def without(positions: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
+    """The positions that are not among those taken."""
+    both = positions.merge(taken[KEY].assign(taken=True), on=KEY, how="left")
+    return positions[both["taken"].isna().to_numpy()].reset_index(drop=True)
+
+
+def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
+    """The summary of both: what the earlier one found missing is missing still, whatever of it is taken."""
+    raised = rows.loc[rows["clamped"].eq(_RAISED), [*PARTITION, "target_position"]].drop_duplicates() if "clamped" in rows else rows
+    return {
+        "digest": digest_of([earlier["digest"], made["digest"], json.loads(raised.to_json(orient="values"))]),
+        "classes": {str(name): int(count) for name, count in rows["class"].value_counts().sort_index().items()} if len(rows) else {},
+        "records_read": made["records_read"],
+        "repeats": made["repeats"] | earlier["repeats"],
+        "holes": [*earlier["holes"], *made["holes"]],
+        "cut": [*earlier["cut"], *made["cut"]],
+    }
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +150,9 @@ def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFra
     starts = procedure.target.starts(list(boundary))
     by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns=["boundary", "target_start"])
     placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(columns={"topic": "target_topic", "source_topic": "topic"})
-    return placed_now[bounds.columns].assign(cut_off=pd.array([None] * len(bounds), "Int64"))
+    # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says nothing of what is there.
+    drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
+    return placed_now[bounds.columns].assign(cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained)
 
 
 class OpenWithoutSource(OpenTarget):

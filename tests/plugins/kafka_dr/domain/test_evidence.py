@@ -199,3 +199,11 @@ def test_the_digest_covers_everything_else() -> None:
     rest = {k: v for k, v in told.items() if k != "digest"}
     assert digest_of(rest) == told["digest"]
     assert digest_of({**rest, "outcome": "returned"}) != told["digest"]
+
+
+def test_who_continues_whom_stands_in_the_evidence() -> None:
+    """By the entries that say so; a run that got its lease back is continued by nobody."""
+    opened = line(Step.OPEN_PROCEDURE, Entry.OPENED, triggered_at=at(0), continues={"procedure_id": "p-0", "fenced": True})
+    notes = [line(Step.OPEN_PROCEDURE, Entry.NOTE, n, continued_by=by) for n, by in enumerate(("u-1", None, "u-2"))]
+    assert evidence([opened])["continues"] == {"procedure_id": "p-0", "fenced": True} and evidence([])["continues"] is None
+    assert [evidence([opened, *notes[:count]])["continued_by"] for count in range(4)] == [None, "u-1", None, "u-2"]

@@ -185,3 +185,11 @@ def test_the_newest_trouble_is_told_until_it_is_mended() -> None:
     mended = told.says(6, "forecast", Entry.OUTCOME).at(7).trouble
     assert mended is not None and mended.mended
     assert Told().at(1).trouble is None
+
+
+def test_a_procedure_that_is_continued_counts_no_more() -> None:
+    """Nothing returns by itself; given back, it is as before."""
+    told = fenced(max_fence_seconds=60).says(120, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by="u-1")
+    fence = told.at(500).fence
+    assert fence is not None and (fence.state, fence.words, fence.returns_at) == ("stopped", ": u-1 goes on from here", None)
+    assert told.says(501, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by=None).at(502).fence.state == "overdue"

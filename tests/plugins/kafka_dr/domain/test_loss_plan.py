@@ -47,6 +47,17 @@ def test_an_override_stands_out() -> None:
     assert "**It was not found lost. The starter overrides this, because:** the site &lt;b&gt; burns" in shown(confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"})
 
 
+def test_what_is_taken_from_a_continued_run_is_said() -> None:
+    """Only what was taken; and it is part of the digest."""
+    told = {"procedure_id": "planned-1", "fenced_at": "10:00", "partitions": 3, "drained": 2, "positions": 5, "translated": None, "exact": None, "missing": 0}
+    text = shown(continues=told)
+    assert "**This continues planned-1.** Taken from it as proven:" in text and "5 positions are final" in text
+    assert "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text and "2 of them are drained: what stands below that end is on standby." in text
+    assert "were translated" not in text and "were not found" not in text and "This continues" not in shown()
+    nothing = dict.fromkeys(told, None) | {"procedure_id": "planned-1"}
+    assert "- nothing." in shown(continues=nothing) and len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
+
+
 def test_nothing_lost_is_said() -> None:
     """No table of nothing."""
     text = shown(loss=(), groups=(), inventory={**FIGURES, "certain": 0, "possible": 0, "losing": 0, "unknown": 0, "records_per_second": None, "groups_ahead": 0})

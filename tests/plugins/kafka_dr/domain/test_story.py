@@ -98,6 +98,29 @@ def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
     assert story_of(evidence("completed", step("start_reverse_replication", started=True))).to_do == ["Nothing."]
 
 
+def test_a_run_that_was_continued_says_only_where_to_look() -> None:
+    """Neither that it holds the clusters, nor that one of its steps is to be cleared, nor where clients are."""
+    told = story_of(evidence("failed", *FENCED, step("drain_consumers", "failed", "Stop c-1."), failing="drain_consumers", continued_by="u-1"))
+    assert told.sentences[0].endswith("was continued by u-1: its evidence says what became of it.") and told.sentences[1] == "Where clients are stands in the evidence of u-1."
+    assert told.to_do == ["Nothing here, and clear no step of this run: see the evidence of u-1."] and "final" not in told.sentences[2]
+
+
+@pytest.mark.parametrize("outcome", ["refused", "returned", "aborted", "failed"])
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_continuation_that_did_not_open_says_that_clients_still_stand(outcome: str, fenced: bool) -> None:
+    """As the other run left them; it never says that they are back, or were never stopped."""
+    back = [] if outcome == "failed" else [step("return_to_source", touched=outcome != "refused")]
+    told = story_of(evidence(outcome, step("confirm_source_lost", "failed"), *back, failing="confirm_source_lost", continues={"procedure_id": "p-0", "fenced": fenced}))
+    assert told.sentences[1] == "Clients are as p-0 left them: " + ("east stays fenced until return_to_source of that one is done." if fenced else "that one had not fenced east.")
+    assert ("p-0 holds both clusters again" in told.to_do[-1]) == (outcome != "failed")
+
+
+def test_a_continuation_that_opened_moved_the_clients() -> None:
+    """As every other one."""
+    steps = [step(name) for name in ("confirm_source_lost", "open_target", "redirect_clients")]
+    assert whereabouts(evidence("completed", *steps, continues={"procedure_id": "p-0", "fenced": True})) == "Clients work on west."
+
+
 def test_excluded_groups_were_not_moved() -> None:
     """The first sentence does not claim them, wherever the evidence names them; without any it says all."""
     left = [{"group": "g", "reason": "r", "policy": "earliest", "members": 2}]

@@ -234,6 +234,38 @@ def test_releasing_twice_is_harmless_but_outcomes_do_not_change(journal: Journal
         journal.release_lease(PAIR, "p1", epoch, "completed")
 
 
+def test_a_lease_is_passed_on_with_an_entry_that_says_so(journal: Journal) -> None:
+    """Under the next epoch and at once, to and fro: the giver acts no more, no cool-down runs, and the chain holds."""
+    journal.take_lease(PAIR, "p1", NOON)
+    newest = journal.append("p1", "s", "note", 1, {})
+    assert journal.pass_lease(PAIR, "p1", "p2", "continued", ("p1", "open", "note", {"by": "p2"}), seen=newest.sequence) == 2
+    lease, told = journal.lease(PAIR), journal.last("p1", "open", "note")
+    assert (lease.holder, lease.epoch, lease.released_at) == ("p2", 2, None) and (told.payload, told.epoch) == ({"by": "p2"}, 2)
+    with pytest.raises(LeaseLost):
+        journal.append("p1", "s", "note", 1, {})
+    with pytest.raises(LeaseLost):
+        journal.check_lease(PAIR, "p1", 1)
+    assert journal.pass_lease(PAIR, "p2", "p1", "returned", ("p1", "open", "note", {"by": None})) == 3
+    journal.check_lease(PAIR, "p1", 3)
+    journal.append("p1", "s", "note", 3, {})
+    assert journal.verify() is None and journal.take_lease(PAIR, "p1", NOON, cool_down_seconds=600, renew=True) == 4
+
+
+def test_only_a_lease_that_is_held_is_passed_on(journal: Journal) -> None:
+    """Not somebody else's, not one that was released, not one whose holder wrote meanwhile; then nothing is written."""
+    told = ("p1", "open", "note", {})
+    for before in (lambda: None, lambda: journal.take_lease(PAIR, "p2", NOON), lambda: journal.release_lease(PAIR, "p2", 1, "completed")):
+        before()
+        with pytest.raises(LeaseLost):
+            journal.pass_lease(PAIR, "p1", "p3", "continued", told)
+    journal.take_lease(PAIR, "p1", NOON)
+    seen = journal.append("p1", "s", "note", 2, {}).sequence
+    journal.append("p1", "s", "intent", 2, {})
+    with pytest.raises(LeaseLost, match="p1 is still at work.*its step s wrote meanwhile"):
+        journal.pass_lease(PAIR, "p1", "p3", "continued", told, seen=seen)
+    assert journal.lease(PAIR).holder == "p1" and len(journal.entries()) == 2
+
+
 def test_a_cool_down_says_when_it_ends(journal: Journal) -> None:
     """Within the cool-down the pair is refused with the time it ends; at that time it is free."""
     epoch = journal.take_lease(PAIR, "p1", NOON)

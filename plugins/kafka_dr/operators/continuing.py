@@ -1,0 +1,301 @@
+"""A planned failover whose source died in its middle, continued as an unplanned one: its lease, and what it had proven.
+
+Invariants
+1. One of both holds the lease; each change stands in the planned run's journal, written with it at once.
+2. return_to_source writes its intent to reopen before it lifts anything, under its lease. So a planned run that lost its lease without
+   that intent never lifts its fence any more, whatever of it is still alive.
+3. What a step proved counts only while nothing since speaks against it; when in doubt it does not, and the doubt is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.continued import CONTINUED_BY
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, SystemUnavailable
+from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.operators.last_known import NO_POSITION, LastKnown
+from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.still_true import source_ends_are_cut_off, source_reopened, source_still_fenced
+from kafka_dr.recorder.history import PARTITION
+from kafka_dr.vocabulary import Entry, Step
+
+_PLANNED = "planned_failover"
+#: What ends the planned run's lease when it is taken over.
+_CONTINUED = "continued"
+#: Steps whose proofs are taken over, each resting on those before it.
+_PROVING = (Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS)
+_AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
+_FIGURES = ("digest", "holes", "cut", "repeats")
+_NAMED = 5
+
+
+# -- the lease -----------------------------------------------------------------------------------------------------
+
+
+def take_over(procedure: Procedure) -> None:
+    """Take the lease of the planned run that this one continues; nothing where that is done.
+
+    Raises:
+        Refusal: it cannot be continued.
+        LeaseLost: it wrote something while it was looked at.
+    """
+    lease = procedure.journal.lease(procedure.pair)
+    if lease is not None and lease.holder == procedure.id:
+        return
+    earlier = procedure.other(procedure.continues)
+    holder = None if lease is None or lease.released_at is not None else lease.holder
+    newest = procedure.journal.entries(procedure.continues)
+    why = _UNKNOWN if earlier is None else _why_not(procedure, earlier, holder)
+    if why is not None:
+        raise Refusal(f"{procedure.continues} cannot be continued", *why)
+    told = (earlier.id, Step.OPEN_PROCEDURE, Entry.NOTE, {CONTINUED_BY: procedure.id})
+    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, _CONTINUED, told, seen=newest[-1].sequence)
+
+
+_UNKNOWN = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")
+
+
+def _why_not(procedure: Procedure, earlier: Procedure, holder: str | None) -> tuple[str, str] | None:
+    """What was seen, and what to do instead; None where nothing speaks against it."""
+    asked, wanted = earlier.request, procedure.request
+    if (earlier.identity.dag_id, asked.source, asked.target) != (_PLANNED, wanted.source, wanted.target):
+        return f"it is a {earlier.identity.dag_id} from {asked.source} to {asked.target}", "Only a planned failover of the same source and target is continued."
+    if holder != earlier.id:
+        return f"{holder or 'nobody'} holds the clusters", "Wait for the one that holds them; then start a new run without continue_procedure."
+    if earlier.began(Step.OPEN_TARGET) is not None:
+        return "open_target had begun", "There is only forward: clear its failed step."
+    aborted = earlier.aborted()
+    return (f"{aborted['by']} aborted it", "Wait until its return_to_source is done: it needs the source.") if aborted else None
+
+
+def way_on(procedure: Procedure, error: LeaseLost) -> LeaseLost:
+    """The same refusal; where a planned run of the same direction holds the pair, with how to go on from it."""
+    lease = procedure.journal.lease(procedure.pair)
+    if lease is None or lease.released_at is not None or lease.holder == procedure.id:
+        return error
+    earlier = procedure.other(lease.holder)
+    if earlier is None or _why_not(procedure, earlier, lease.holder):
+        return error
+    return LeaseLost(error.reason, error.seen, f"if its source died, start unplanned_failover with continue_procedure={earlier.id}; else wait for it, or abort it first")
+
+
+def give_back(procedure: Procedure, outcome: str) -> None:
+    """Give the lease back to the planned run, whose own return_to_source then lifts its fence."""
+    told = (procedure.continues, Step.OPEN_PROCEDURE, Entry.NOTE, {CONTINUED_BY: None, "given_back_by": procedure.id, "outcome": outcome})
+    procedure.journal.pass_lease(procedure.pair, procedure.id, procedure.continues, outcome, told)
+
+
+def what_is_continued(procedure: Procedure) -> dict[str, Any] | None:
+    """For the journal: the planned run, and whether it had begun to fence the source; None where nothing is continued."""
+    if procedure.continues is None:
+        return None
+    earlier = procedure.other(procedure.continues)
+    return {"procedure_id": earlier.id, "fenced": earlier.began(Step.FENCE_PRODUCERS) is not None}
+
+
+# -- what it had proven --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What counts of what a planned run had proven; empty where nothing is continued.
+
+    Attributes:
+        topics: of its plan: source topic -> its name on the target, partitions, id.
+        cut_off: the source's last log ends, by source partition; empty where they may not be the last.
+        fenced_at: since when nobody could write there, ISO 8601 UTC.
+        positions: the groups' frozen positions; None where they were not frozen.
+        boundary: the target's log ends below which everything under the cut-off stands, by source partition.
+        translated: figures of its translation.
+        rows: its translated positions; None without a translation.
+        active: groups that had members before it stopped them.
+        doubts: what was not taken over, and why.
+    """
+
+    procedure_id: str | None = None
+    topics: Mapping[str, tuple[str, int, str | None]] = field(default_factory=dict)
+    cut_off: dict[TopicPartition, int] = field(default_factory=dict)
+    fenced_at: str | None = None
+    positions: pd.DataFrame | None = None
+    boundary: Mapping[TopicPartition, int] = field(default_factory=dict)
+    translated: Mapping[str, Any] = field(default_factory=dict)
+    rows: pd.DataFrame | None = None
+    active: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
+
+    def without_proofs(self, why: str) -> Proven:
+        """The same without anything that rests on the fence."""
+        return Proven(self.procedure_id, self.topics, active=self.active, doubts=(*self.doubts, f"nothing that {self.procedure_id} had proven is taken over: {why}"))
+
+    def drained(self, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        """Source partitions of which everything stands on the target, whose log there ends as it was left.
+
+        Args:
+            ends: the target's log ends now, by source partition.
+        """
+        return {tp for tp, end in self.boundary.items() if ends.get(tp) == end}
+
+
+def what_was_proven(procedure: Procedure) -> Proven:
+    """What the journal and the files of the continued run prove; nothing of either cluster is asked."""
+    if procedure.continues is None:
+        return Proven()
+    earlier = procedure.other(procedure.continues)
+    forecast = earlier.outcome(Step.FORECAST)
+    if forecast is None:
+        return Proven(earlier.id)
+    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.plan()["topics"]}
+    found = Proven(earlier.id, topics, active=frozenset(forecast["active_groups"]))
+    done = _standing(earlier)
+    if Step.FENCE_PRODUCERS not in done:
+        return found
+    doubt = _doubt(earlier, done[Step.FENCE_PRODUCERS])
+    return found.without_proofs(doubt) if doubt else _read(earlier, found, {step: entry.payload for step, entry in done.items()})
+
+
+def _standing(earlier: Procedure) -> dict[Step, JournalEntry]:
+    """Outcomes of the proving steps, as far as each came after the one before, and was not begun again since."""
+    found: dict[Step, JournalEntry] = {}
+    since = 0
+    for step in _PROVING:
+        entries = [e for e in earlier.journal.entries(earlier.id, step) if e.kind in (Entry.INTENT, Entry.OUTCOME, Entry.FAILURE)]
+        if not entries or entries[-1].kind != Entry.OUTCOME or entries[-1].sequence < since:
+            break
+        found[step], since = entries[-1], entries[-1].sequence
+    return found
+
+
+def _doubt(earlier: Procedure, fenced: JournalEntry) -> str:
+    """Why the source's log may go on behind the cut-off; empty if nothing says so."""
+    if fenced.payload["fenced_at"] is None:
+        return "its fence was not proven on every broker"
+    if source_reopened(earlier):
+        return "it had begun to give the source back"
+    since = [e for e in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL) if e.sequence > fenced.sequence]
+    against = [e for e in since if e.payload["error"] in _AGAINST]
+    return f"{against[-1].step} found: {against[-1].payload['reason']}" if against else ""
+
+
+def _read(earlier: Procedure, found: Proven, done: Mapping[Step, Mapping[str, Any]]) -> Proven:
+    """With what stands in the files of the steps that are done, each of the very content that the journal knows."""
+    doubts: list[str] = []
+
+    def kept(step: Step, name: str) -> pd.DataFrame | None:
+        try:
+            return earlier.kept(done[step][name]) if step in done else None
+        except Contradiction as error:
+            doubts.append(f"what {step} of {earlier.id} had proven is not taken over: {error}")
+            return None
+
+    ends = kept(Step.FENCE_PRODUCERS, "cut_off")
+    if ends is None:
+        return replace(found, doubts=tuple(doubts))
+    cut_off, left = frame_partitions(ends, "offset"), kept(Step.STOP_MIRROR_MAKER, "boundary")
+    translated = done.get(Step.TRANSLATE_OFFSETS, {})
+    return replace(
+        found,
+        cut_off=cut_off,
+        fenced_at=done[Step.FENCE_PRODUCERS]["fenced_at"],
+        positions=kept(Step.DRAIN_CONSUMERS, "positions"),
+        boundary={} if left is None else _by_source(earlier, cut_off, frame_partitions(left, "offset")),
+        translated={name: translated[name] for name in _FIGURES if name in translated},
+        rows=kept(Step.TRANSLATE_OFFSETS, "translation"),
+        doubts=tuple(doubts),
+    )
+
+
+def _by_source(earlier: Procedure, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The target's ends by source partition. The stop looked itself whether every partition of the cut-off was drained still."""
+    return {tp: ends[there] for tp, there in remote_partitions(earlier, cut_off).items() if there in ends}
+
+
+def still_proven(procedure: Procedure, proven: Proven, seen: Mapping[TopicPartition, int], lost: bool) -> Proven:
+    """The same, unless what was seen of the source since speaks against it.
+
+    Args:
+        seen: log ends of the source as the recorder saw them last.
+        lost: whether it was found lost; if not, it is looked at again.
+    """
+    if not proven.cut_off:
+        return proven
+    grown = [f"{tp}: {proven.cut_off[tp]} -> {end}" for tp, end in sorted(seen.items()) if end > proven.cut_off.get(tp, end)]
+    if grown:
+        return proven.without_proofs(f"the recorder saw log ends of the source beyond the cut-off: {', '.join(grown[:_NAMED])}")
+    try:
+        if not lost:
+            _look_again(procedure, proven.procedure_id)
+    except (Refusal, SystemUnavailable) as error:
+        return proven.without_proofs(str(error))
+    return proven
+
+
+def _look_again(procedure: Procedure, procedure_id: str) -> None:
+    """A source that was not found lost is fenced still, and ends where it was cut off."""
+    earlier = procedure.other(procedure_id)
+    earlier.source, earlier.source_acls = procedure.source, procedure.source_acls
+    source_still_fenced(earlier)
+    source_ends_are_cut_off(earlier)
+
+
+def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven) -> LastKnown:
+    """What is known, completed: by the plan's topics, the groups that were active before they were stopped, and final positions in the place of seen ones."""
+    if proven.procedure_id is None:
+        return known
+    counts = {topic: count for topic, (_, count, _) in known.topics.items()}
+    topics = {topic: (name, max(count, counts.get(topic, 0)), topic_id) for topic, (name, count, topic_id) in proven.topics.items()}
+    positions = _final_positions(known.positions, proven.positions)
+    return replace(
+        known,
+        # Without a proven fence topics may have been made anew since the forecast.
+        topics=known.topics | topics if proven.cut_off else topics | known.topics,
+        positions=positions,
+        active=(known.active | proven.active) & frozenset(positions["group"]),
+        missing=(*(note for note in known.missing if note != NO_POSITION or not len(positions)), *proven.doubts, *_beyond_the_fence(procedure, proven)),
+    )
+
+
+def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.DataFrame:
+    """Of a group that was frozen what was frozen and nothing else; of the others what was seen last."""
+    if frozen is None:
+        return seen
+    others = seen[~seen["group"].isin(set(frozen["group"]))]
+    return pd.concat([frozen[seen.columns], others], ignore_index=True).astype(seen.dtypes.to_dict()).sort_values(["group", *PARTITION], ignore_index=True)
+
+
+def _beyond_the_fence(procedure: Procedure, proven: Proven) -> Iterable[str]:
+    if proven.cut_off:
+        yield f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after {proven.fenced_at} is not among the loss"
+
+
+def told_of(proven: Proven, drained: int) -> dict[str, Any] | None:
+    """For the plan: what is continued, and what is taken from it as proven; None where nothing is continued.
+
+    Args:
+        drained: how many partitions are drained by its proof.
+    """
+    if proven.procedure_id is None:
+        return None
+    missing = [*proven.translated.get("holes", ()), *proven.translated.get("cut", ())]
+    return {
+        "procedure_id": proven.procedure_id,
+        "fenced_at": proven.fenced_at,
+        "partitions": len(proven.cut_off),
+        "drained": drained,
+        "positions": None if proven.positions is None else len(proven.positions),
+        "translated": None if proven.rows is None else len(proven.rows),
+        "exact": None if proven.rows is None else int(proven.rows["exact"].sum()),
+        "missing": sum(found["records"] for found in missing),
+    }
+
+
+def milliseconds(at: str | None) -> int | None:
+    """A time as milliseconds since 1970."""
+    return None if at is None else int(datetime.fromisoformat(at).timestamp() * 1000)
