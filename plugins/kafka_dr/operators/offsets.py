@@ -75,6 +75,7 @@ class TranslateOffsets(ResumedStep):
         }
 
     def _submit(self, procedure: Procedure, context: Any, given: Path, made: Path) -> None:
+        procedure.connections.check_spark(procedure.topology.spark.connection)
         home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
         secrets = {
             "KAFKA_DR_SOURCE_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(procedure.request.source).connection)),
