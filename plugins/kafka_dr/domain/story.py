@@ -182,9 +182,9 @@ def _kept(e: Evidence) -> str:
     if e["outcome"] != Outcome.COMPLETED:
         lost = f"{_lost(e)} of {e['source']} were not found on {e['target']}: see Loss. " if e["loss"] else ""
         return lost + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
-    if not _figures(e).get(Step.TRANSLATE_OFFSETS):
-        by = _figures(e).get(Step.OPEN_TARGET, {}).get("by_hand", "somebody")
-        return f"{by} opened {e['target']} by hand before positions were translated: where the groups stand, and whether records are missing there, was not proven."
+    by_hand = _figures(e).get(Step.OPEN_TARGET, {}).get("by_hand")
+    if by_hand and not _figures(e).get(Step.TRANSLATE_OFFSETS):
+        return f"{by_hand} opened {e['target']} by hand before positions were translated: where the groups stand, and whether records are missing there, was not proven."
     return f"{_placed(e)} {_losses(e)}"
 
 

@@ -32,6 +32,19 @@ class Connections:
         """Options of the archive's file system, as fsspec takes them: the connection's extra."""
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
+    def check_spark(self, connection_id: str) -> None:
+        """Refuse a `spark` connection whose spark-submit would put the clusters' logins on its command line, or would not take them.
+
+        Source: SparkSubmitHook hands environment variables on as `--conf` for YARN and Kubernetes, and refuses them in cluster mode.
+        """
+        connection = BaseHook.get_connection(connection_id)
+        mode, advice = connection.extra_dejson.get("deploy-mode"), "Name a local[*] or spark://... master with deploy mode client in the connection."
+        master = f"{connection.conn_type}://{connection.host}" if connection.port else f"{connection.host}"
+        if any(kind in f"{connection.conn_type} {master}" for kind in ("yarn", "k8s", "kubernetes")):
+            raise BadInput(f"Connection {connection_id} would show secrets", f"the master is {master}: spark-submit takes the clusters' logins on its command line there", advice)
+        if mode == "cluster":
+            raise BadInput(f"Connection {connection_id} hands no secrets on", "its deploy mode is cluster", advice)
+
     def journal_url(self, connection_id: str) -> str:
         """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
         connection = BaseHook.get_connection(connection_id)

@@ -44,6 +44,7 @@ class CheckReadiness(ProcedureStep):
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
             raise NotReady(f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found)))
         transactions_can_be_ended(procedure)
+        procedure.connections.check_spark(procedure.topology.spark.connection)
         return {
             "topics": len(seen.scope),
             "groups": len(seen.groups),

@@ -67,6 +67,7 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
 
 def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
     """Submit a job and wait until it ends; SparkFailed if that was without its result."""
+    procedure.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
     secrets = {
         f"KAFKA_DR_{side}_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(alias).connection))

@@ -294,6 +294,9 @@ class Connections:
     def __init__(self, journal_url: str) -> None:
         self._journal_url = journal_url
 
+    def check_spark(self, connection_id: str) -> None:
+        """Spark runs here."""
+
     def kafka(self, connection_id: str) -> dict[str, str]:
         """A cluster's configuration that names the connection."""
         return {"bootstrap.servers": connection_id}
