@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from kafka_dr.domain.acl import AclEntry
@@ -401,17 +402,18 @@ class Bench:
         self.clusters["primary"].acls |= {GRANT}
         return procedure
 
-    def given_up(self, remote: str = "orders", groups: tuple[str, ...] = (), active: tuple[str, ...] = ()) -> Procedure:
-        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed."""
+    def given_up(self, remote: str = "orders", groups: tuple[str, ...] = (), active: tuple[str, ...] = (), loss: tuple[dict[str, Any], ...] = ()) -> Procedure:
+        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was assessed the target ended at 10."""
         procedure = self.opened()
         known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
         plan = LossPlan(
             procedure.id, self.dag_id, "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
-            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None}, {"digest": "d", "certain": 0}, (),
+            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None}, {"digest": "d", "certain": 0}, loss,
         )  # fmt: skip
         ends = procedure.keep("source_ends", partitions_frame({ORDERS: 10}, "offset"))
+        bounds = procedure.keep("bounds", pd.DataFrame({"topic": ["orders"], "partition": [0], "target_topic": [remote], "boundary": pd.array([10], "Int64"), "recreated": [False]}))
         self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
-        self.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(active), source_ends=ends)
+        self.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(active), source_ends=ends, bounds=bounds)
         self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
         self.done(procedure, Step.FENCE_SOURCE, fenced="armed")
@@ -426,7 +428,8 @@ class Bench:
         """Everything from the stop to the commit, without a position."""
         target, at = self.clusters["standby"], TopicPartition(remote, 0)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
-        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")))
+        replicated = procedure.keep("replicated", partitions_frame({}, "offset"))
+        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")), replicated=replicated)
         self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
