@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.plain_text import counted, duration, moment
 from kafka_dr.domain.plan import cell
 from kafka_dr.domain.topic_partition import TopicPartition
 
 _SHOWN = 50
+#: Longer ages are told in minutes and hours.
+_WORDS_BELOW = 120
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,25 @@ class LastKnownGroup:
 
 
 @dataclass(frozen=True)
+class LastSeen:
+    """When the source was seen last, in milliseconds since 1970; None where it was not.
+
+    Attributes:
+        recorder: whether there is a flight recorder.
+        recorded_at: when it sampled the source for the last time.
+        heartbeat_at: when the newest heartbeat that was mirrored had been written.
+        read_at: when it was read for the inventory.
+        looked_for_at: when the run began to look whether it is lost.
+    """
+
+    recorder: bool
+    recorded_at: int | None = None
+    heartbeat_at: int | None = None
+    read_at: int | None = None
+    looked_for_at: int | None = None
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """What one run without its source will do.
 
@@ -42,6 +64,7 @@ class LossPlan:
         inventory: the assessment's figures, its digest among them.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
+        seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
     """
 
     procedure_id: str
@@ -60,6 +83,7 @@ class LossPlan:
     inventory: Mapping[str, Any]
     loss: tuple[Mapping[str, Any], ...]
     unproven: tuple[str, ...] = field(default_factory=tuple)
+    seen: Mapping[str, Any] = field(default_factory=lambda: asdict(LastSeen(False)))
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -79,6 +103,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason: {cell(plan['reason'])}",
             "",
             f"{plan['source']}: {cell(plan['confirmed']['state'])}, {cell(plan['confirmed']['window'])}.",
+            _last_seen(plan["source"], LastSeen(**plan["seen"])),
             *([f"**It was not found lost. The starter overrides this, because:** {cell(override)}"] if override else []),
             "",
             *_figures(inventory),
@@ -93,6 +118,23 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"There is no way back but a failback. Plan digest `{digest}`",
         ]
     )
+
+
+def _last_seen(source: str, seen: LastSeen) -> str:
+    """The last sample and how old it is: what the source took after that stands in no figure but the estimate."""
+    last, by = max(((at, by) for at, by in ((seen.heartbeat_at, "by a heartbeat that was mirrored"), (seen.read_at, "when it was read for this inventory")) if at is not None), default=(None, ""))
+    if seen.recorded_at is None:
+        lacking = "**There was no sample of it in the recorder's archive**" if seen.recorder else "**There was no recorder**"
+        return f"{lacking}: nobody wrote down where the logs of {source} ended." + (f" It was seen at {_moment(last)}, {by}." if last is not None else "")
+    later = f"{_apart(seen.recorded_at, last)} before the source was last seen, {by}" if last is not None and last > seen.recorded_at else "and nothing saw the source after that"
+    looked = f" The run began to look for it {_apart(seen.recorded_at, seen.looked_for_at)} after that sample." if seen.looked_for_at is not None else ""
+    return f"The recorder's last sample of {source} was made at {_moment(seen.recorded_at)}, {later}.{looked}"
+
+
+def _apart(earlier: int, later: int) -> str:
+    """Between two times in milliseconds, for people."""
+    seconds = max(0, round((later - earlier) / 1000))
+    return counted(seconds, "second") if seconds < _WORDS_BELOW else duration(seconds)
 
 
 def _figures(inventory: Mapping[str, Any]) -> list[str]:
@@ -131,7 +173,7 @@ def _end(offset: int | None, otherwise: str) -> str:
 
 
 def _moment(at: int | None) -> str:
-    return "unknown" if at is None else datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+    return "unknown" if at is None else moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())
 
 
 # -- after the approval --------------------------------------------------------------------------------------------

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ArchiveUnavailable, BadInput, SystemUnavailable
+from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.source_views import heartbeats
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
 from kafka_dr.topology import Recorder
 
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class LastKnown:
 
     Attributes:
         topics: source topic -> its name on the target, partitions, and its id as last seen (None where nobody recorded it).
+        heartbeat_at: when the newest heartbeat that was mirrored had been written on the source, in milliseconds since 1970; None without one.
         active: of the groups that move, those that had members when they were seen last.
         missing: what could not be asked, each with why: it limits what can be said.
     """
@@ -33,6 +35,7 @@ class LastKnown:
     syncs: pd.DataFrame
     positions: pd.DataFrame
     replicated: dict[TopicPartition, int]
+    heartbeat_at: int | None
     active: frozenset[str]
     missing: tuple[str, ...]
 
@@ -56,6 +59,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         syncs=syncs,
         positions=positions.assign(policy=positions["group"].map(procedure.topology.policy_of).astype(object)),
         replicated=replicated,
+        heartbeat_at=newest_heartbeat(procedure),
         active=frozenset(members["group"]) & frozenset(positions["group"]),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
     )
@@ -98,6 +102,14 @@ def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     if syncs_location(procedure) is None:
         missing.append("nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not state it")
     return syncs_on_target(procedure)
+
+
+def newest_heartbeat(procedure: Procedure) -> int | None:
+    """When the newest heartbeat that the target holds was written on the source, in milliseconds since 1970; None where none can be read."""
+    try:
+        return max(heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
+    except SwitchbackError:
+        return None
 
 
 def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:

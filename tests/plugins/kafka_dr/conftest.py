@@ -469,9 +469,9 @@ class Bench:
             within = {tp: [content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end] for tp, (start, end) in spans.items()}
             return {tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]] for tp, found in within.items()}
 
-        def last_records(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tail]:
-            ends = {tp: (cluster.log_ends[tp], cluster.log_ends[tp] - 1 - cluster.markers.get(tp, 0)) for tp in partitions}
-            return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),), 0, end) for tp, (end, last) in ends.items()}
+        def last_records(partitions: Iterable[TopicPartition], n: int = 1, **_: Any) -> dict[TopicPartition, Tail]:
+            ends = {tp: (end, end - 1 - cluster.markers.get(tp, 0)) for tp in partitions for end in (cluster.log_ends.get(tp, 0),)}
+            return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end) for tp, (end, last) in ends.items()}
 
         def read_all(topic: str, take: Any = None) -> Iterator[Any]:
             records = enumerate(cluster.internal.get(topic, []))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from kafka_dr.domain.loss_plan import FoundSince, LastKnownGroup, LossPlan, grown, grown_markdown, loss_markdown, loss_now, review_digest
+from kafka_dr.domain.loss_plan import FoundSince, LastKnownGroup, LastSeen, LossPlan, grown, grown_markdown, loss_markdown, loss_now, review_digest
 from kafka_dr.domain.topic_partition import TopicPartition
 
 FIGURES = {"certain": 70, "possible": None, "losing": 1, "partitions": 3, "unknown": 1, "records_per_second": 40, "groups_ahead": 1, "digest": "d" * 64}
@@ -38,14 +39,32 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     text = shown()
     assert "**Certainly lost: 70 records.** Possibly lost: nobody knows how many at most. 1 of 3 partitions are concerned." in text
     assert "1 partitions were never sampled" in text and "Estimate, from how fast the source grew" in text and "40 records a second" in text
-    assert "| orders-0 | 10 | 80 | no bound | 2023-11-14T22:13:20+00:00 |" in text
-    assert "| billing | 3 | 2 | 2023-11-14T22:13:20+00:00 | earliest |" in text
+    assert "| orders-0 | 10 | 80 | no bound | 2023-11-14 22:13:20 UTC |" in text
+    assert "| billing | 3 | 2 | 2023-11-14 22:13:20 UTC | earliest |" in text
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
 def test_an_override_stands_out() -> None:
     """With its reason, and without markup from outside."""
     assert "**It was not found lost. The starter overrides this, because:** the site &lt;b&gt; burns" in shown(confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"})
+
+
+AT = 1_700_000_000_000
+SEEN = {
+    "by nobody after the sample": (LastSeen(True, AT, AT - 4000), "The recorder's last sample of primary was made at 2023-11-14 22:13:20 UTC, and nothing saw the source after that."),
+    "by a heartbeat": (LastSeen(True, AT, AT + 4200, None, AT + 31_000), "2023-11-14 22:13:20 UTC, 4 seconds before the source was last seen, by a heartbeat that was mirrored. The run began to look for it 31 seconds after that sample."),
+    "a second later": (LastSeen(True, AT, AT + 1000), ", 1 second before the source was last seen"),
+    "long before": (LastSeen(True, AT, AT + 5000, AT + 305_000, AT + 290_000), ", 5 min 05 s before the source was last seen, when it was read for this inventory. The run began to look for it 4 min 50 s after that sample."),
+    "without a recorder": (LastSeen(False, None, AT), "**There was no recorder**: nobody wrote down where the logs of primary ended. It was seen at 2023-11-14 22:13:20 UTC, by a heartbeat that was mirrored."),
+    "without a recorder, by nobody": (LastSeen(False), "**There was no recorder**: nobody wrote down where the logs of primary ended.\n"),
+    "with an empty archive": (LastSeen(True, None, None, None, AT), "**There was no sample of it in the recorder's archive**: nobody wrote down where the logs of primary ended.\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "said"), SEEN.values(), ids=SEEN)
+def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str) -> None:
+    """In words, beside what else saw the source; and that there was none. It is in the digest."""
+    assert said in shown(seen=asdict(seen)) and plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
 
 
 def test_nothing_lost_is_said() -> None:
