@@ -408,7 +408,8 @@ class Bench:
         known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
         plan = LossPlan(
             procedure.id, self.dag_id, "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
-            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None}, {"digest": "d", "certain": 0}, loss,
+            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None},
+            {"digest": "d", "certain": 0, "possible": None, "losing": len(loss), "partitions": 1, "unknown": 0, "records_per_second": None, "groups_ahead": 0}, loss,
         )  # fmt: skip
         ends = procedure.keep("source_ends", partitions_frame({ORDERS: 10}, "offset"))
         bounds = procedure.keep("bounds", pd.DataFrame({"topic": ["orders"], "partition": [0], "target_topic": [remote], "boundary": pd.array([10], "Int64"), "recreated": [False]}))
