@@ -116,7 +116,7 @@ def question() -> str:
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
     inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1}
     plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why"}}
-    return loss_markdown({**plan, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
+    return loss_markdown({**plan, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
 
 
 def plain(text: str) -> str:

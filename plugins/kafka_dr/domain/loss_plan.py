@@ -64,6 +64,7 @@ class LossPlan:
         inventory: the assessment's figures, its digest among them.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
+        gone: topics that the source had deleted when it was seen last: no part of what moves.
         seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
     """
 
@@ -83,6 +84,7 @@ class LossPlan:
     inventory: Mapping[str, Any]
     loss: tuple[Mapping[str, Any], ...]
     unproven: tuple[str, ...] = field(default_factory=tuple)
+    gone: tuple[str, ...] = ()
     seen: Mapping[str, Any] = field(default_factory=lambda: asdict(LastSeen(False)))
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,6 +114,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_group_table(plan["groups"]),
             "",
+            *_gone(plan),
             "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
             *[f"- {cell(note)}" for note in plan["unproven"]],
             "",
@@ -166,6 +169,14 @@ def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     more = [f"\n... and {len(groups) - _SHOWN} more groups.\n"] if len(groups) > _SHOWN else []
     head = ["| group | partitions | of these beyond what was replicated | oldest position seen at | policy without evidence |", "| --- | --- | --- | --- | --- |"]
     return [*head, *rows, *more]
+
+
+def _gone(plan: Mapping[str, Any]) -> list[str]:
+    topics = plan["gone"]
+    if not topics:
+        return []
+    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
+    return [f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']} has of them is left as it is: {cell(', '.join(topics[:_SHOWN]))}{more}.", ""]
 
 
 def _end(offset: int | None, otherwise: str) -> str:

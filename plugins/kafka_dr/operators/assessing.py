@@ -103,14 +103,12 @@ def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow]:
 
 def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
     """The flow's topics are those that a source which can be read has: also what never reached the target, and nothing that it has deleted."""
-    gone = sorted(set(known.topics) - set(there))
     names = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, there)} | {topic: name for topic, (name, _, _) in known.topics.items() if topic in there}
-    notes = (f"{len(gone)} topics are not on the source any more, and are left as they are: {', '.join(gone[:_NAMED])}",) if gone else ()
     return replace(
         known,
         topics={topic: (name, len(there[topic].partitions), there[topic].topic_id) for topic, name in names.items()},
         positions=known.positions[known.positions["topic"].isin(names)].reset_index(drop=True),
-        missing=(*known.missing, *notes),
+        gone=tuple(sorted({*known.gone, *known.topics} - set(there))),
     )
 
 
@@ -266,6 +264,7 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,
+        gone=known.gone,
         seen=asdict(seen),
     )
 

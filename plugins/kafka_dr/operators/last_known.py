@@ -28,6 +28,7 @@ class LastKnown:
         heartbeat_at: when the newest heartbeat that was mirrored had been written on the source, in milliseconds since 1970; None without one.
         active: of the groups that move, those that had members when they were seen last.
         missing: what could not be asked, each with why: it limits what can be said.
+        gone: topics that the source had deleted when it was seen last: no part of what moves.
     """
 
     recorded: Recorded
@@ -38,6 +39,7 @@ class LastKnown:
     heartbeat_at: int | None
     active: frozenset[str]
     missing: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
 
 def what_is_known(procedure: Procedure) -> LastKnown:
@@ -62,6 +64,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         heartbeat_at=newest_heartbeat(procedure),
         active=frozenset(members["group"]) & frozenset(positions["group"]),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
+        gone=kept.gone,
     )
 
 
@@ -134,6 +137,8 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
 def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition]) -> dict[str, tuple[str, int, str | None]]:
     """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say that they are copies.
 
+    Not those that the source had deleted: MirrorMaker 2 goes on speaking of them, and the target keeps its copies.
+
     Args:
         spoken: partitions of the source that MirrorMaker 2 speaks of.
     """
@@ -143,7 +148,7 @@ def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicP
     for topic, partition in (*partitions_in(kept.partitions), *spoken):
         known[topic] = max(known.get(topic, 0), partition + 1)
     named = {naming.upstream(topic) for topic in there if naming.source_alias(topic) == source and not naming.is_internal(topic)}
-    remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named}) if not naming.is_heartbeats(topic)}
+    remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named} - {*kept.gone}) if not naming.is_heartbeats(topic)}
     copied = {topic: len(there[name].partitions) for topic, name in remote.items() if name in there}
     return {
         topic: (name, known[topic] if topic in ids else max(known.get(topic, 0), copied[topic]), ids.get(topic))

@@ -49,6 +49,13 @@ def test_an_override_stands_out() -> None:
     assert "**It was not found lost. The starter overrides this, because:** the site &lt;b&gt; burns" in shown(confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"})
 
 
+def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
+    """By name, without markup from outside, cut where they are many; where there are none nothing is said."""
+    assert "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is: a&lt;b&gt;." in shown(gone=("a<b>",))
+    assert "60 topics are no part of this" in shown(gone=tuple(f"t{n}" for n in range(60))) and "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "no part of this" not in shown() and plan(gone=("a",)).digest != plan().digest
+
+
 AT = 1_700_000_000_000
 SEEN = {
     "by nobody after the sample": (LastSeen(True, AT, AT - 4000), "The recorder's last sample of primary was made at 2023-11-14 22:13:20 UTC, and nothing saw the source after that."),

@@ -179,10 +179,26 @@ def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> Non
     assert {(one["topic"], one["partition"]): (one["from_offset"], one["certain_to"]) for one in plan["loss"]} == {("fresh", 0): (0, None), ("orders", 0): (80, 120), ("orders", 1): (0, None)}
     assert {type(one["certain_to"]) for one in plan["loss"]} == {int, type(None)}, "offsets are whole numbers also where some are unknown"
     assert plan["seen"]["read_at"] > at_once and "when it was read for this inventory" in loss_markdown(plan, "d")
-    assert figures["source_readable"] is True and figures["stranded"] and "1 topics are not on the source any more, and are left as they are: deleted" in plan["unproven"]
+    assert figures["source_readable"] is True and figures["stranded"] and plan["gone"] == ["deleted"]
     bounds = sources.load_bounds(bench.jobs.given[0], True)
     assert (bounds["orders", 0].source_start, bounds["orders", 0].cut_off) == (10, 120)
     assert "__switchback_probe" not in json.dumps(plan["topics"])
+
+
+def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(make_lost: Any, recorder: Recorder) -> None:
+    """Neither its loss, nor its groups, nor its fence, though the target and Connect still have it; the approver reads its name."""
+    recorded(recorder)
+    recorder.sample(seen(7, 7, "deleted"), held("billing", 3, "deleted"), held("audit", 3, "deleted"))
+    recorder.sample((Kind.TOPIC, {"topic": "deleted", "state": "Gone"}))
+    bench = make_lost()
+    mirrored(bench, 80)
+    mirrored(bench, 7, "deleted")
+    bench.workers["standby"].replicated = {T0: 70, TopicPartition("deleted", 0): 6}
+    figures = assess(bench)
+    plan = figures["plan"]
+    assert [name for name, *_ in plan["topics"]] == ["orders"] and row(figures) == (80, 100, None) and plan["gone"] == ["deleted"]
+    assert topics_left(bench.procedure()) == ["orders"] and set(bench.procedure().kept(figures["positions"])["topic"]) == {"orders"}
+    assert "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is: deleted." in loss_markdown(plan, "d")
 
 
 def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, recorder: Recorder) -> None:
