@@ -111,7 +111,7 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
     """What was approved must be this very plan and this very translation, and by a second person."""
     bound_to = {"approve_data_loss": evidence["plan_digest"]}
     if figures_of(evidence, "review_translation").get("asked"):
-        bound_to["review_translation"] = figures_of(evidence, "translate_offsets").get("digest")
+        bound_to["review_translation"] = _reviewed_digest(evidence)
     findings = []
     for gate, digest in bound_to.items():
         given = [approval for approval in evidence["approvals"] if gate in (approval.get("step"), approval.get("gate"))]
@@ -125,6 +125,12 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
         elif given[-1].get("digest") != digest:
             findings.append(_evidence(f"{gate} was answered for {given[-1].get('digest')!r}, not for {digest!r}"))
     return findings
+
+
+def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
+    """What the review's answer must name: the translation, and what more is lost than was approved where that is so."""
+    translation, grown = figures_of(evidence, "translate_offsets").get("digest"), evidence.get("loss_grown")
+    return _digests({"translation": translation, "loss": grown})[-1] if grown else translation
 
 
 def offset_findings(name: str, claimed: Mapping[tuple[str, int], int], seen: Mapping[tuple[str, int], int]) -> list[Finding]:
@@ -168,8 +174,13 @@ def _second_findings(evidence: Mapping[str, Any]) -> list[Finding]:
 def _is_digest_of(plan: Mapping[str, Any] | str, digest: str) -> bool:
     if isinstance(plan, str):
         plan = json.loads(Path(plan).read_text(encoding="utf-8"))
-    texts = (json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only) for ascii_only in (True, False))
-    return digest.removeprefix("sha256:") in {sha256(text.encode()).hexdigest() for text in texts}
+    return digest.removeprefix("sha256:") in _digests(plan)
+
+
+def _digests(value: Mapping[str, Any]) -> list[str]:
+    """Return the SHA-256 of canonical JSON, with other characters than ASCII escaped, and as they are."""
+    texts = (json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only) for ascii_only in (True, False))
+    return [sha256(text.encode()).hexdigest() for text in texts]
 
 
 def _evidence(text: str) -> Finding:

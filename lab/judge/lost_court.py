@@ -241,9 +241,10 @@ def _contradicted(group: str, place: Place, at: Place, stand: Stand, claim: Clai
 
 
 def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
-    """What was approved as lost must be what is listed as lost; more may have been found since."""
+    """What was approved as lost must be listed as lost, or be told beside what was found out of it since; more may have been found since."""
     plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
-    approved, listed = ([tuple(row.get(name) for name in names) for row in rows] for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], evidence["loss"]))
+    told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
+    approved, listed = ([tuple(row.get(name) for name in names) for row in rows] for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told))
     return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
@@ -70,20 +70,22 @@ class Request(Model):
     choices: dict[str, Any] = {}
 
 
-def check_params(topology: Topology, params: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Request:
+def check_params(topology: Topology, params: Mapping[str, Any], own: Mapping[str, Any] | None = None, others: Collection[str] = ()) -> Request:
     """Checks a run's params.
 
     Args:
         topology: the clusters and flows there are.
         params: what Airflow holds for the run; a null is the same as nothing.
         own: the procedure's own params, name to type, such as `{"mode": Literal["append", "recreate"]}`.
+        others: what only other procedures take: here it would have no effect.
 
     Raises:
         BadInput: everything that is wrong, at once; `problems` lists it line by line.
     """
     own = own or {}
     given = {key: value for key, value in params.items() if value is not None}
-    problems = [problem for check in (_unknown, _ends, _reason, _parts, _switches, _tools, _excluded) for problem in check(topology, given, own)]
+    problems = [*_unknown(given, own, others)]
+    problems += [problem for check in (_ends, _reason, _parts, _switches, _tools, _excluded) for problem in check(topology, given, own)]
     deadlines, too_odd = _deadlines(topology.deadlines, given)
     choices, not_allowed = _choices(own, given)
     problems += too_odd + not_allowed
@@ -108,11 +110,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
 
 
-def _unknown(_: Topology, given: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
-    known = sorted({*_PLAIN, *Deadlines.model_fields, *own})
+def _unknown(given: Mapping[str, Any], own: Mapping[str, Any], others: Collection[str]) -> Iterator[str]:
+    known = sorted({*_PLAIN, *Deadlines.model_fields, *own} - {*others})
     for key in given:
         if key not in known:
-            yield f"{shown(key)}: no such param; params: {', '.join(known)}"
+            why = "this procedure does not take it" if key in others else "no such param"
+            yield f"{shown(key)}: {why}; params: {', '.join(known)}"
 
 
 def _ends(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 from kafka_dr.dag_policy import lost_source_params, procedure_params
-from kafka_dr.operators.procedure_step import own_params
+from kafka_dr.operators.procedure_step import others_params, own_params
 from kafka_dr.params import LONGEST_REASON
 from kafka_dr.settings import Deadlines
 
@@ -96,3 +96,9 @@ def test_what_only_an_unplanned_failover_asks_is_known_to_it() -> None:
     """The fields that its form has beside those of planned_failover's are params that its check knows."""
     own = {name for name in lost_source_params().keys() - procedure_params().keys() if not name.endswith("_seconds")}
     assert own == set(own_params("unplanned_failover")) - set(own_params("planned_failover"))
+
+
+def test_what_one_form_has_beside_the_others_the_other_procedure_does_not_take() -> None:
+    """Else it could be given over the API, without effect."""
+    planned, unplanned = (set(form().keys()) for form in (procedure_params, lost_source_params))
+    assert others_params("unplanned_failover") == planned - unplanned and others_params("planned_failover") == unplanned - planned

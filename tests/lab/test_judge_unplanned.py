@@ -583,7 +583,21 @@ def test_loss_that_was_approved_must_stay_listed(scene: Scene) -> None:
     """A row of the plan that the evidence leaves out was approved and is not told; what was found since may be added."""
     scene.change = at("loss", [row(4, 5), row(5, 6)])
     assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
+    scene.change = at("loss", [row(4, 6) | {"approved": {"from_offset": 3, "certain_to": 6, "possible_to": None}}])
+    assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
+    scene.change = at("loss", [row(4, 5) | {"approved": {"from_offset": 4, "certain_to": 6, "possible_to": None}}])
+    assert scene.checks() == set()
     scene.change = lambda evidence: evidence["loss"].append(row(9, 9, 9)) if evidence["plan"]["loss"] is not evidence["loss"] else evidence.update(loss=[*evidence["loss"], row(9, 9, 9)])
+    assert scene.checks() == set()
+
+
+def test_a_loss_that_has_grown_is_approved_with_the_translation(scene: Scene) -> None:
+    """Then an answer that names the translation alone is none."""
+    grown = [{"topic": "größe", "partition": 0, "approved": None, "now": {"from_offset": 4, "certain_to": 6, "possible_to": None}, "why": "x"}]
+    scene.change = lambda evidence: evidence.update(loss_grown=grown)
+    assert {finding.check for finding in scene.verdict().findings} == {"evidence"}
+    both = sealed({"translation": translation_digest(scene.rows), "loss": grown})
+    scene.change = lambda evidence: (evidence.update(loss_grown=grown), evidence["approvals"][1].update(digest=both))
     assert scene.checks() == set()
 
 

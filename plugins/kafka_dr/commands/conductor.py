@@ -27,9 +27,9 @@ from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure
-from kafka_dr.operators.procedure_step import OWN_PARAMS, procedure_holding
+from kafka_dr.operators.procedure_step import procedure_holding, request_of
 from kafka_dr.params import Request, shown
-from kafka_dr.settings import Topology, check_params, load_topology
+from kafka_dr.settings import Topology, load_topology
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
@@ -71,7 +71,7 @@ class Conductor:
     def conduct(self, conf: dict[str, Any] | None) -> int:
         """From the first check to the last line."""
         if conf is not None:
-            check_params(self._topology, conf, own=OWN_PARAMS)
+            request_of(self._topology, self._options.dag_id, conf)
         os.environ[PROCESS_CONTEXT] = "server"
         self._terminal = Terminal(0, os.dup(1))
         log = _redirect_output()
@@ -209,7 +209,7 @@ class Conductor:
                 return procedure_holding(str(self._conf.get("source")), str(self._conf.get("target")))
             except SwitchbackError:
                 return None
-        request = check_params(self._topology, self._conf, own=OWN_PARAMS)
+        request = request_of(self._topology, self._run[0], self._conf)
         return Procedure(Identity(*self._run), request, self._topology, Connections())
 
     # -- following -----------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def conf_of(request: Request, topology: Topology) -> dict[str, Any]:
     told = request.model_dump(mode="json")
     stated = topology.deadlines.model_dump()
     deadlines = {name: seconds for name, seconds in told.pop("deadlines").items() if stated[name] != seconds}
-    return {name: value for name, value in {**told, **told.pop("choices"), **deadlines}.items() if name != "choices" and value not in ({}, None)}
+    return {name: value for name, value in {**told, **told.pop("choices"), **deadlines}.items() if name != "choices" and value not in ({}, None, False)}
 
 
 def _done_for_good(entries: list[JournalEntry]) -> list[str]:

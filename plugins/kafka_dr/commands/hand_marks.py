@@ -17,7 +17,7 @@ from kafka_dr.operators.observing import target_rules
 from kafka_dr.operators.offsets import held_positions, local_partitions
 from kafka_dr.operators.positions import by_group
 from kafka_dr.operators.procedure import Procedure, partitions_frame
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Entry, Step, steps_of
 
 MARKS = ("opening", "opened", "returning")
 
@@ -54,13 +54,14 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
     """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
     if procedure.began(Step.OPEN_TARGET) is None:
         raise Refusal("The opening was never begun", "open_target has no intent", "Note --by-hand opening before the target is opened.")
+    left = frozenset(steps_of(procedure.identity.dag_id)) - hand.done
     checks = {Step.COMMIT_GROUPS: _wrong_positions, Step.SEED_REVERSE_REPLICATION: _wrong_seeds, Step.OPEN_TARGET: _still_closed}
-    wrong = [line for step, check in checks.items() if step not in hand.done for line in check(procedure, hand)]
+    wrong = [line for step, check in checks.items() if step in left for line in check(procedure, hand)]
     if wrong:
         raise ReadBackFailed("The target is not what it was to become", "; ".join(wrong[:5]), "Run the script's commands for it again, then note it again.")
     figures = {Step.REVIEW_TRANSLATION: lambda: {"asked": False}, Step.COMMIT_GROUPS: lambda: _committed(procedure, hand), Step.SEED_REVERSE_REPLICATION: lambda: {"seeded": len(hand.seeds or {})}, Step.OPEN_TARGET: lambda: {"opened_at": procedure.now()}}
     for step, tell in figures.items():
-        if step not in hand.done:
+        if step in left:
             procedure.write(step, Entry.OUTCOME, {**tell(), "by_hand": who})
     return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
 

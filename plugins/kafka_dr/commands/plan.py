@@ -21,6 +21,7 @@ from typing import Any
 from kafka_dr.commands.hand_marks import MARKS, note
 from kafka_dr.domain import by_hand
 from kafka_dr.domain.by_hand import Hand, Place, entry_of
+from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.plan import plan_markdown
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
@@ -28,6 +29,8 @@ from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.clients import removed_entries
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.fencing import added_entries, groups_of, partitions_of_plan
+from kafka_dr.operators.fencing_source import asked_fence_hook
+from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.procedure import Identity, Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import procedure_holding
@@ -85,9 +88,16 @@ def plan_text(procedure: Procedure) -> str:
     """The plan as the approver read it, and how far the procedure is."""
     done, begun = _steps(procedure)
     lines = [f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}" for step in steps_of(procedure.identity.dag_id)]
-    if Step.FORECAST not in done:
-        return "\n".join([f"{procedure.id} has no plan yet: forecast is not done.", "", *lines])
-    return "\n".join([plan_markdown(procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]), "", *lines])
+    planning = _planning(procedure)
+    if planning not in done:
+        return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
+    shown = loss_markdown if procedure.without_source else plan_markdown
+    return "\n".join([shown(procedure.plan(), procedure.figures(planning)["plan_digest"]), "", *lines])
+
+
+def _planning(procedure: Procedure) -> Step:
+    """The step that writes, or wrote, the plan."""
+    return procedure.planning[0] if procedure.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id) else Step.ASSESS_DATA_LOSS
 
 
 def write_commands(procedure: Procedure, folder: Path) -> str:
@@ -109,30 +119,33 @@ def write_commands(procedure: Procedure, folder: Path) -> str:
 def hand_of(procedure: Procedure) -> Hand:
     """What the journal and its files say, as the commands need it."""
     done, begun = _steps(procedure)
-    if Step.FORECAST not in done:
-        raise Refusal("There is no plan yet", "forecast is not done; nothing was touched", "Run the procedure to its approval first.")
+    planning, given_up = _planning(procedure), procedure.without_source
+    if planning not in done:
+        raise Refusal("There is no plan yet", f"{planning.value} is not done; nothing was touched", "Run the procedure to its approval first.")
     plan, topology, reverse = procedure.plan(), procedure.topology, procedure.reverse_flow
     return Hand(
         procedure_id=procedure.id,
         source=_place(procedure, "source", procedure.request.source),
         target=_place(procedure, "target", procedure.request.target),
-        flow=_flow(procedure, procedure.flow),
-        reverse=_flow(procedure, reverse) if reverse is not None else None,
+        flow=_flow(procedure, procedure.flow, given_up),
+        reverse=_flow(procedure, reverse, given_up) if reverse is not None else None,
         done=done,
         begun=begun,
-        fence=tuple(map(entry_of, plan["fence"])),
+        fence=() if given_up else tuple(map(entry_of, plan["fence"])),
         opening=tuple(map(entry_of, plan["opening"])),
         added=tuple(added_entries(procedure)),
         removed=tuple(removed_entries(procedure)),
         positions=_positions(procedure, done),
         local_topics=tuple(_local_topics(procedure).values()),
-        seeds=_seeds(procedure, done),
+        seeds=None if given_up else _seeds(procedure, done),
         routing=_routing(procedure),
         drain=_address(procedure, topology.drain.connection)[0] if topology.drain else "",
         mark=f'python -m kafka_dr.commands.plan {quote(procedure.id)} --as "${{USER:-somebody}}" --by-hand',
         start_reverse=procedure.request.start_reverse_replication,
         loops=topology.naming.policy != "default",
         notes=_notes(procedure, done),
+        given_up=given_up,
+        fence_hook=_address(procedure, topology.fence_hook.connection)[0] if topology.fence_hook and asked_fence_hook(procedure) else "",
     )
 
 
@@ -159,7 +172,10 @@ def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
     return url, bool(user)
 
 
-def _flow(procedure: Procedure, flow: Flow) -> by_hand.Flow:
+def _flow(procedure: Procedure, flow: Flow, given_up: bool) -> by_hand.Flow | None:
+    """How its worker is reached; None for one in dedicated mode, which only the way out of a lost source does without."""
+    if given_up and flow.connect is None:
+        return None
     url, login = _address(procedure, flow.worker)
     return by_hand.Flow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
 
@@ -200,7 +216,8 @@ def _notes(procedure: Procedure, done: frozenset[str]) -> dict[str, str]:
     notes = {}
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
         found = procedure.figures(Step.TRANSLATE_OFFSETS)
-        notes[Step.REVIEW_TRANSLATION] = f"{found['exact']} of {found['positions']} positions are exact; the others may read again, never skip."
+        more = [f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}." for one in loss_grown(procedure)]
+        notes[Step.REVIEW_TRANSLATION] = " ".join([f"{found['exact']} of {found['positions']} positions are exact; the others may read again, never skip.", *more])
     if procedure.topology.naming.policy != "identity" and Step.COMMIT_GROUPS not in done:
         notes[Step.SEED_REVERSE_REPLICATION] = "The topics that clients will write to are made by commit_groups: create them like the source's, and seed each partition with one below its end."
     return notes
@@ -220,7 +237,7 @@ def _files(procedure: Procedure, hand: Hand) -> dict[str, str]:
     remote = remote_partitions(procedure, partitions)
     found = {
         "groups.txt": "".join(f"{group}\n" for group in groups_of(procedure)),
-        "source_partitions.txt": by_hand.partition_patterns(partitions),
+        **({} if hand.given_up else {"source_partitions.txt": by_hand.partition_patterns(partitions)}),
         "target_partitions.txt": by_hand.partition_patterns(remote.values()),
         "routing.json": _route(procedure, hand),
         **{name: text for name, _, text in by_hand.position_files(hand.positions or ())},

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from shlex import quote
@@ -69,6 +69,7 @@ class Hand:
     """Everything the commands are made of.
 
     Attributes:
+        flow: None where MirrorMaker 2 runs in dedicated mode.
         done, begun: steps with an outcome, with an intent.
         fence, opening: entries that the plan adds on the source and removes on the target.
         added, removed: entries that the journal's intents name.
@@ -78,12 +79,14 @@ class Hand:
         routing: where clients look, as `cp` or `curl` words; empty when that is nothing for a shell.
         drain: the application's drain hook; empty without one.
         mark: the command that notes in the journal what is done by hand.
+        given_up: the source was given up: nothing that is printed needs it, but the way back where something was added on it.
+        fence_hook: the hook that was asked to keep clients from the source; empty if none was.
     """
 
     procedure_id: str
     source: Place
     target: Place
-    flow: Flow
+    flow: Flow | None
     reverse: Flow | None
     done: frozenset[str]
     begun: frozenset[str]
@@ -100,6 +103,8 @@ class Hand:
     start_reverse: bool = False
     loops: bool = True
     notes: Mapping[str, str] = field(default_factory=dict)
+    given_up: bool = False
+    fence_hook: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,17 +160,50 @@ def _acl_command(place: Place, verb: str, entries: Sequence[AclEntry]) -> str:
 
 def to_go_on(hand: Hand) -> list[Block]:
     """The steps from the fence to the end, done ones without commands; what no shell can do ends the list."""
-    makers = {
-        Step.FENCE_PRODUCERS: _fence, Step.DRAIN_CONSUMERS: _drain, Step.WAIT_FOR_ZERO_LAG: _zero_lag, Step.STOP_MIRROR_MAKER: _stop,
-        Step.TRANSLATE_OFFSETS: _translate, Step.REVIEW_TRANSLATION: _review, Step.COMMIT_GROUPS: _commit, Step.SEED_REVERSE_REPLICATION: _seed,
-        Step.OPEN_TARGET: _open, Step.REDIRECT_CLIENTS: _redirect, Step.VERIFY_CLIENTS: _verify, Step.START_REVERSE_REPLICATION: _start_reverse,
-    }  # fmt: skip
     found: list[Block] = []
-    for step, make in makers.items():
+    for step, make in (_without_source() if hand.given_up else _with_source()).items():
         found.append(Block(step, ("done",), done=True) if step in hand.done else make(hand))
         if step == Step.TRANSLATE_OFFSETS and hand.positions is None:
             return found
     return found
+
+
+def _with_source() -> dict[Step, Callable[[Hand], Block]]:
+    return {
+        Step.FENCE_PRODUCERS: _fence, Step.DRAIN_CONSUMERS: _drain, Step.WAIT_FOR_ZERO_LAG: _zero_lag, Step.STOP_MIRROR_MAKER: _stop,
+        Step.TRANSLATE_OFFSETS: _translate, Step.REVIEW_TRANSLATION: _review, Step.COMMIT_GROUPS: _commit, Step.SEED_REVERSE_REPLICATION: _seed,
+        Step.OPEN_TARGET: _open, Step.REDIRECT_CLIENTS: _redirect, Step.VERIFY_CLIENTS: _verify, Step.START_REVERSE_REPLICATION: _start_reverse,
+    }  # fmt: skip
+
+
+def _without_source() -> dict[Step, Callable[[Hand], Block]]:
+    return {
+        Step.APPROVE_DATA_LOSS: _approve_loss, Step.FENCE_SOURCE: _keep_away, Step.STOP_MIRROR_MAKER: _stop_left, Step.TRANSLATE_OFFSETS: _translate,
+        Step.REVIEW_TRANSLATION: _review, Step.COMMIT_GROUPS: _commit, Step.OPEN_TARGET: _open, Step.REDIRECT_CLIENTS: _redirect, Step.VERIFY_CLIENTS: _verify,
+    }  # fmt: skip
+
+
+def _approve_loss(hand: Hand) -> Block:
+    return Block(Step.APPROVE_DATA_LOSS, ("A second person reads what is lost, and agrees to it. This prints it:", f"  python -m kafka_dr.commands.plan {hand.procedure_id}"))
+
+
+def _keep_away(hand: Hand) -> Block:
+    return Block(Step.FENCE_SOURCE, ("The source was given up: no command can fence what does not answer. Keep clients from it by its network, its storage or its power.", _UNWATCHED))
+
+
+_UNWATCHED = "A source that is not fenced yet is watched by nobody while Airflow is down: when it comes back it accepts writes, and nobody lists them."
+
+
+def _stop_left(hand: Hand) -> Block:
+    says: tuple[str, ...] = ("A worker that does not answer is left alone: it may have died with the source. What counts are the target's log ends, which must stand still.",)
+    if hand.flow is None:
+        says += ("MirrorMaker 2 runs in dedicated mode: end its processes, and keep them from being started again.",)
+    stop = [f"{hand.flow.ask('PUT', name, '/stop', _AT_MOST)} || echo {quote(f'{name} was not stopped: its worker does not do it')}" for name in (hand.flow.source, hand.flow.checkpoint)] if hand.flow else []
+    return Block(Step.STOP_MIRROR_MAKER, says, (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")))
+
+
+#: A worker whose machine is gone must not keep the script.
+_AT_MOST = " --max-time 20"
 
 
 def _fence(hand: Hand) -> Block:
@@ -197,7 +235,7 @@ def _stop(hand: Hand) -> Block:
 
 def _translate(hand: Hand) -> Block:
     says = (
-        "No shell command makes exact positions: this step reads records on both sides. Run the procedure on:",
+        f"No shell command makes such positions: this step reads records {'of the target' if hand.given_up else 'on both sides'}. Run the procedure on:",
         f"  python -m kafka_dr.commands.run_procedure --resume {hand.procedure_id}",
         "Print these commands again when it is done. Without it there are only MirrorMaker 2's checkpoints, which make groups read again.",
     )
@@ -211,7 +249,8 @@ def _review(hand: Hand) -> Block:
 def _commit(hand: Hand) -> Block:
     says = ("Every group of the files must be without members on the target. Each line of the output is a position as it was set.",)
     make = [f"{hand.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}" for topic, count in hand.local_topics]
-    says += ("Topics that clients will write to are made first; give them the source's settings (kafka-configs.sh) where they have any.",) if make else ()
+    whose = "the mirrored topics'" if hand.given_up else "the source's"
+    says += (f"Topics that clients will write to are made first; give them {whose} settings (kafka-configs.sh) where they have any.",) if make else ()
     tool = hand.target.tool("kafka-consumer-groups.sh")
     commands = [f"{tool} --reset-offsets --from-file {name} --execute {' '.join(f'--group {quote(g)}' for g in groups)}" for name, groups, _ in position_files(hand.positions or ())]
     return Block(Step.COMMIT_GROUPS, says, (*make, *commands))
@@ -227,9 +266,10 @@ def _seed(hand: Hand) -> Block:
 
 
 def _open(hand: Hand) -> Block:
-    says = ("THE POINT OF NO RETURN. The logs of both sides must be as they were left: `diff` prints nothing, else stop here.",)
+    whose = "target's logs" if hand.given_up else "logs of both sides"
+    says = (f"THE POINT OF NO RETURN. The {whose} must be as they were left: `diff` prints nothing, else stop here.", *([_UNWATCHED] if hand.given_up else []))
     look = [
-        *([_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]),
+        *([] if hand.given_up else [_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]),
         *([_ends(hand.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
     ]
     entries = hand.removed if Step.OPEN_TARGET in hand.begun else hand.opening
@@ -264,13 +304,30 @@ def to_return(hand: Hand) -> list[Block]:
     """The way back: clients first, for a worker that is away must not keep them from a source that works."""
     if Step.OPEN_TARGET in hand.done:
         return [Block(Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",))]
-    if Step.FENCE_PRODUCERS not in hand.begun:
+    if (Step.FENCE_SOURCE if hand.given_up else Step.FENCE_PRODUCERS) not in hand.begun:
         return [Block(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
     told = [_tell(hand, "resume")] if hand.drain else []
-    commands = [*_close_target(hand), f"{hand.mark} returning", *acl_commands(hand.source, "remove", hand.added), *told, *_resume(hand)]
+    commands = [*_close_target(hand), f"{hand.mark} returning", *acl_commands(hand.source, "remove", hand.added), *_let_in(hand), *told, *_resume(hand)]
     says = ("The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When Airflow is back, clear",
             "return_to_source: it looks at everything again, and closes the procedure.")  # fmt: skip
-    return [Block(Step.RETURN_TO_SOURCE, says, tuple(commands))]
+    return [Block(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
+
+
+def _back_to_what_was_given_up(hand: Hand) -> list[str]:
+    """What a person must know of the way back to a source that may be away."""
+    if not hand.given_up:
+        return []
+    changed = "Entries were added on the source: they can be removed only while it answers." if hand.added else "Nothing was added on the source: no command here needs it."
+    left = "MirrorMaker 2 comes last: where a worker does not answer the script stops there, and it is left as it is." if hand.flow else "MirrorMaker 2 runs in dedicated mode: nothing here can start its processes."
+    return [changed, left, "From now on nobody fences the source any more when it comes back: it is its clients' again."]
+
+
+def _let_in(hand: Hand) -> list[str]:
+    """The fence hook's last word counts."""
+    if not hand.fence_hook:
+        return []
+    body = json.dumps({"procedure_id": hand.procedure_id, "cluster": hand.source.alias})
+    return [f"{_post(f'{hand.fence_hook}/unfence', body)} || echo {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"]
 
 
 def _close_target(hand: Hand) -> list[str]:
@@ -281,7 +338,7 @@ def _close_target(hand: Hand) -> list[str]:
 
 
 def _resume(hand: Hand) -> list[str]:
-    if Step.STOP_MIRROR_MAKER not in hand.begun:
+    if hand.flow is None or hand.begun.isdisjoint({Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE}):
         return []
     loop = [f"{hand.reverse.ask('GET', hand.reverse.source, '/status')} | grep -q {quote(_STOPPED)}"] if hand.reverse is not None and hand.loops else []
     flow = hand.flow
@@ -355,4 +412,8 @@ def _ends(place: Place, partitions: str, kept: str) -> str:
 def _tell(hand: Hand, what: str) -> str:
     """A word to the application's drain hook; its silence ends nothing, people can be told as well."""
     body = json.dumps({"procedure_id": hand.procedure_id})
-    return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(f'{hand.drain}/{what}')} || echo 'the drain hook does not answer: tell the application to {what}'"
+    return f"{_post(f'{hand.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application to {what}'"
+
+
+def _post(url: str, body: str) -> str:
+    return f"curl -fsS -X POST -H 'Content-Type: application/json' -d {quote(body)} {quote(url)}"

@@ -32,6 +32,19 @@ class JournalLine:
     payload: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class LossSince:
+    """What is lost by what was found out since the inventory was approved.
+
+    Attributes:
+        rows: the inventory's rows as they are now.
+        grown: partitions of which more was lost when the target was opened than had been approved, each with both and why.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    grown: Sequence[Mapping[str, Any]]
+
+
 def _last(lines: Sequence[JournalLine], step: str, kind: str) -> JournalLine | None:
     found = [line for line in lines if line.step == step and line.kind == kind]
     return found[-1] if found else None
@@ -122,6 +135,7 @@ def evidence_of(
     closed_at: str,
     previous_digest: str | None,
     problems: Sequence[str] = (),
+    since: LossSince | None = None,
 ) -> dict[str, Any]:
     """The evidence as plain data.
 
@@ -130,13 +144,14 @@ def evidence_of(
         order: step names in the procedure's order.
         bounds: `cut_off` and `boundary`, each a list of topic, partition, offset.
         problems: what the evidence lacks, and why.
+        since: what is lost by now of what an inventory lists; None where the plan's own rows stand.
     """
     outcome = outcome_of(lines)
     steps = _way_back_refused(steps_of(lines, order)) if outcome is Outcome.COMPLETED else steps_of(lines, order)
     figures = {s["id"]: s["figures"] for s in steps}
     forecast = _last(lines, Step.FORECAST, Entry.OUTCOME) or _last(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
     translated = figures.get(Step.TRANSLATE_OFFSETS, {})
-    lost = forecast.payload["plan"].get("loss", ()) if forecast else ()
+    lost = since.rows if since else forecast.payload["plan"].get("loss", ()) if forecast else ()
     opened, aborted = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED), _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT)
     failing, why = reason_for(outcome, steps, aborted.payload if aborted else None)
     evidence = {
@@ -160,6 +175,7 @@ def evidence_of(
         "rereads": {"bound": translated.get("bound"), "mirror_maker": translated.get("mirror_maker_bound")},
         "repeats": translated.get("repeats", {}),
         "loss": [*map(dict, lost), *loss_of(translated.get("holes", []), translated.get("cut", []))],
+        "loss_grown": list(since.grown) if since else [],
         "positions": _file(translated.get("translation")),
         "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded"),
         "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),

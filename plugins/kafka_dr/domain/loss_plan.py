@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.plain_text import counted, duration, moment
 from kafka_dr.domain.plan import cell
+from kafka_dr.domain.topic_partition import TopicPartition
 
 _SHOWN = 50
+#: Longer ages are told in minutes and hours.
+_WORDS_BELOW = 120
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,25 @@ class LastKnownGroup:
 
 
 @dataclass(frozen=True)
+class LastSeen:
+    """When the source was seen last, in milliseconds since 1970; None where it was not.
+
+    Attributes:
+        recorder: whether there is a flight recorder.
+        recorded_at: when it sampled the source for the last time.
+        heartbeat_at: when the newest heartbeat that was mirrored had been written.
+        read_at: when it was read for the inventory.
+        looked_for_at: when the run began to look whether it is lost.
+    """
+
+    recorder: bool
+    recorded_at: int | None = None
+    heartbeat_at: int | None = None
+    read_at: int | None = None
+    looked_for_at: int | None = None
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """What one run without its source will do.
 
@@ -42,6 +65,8 @@ class LossPlan:
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
         continues: the planned run that this one goes on from, and what is taken from it as proven.
+        gone: topics that the source had deleted when it was seen last: no part of what moves.
+        seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
     """
 
     procedure_id: str
@@ -61,6 +86,8 @@ class LossPlan:
     loss: tuple[Mapping[str, Any], ...]
     unproven: tuple[str, ...] = field(default_factory=tuple)
     continues: Mapping[str, Any] | None = None
+    gone: tuple[str, ...] = ()
+    seen: Mapping[str, Any] = field(default_factory=lambda: asdict(LastSeen(False)))
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -80,6 +107,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason: {cell(plan['reason'])}",
             "",
             f"{plan['source']}: {cell(plan['confirmed']['state'])}, {cell(plan['confirmed']['window'])}.",
+            _last_seen(plan["source"], LastSeen(**plan["seen"])),
             *([f"**It was not found lost. The starter overrides this, because:** {cell(override)}"] if override else []),
             *_continued(plan),
             "",
@@ -89,6 +117,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_group_table(plan["groups"]),
             "",
+            *_gone(plan),
             "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
             *[f"- {cell(note)}" for note in plan["unproven"]],
             "",
@@ -111,6 +140,23 @@ def _continued(plan: Mapping[str, Any]) -> list[str]:
     }
     lines = [f"- {line}" for name, line in taken.items() if told[name]]
     return ["", f"**This continues {cell(told['procedure_id'])}.** Taken from it as proven:", "", *(lines or ["- nothing."])]
+
+
+def _last_seen(source: str, seen: LastSeen) -> str:
+    """The last sample and how old it is: what the source took after that stands in no figure but the estimate."""
+    last, by = max(((at, by) for at, by in ((seen.heartbeat_at, "by a heartbeat that was mirrored"), (seen.read_at, "when it was read for this inventory")) if at is not None), default=(None, ""))
+    if seen.recorded_at is None:
+        lacking = "**There was no sample of it in the recorder's archive**" if seen.recorder else "**There was no recorder**"
+        return f"{lacking}: nobody wrote down where the logs of {source} ended." + (f" It was seen at {_moment(last)}, {by}." if last is not None else "")
+    later = f"{_apart(seen.recorded_at, last)} before the source was last seen, {by}" if last is not None and last > seen.recorded_at else "and nothing saw the source after that"
+    looked = f" The run began to look for it {_apart(seen.recorded_at, seen.looked_for_at)} after that sample." if seen.looked_for_at is not None else ""
+    return f"The recorder's last sample of {source} was made at {_moment(seen.recorded_at)}, {later}.{looked}"
+
+
+def _apart(earlier: int, later: int) -> str:
+    """Between two times in milliseconds, for people."""
+    seconds = max(0, round((later - earlier) / 1000))
+    return counted(seconds, "second") if seconds < _WORDS_BELOW else duration(seconds)
 
 
 def _figures(inventory: Mapping[str, Any]) -> list[str]:
@@ -144,28 +190,138 @@ def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*head, *rows, *more]
 
 
+def _gone(plan: Mapping[str, Any]) -> list[str]:
+    topics = plan["gone"]
+    if not topics:
+        return []
+    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
+    return [f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']} has of them is left as it is: {cell(', '.join(topics[:_SHOWN]))}{more}.", ""]
+
+
 def _end(offset: int | None, otherwise: str) -> str:
     return otherwise if offset is None else str(offset)
 
 
 def _moment(at: int | None) -> str:
-    return "unknown" if at is None else datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+    return "unknown" if at is None else moment(datetime.fromtimestamp(at / 1000, UTC).isoformat())
 
 
-def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Partitions of which more is lost by newer evidence than was approved, and by how much: then a person must be asked again."""
+# -- after the approval --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoundSince:
+    """What was found out since the loss was assessed, by partition of the source.
+
+    Attributes:
+        target_ends: where the target's log ended then, and where it ends now; None where it was, or is, not there. Without an entry nobody looked again.
+        replicated: the last replicated offset that Connect kept once MirrorMaker 2 stood.
+        accepted_to: where the source's log ends behind its fence, of partitions on which it accepted records since.
+    """
+
+    target_ends: Mapping[TopicPartition, tuple[int | None, int | None]] = field(default_factory=dict)
+    replicated: Mapping[TopicPartition, int] = field(default_factory=dict)
+    accepted_to: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class Grown(NamedTuple):
+    """A partition of which more is lost than was approved; `approved` and `now` hold from_offset, certain_to and possible_to.
+
+    Attributes:
+        approved: None where the partition was not part of the loss.
+    """
+
+    topic: str
+    partition: int
+    approved: Mapping[str, int | None] | None
+    now: Mapping[str, int | None]
+    why: str
+
+
+def loss_now(approved: Sequence[Mapping[str, Any]], found: FoundSince) -> list[dict[str, Any]]:
+    """The approved rows as they are by what was found out since; one that changed says why, and what was approved."""
+    known = {TopicPartition(row["topic"], row["partition"]): row for row in approved}
+    shrunk = {place for place, ends in found.target_ends.items() if _shrank(*ends)}
+    return [_row_now(place, known.get(place), found) for place in sorted({*known, *shrunk, *found.accepted_to})]
+
+
+def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: FoundSince) -> dict[str, Any]:
+    row = dict(before or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None})
+    (then, ends), end = found.target_ends.get(place, (None, None)), found.accepted_to.get(place)
+    why = []
+    if _shrank(then, ends):
+        row |= {"from_offset": 0, "certain_to": None}
+        why.append(f"the target's log {'is gone' if ends is None else f'ends at {ends}'}, and ended at {then} when the loss was assessed")
+    elif then != ends:
+        # What came since may be the first of what was lost.
+        row |= {"from_offset": max(row["from_offset"], found.replicated.get(place, -1) + 1), "certain_to": None}
+        why.append("the target took records since the loss was assessed")
+    if end is not None:
+        # MirrorMaker 2 mirrors in order: above what it did not mirror nothing is on the target.
+        certain = row["certain_to"]
+        row |= {"possible_to": max(end, row["from_offset"]), "certain_to": max(end, certain) if certain is not None and place in found.target_ends else certain}
+        why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
+    if before is not None and not why:
+        return row
+    return row | {"records": None, "evidence": "; ".join(why), "accepted_to": end, "approved": _offsets(before)}
+
+
+def _shrank(then: int | None, now: int | None) -> bool:
+    return then is not None and (now is None or now < then)
+
+
+def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[Grown]:
+    """Partitions of which more is lost by newer evidence than was approved: then a person must be asked again.
+
+    Args:
+        approved: the plan's rows of loss.
+        now: rows as of `loss_now`, and ranges that are missing below what was approved.
+    """
     known = {(row["topic"], row["partition"]): row for row in approved}
-    return [told for row in now if (told := _more(known.get((row["topic"], row["partition"])), row))]
+    found = [(row, known.get((row["topic"], row["partition"]))) for row in now]
+    told = [(row, before, _more(before, row)) for row, before in found]
+    return [Grown(row["topic"], row["partition"], _offsets(before), _offsets(row), f"{more}: {_because(row)}") for row, before, more in told if more]
 
 
 def _more(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
-    name = f"{now['topic']}-{now['partition']}"
+    first, to = now["from_offset"], now["possible_to"]
+    if to is not None and to <= first:
+        return None
     if before is None:
-        return f"{name} was held to be complete, and loses records from {now['from_offset']} on"
-    if now["from_offset"] < before["from_offset"]:
-        return f"{name} loses from {now['from_offset']} on, not from {before['from_offset']}"
-    if before["possible_to"] is not None and (now["possible_to"] is None or now["possible_to"] > before["possible_to"]):
-        return f"{name} loses up to {_end(now['possible_to'], 'an unknown end')}, not to {before['possible_to']}"
-    if (now["certain_to"] or 0) > (before["certain_to"] or 0) and before["possible_to"] is None and before["certain_to"] is not None:
-        return f"{name} certainly loses up to {now['certain_to']}, not to {before['certain_to']}"
+        return f"it was not among what is lost, and loses records from {first} on"
+    if first < before["from_offset"]:
+        return f"it loses records from {first} on, not from {before['from_offset']}"
+    if before["possible_to"] is not None and (to is None or to > before["possible_to"]):
+        return f"it loses records up to {_end(to, 'an unknown end')}, not to {before['possible_to']}"
+    if before["possible_to"] is None and before["certain_to"] is not None and (now["certain_to"] or 0) > before["certain_to"]:
+        return f"it certainly loses records up to {now['certain_to']}, not to {before['certain_to']}"
+    if before["possible_to"] is None and now.get("accepted_to") is not None:
+        return f"it loses more records up to {now['accepted_to']}, unless they are on the target"
     return None
+
+
+def _because(row: Mapping[str, Any]) -> str:
+    return str(row.get("reason") or row.get("evidence"))
+
+
+def _offsets(row: Mapping[str, Any] | None) -> dict[str, int | None] | None:
+    return None if row is None else {name: row[name] for name in ("from_offset", "certain_to", "possible_to")}
+
+
+def review_digest(translation: str, more: Sequence[Grown]) -> str:
+    """What the review's answer must name: the translation's digest; where more is lost than was approved, one of both."""
+    return digest_of({"translation": translation, "loss": [one._asdict() for one in more]}) if more else translation
+
+
+def grown_markdown(more: Sequence[Grown]) -> list[str]:
+    """What is lost beyond what was approved, beside it; nothing where nothing is."""
+    if not more:
+        return []
+    rows = [f"| {cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} | {cell(one.why)} |" for one in more[:_SHOWN]]
+    left = [f"\n... and {len(more) - _SHOWN} more partitions.\n"] if len(more) > _SHOWN else []
+    head = ["| partition on the source | approved: lost from, certainly to, possibly to | now: lost from, certainly to, possibly to | why |", "| --- | --- | --- | --- |"]
+    return [f"**More is lost than was approved, on {len(more)} partitions.** Whoever approves these positions approves that, too.", "", *head, *rows, *left, ""]
+
+
+def _range(row: Mapping[str, int | None] | None) -> str:
+    return "nothing" if row is None else f"{row['from_offset']}, {_end(row['certain_to'], 'none')}, {_end(row['possible_to'], 'no bound')}"

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     """What a row tells."""
 
     SAMPLE = "sample"
+    TOPIC = "topic"
     PARTITION = "partition"
     GROUP = "group"
     POSITION = "position"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafka_dr.domain.loss_plan import loss_markdown
+from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_digest
 from kafka_dr.domain.plan import cell, plan_markdown
+from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.offsets import groups_born, must_be_reviewed
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
@@ -40,7 +41,7 @@ class ApproveDataLoss(ProcedureGate):
 
 
 class ReviewTranslation(ProcedureGate):
-    """Open by itself when every position is exact; otherwise show those that are not, and ask."""
+    """Open by itself when every position is exact and no more is lost than was approved; otherwise show what is not so, and ask."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
@@ -51,16 +52,19 @@ class ReviewTranslation(ProcedureGate):
         return longest if deadline is None else max(1.0, min(longest, deadline - time.time()))
 
     def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
-        """The positions that are not exact, worst first, bound to the translation's digest."""
-        if not must_be_reviewed(procedure):
+        """What is lost beyond what was approved, and the positions that are not exact, worst first; bound to the digest of the translation and of that loss."""
+        more = loss_grown(procedure)
+        if not more and not must_be_reviewed(procedure):
             return None
         figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+        digest = review_digest(figures["digest"], more)
         born = groups_born(procedure)
         rows = procedure.kept(figures["translation"])
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(
             [
+                *grown_markdown(more),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
                 f"{_records(figures['holes'])} records below the cut-off were not found on the target.",
                 f"{_records(figures['cut'])} unread records have already been deleted from the target by its retention.",
@@ -71,9 +75,11 @@ class ReviewTranslation(ProcedureGate):
                 *[_row(r) for r in inexact.head(_SHOWN).to_dict("records")],
                 "",
                 f"Translation digest `{figures['digest']}`",
+                *([f"Digest of both, translation and loss: `{digest}`"] if more else []),
             ]
         )
-        return f"Commit these positions? Translation {figures['digest']}", body, figures["digest"]
+        asked = "Lose more than was approved, and commit these positions? Translation and loss" if more else "Commit these positions? Translation"
+        return f"{asked} {digest}", body, digest
 
 
 def _records(ranges: list[dict[str, Any]]) -> int:

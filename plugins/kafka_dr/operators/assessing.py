@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries
-from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
+from kafka_dr.domain.loss_plan import LastKnownGroup, LastSeen, LossPlan
 from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
@@ -42,12 +43,13 @@ class AssessDataLoss(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
         known, source, proven = known_now(procedure)
+        seen = last_seen(procedure, known, source)
         made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source, proven), "Spark did not assess the loss")
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
         loss, ahead = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead"))
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
-        plan = plan_of(procedure, known, summary, loss, ahead, told_of(proven, int(bounds["drained"].sum()))).as_dict()
+        plan = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum()))).as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
@@ -109,14 +111,12 @@ def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
 
 def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
     """The flow's topics are those that a source which can be read has: also what never reached the target, and nothing that it has deleted."""
-    gone = sorted(set(known.topics) - set(there))
     names = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, there)} | {topic: name for topic, (name, _, _) in known.topics.items() if topic in there}
-    notes = (f"{len(gone)} topics are not on the source any more, and are left as they are: {', '.join(gone[:_NAMED])}",) if gone else ()
     return replace(
         known,
         topics={topic: (name, len(there[topic].partitions), there[topic].topic_id) for topic, name in names.items()},
         positions=known.positions[known.positions["topic"].isin(names)].reset_index(drop=True),
-        missing=(*known.missing, *notes),
+        gone=tuple(sorted({*known.gone, *known.topics} - set(there))),
     )
 
 
@@ -132,6 +132,18 @@ def refuse_without_topics(procedure: Procedure, known: LastKnown) -> None:
     """Where nobody knows of any topic of the flow there is nothing to move clients to."""
     if not known.topics:
         raise NotReady("Nobody knows which topics the flow mirrors", "; ".join(known.missing) or "no topic of it on the target", f"Name the source by its alias, look whether {procedure.request.target} has its topics, and start a new run.")
+
+
+def last_seen(procedure: Procedure, known: LastKnown, source: SourceNow) -> LastSeen:
+    """When the source was seen last, and by whom."""
+    began = procedure.began(Step.CONFIRM_SOURCE_LOST)
+    return LastSeen(
+        recorder=procedure.topology.recorder is not None,
+        recorded_at=known.recorded.source_at,
+        heartbeat_at=known.heartbeat_at,
+        read_at=int(time.time() * 1000) if source.readable else None,
+        looked_for_at=None if began is None else int(began * 1000),
+    )
 
 
 def partitions_of(known: LastKnown) -> list[TopicPartition]:
@@ -241,7 +253,7 @@ def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.D
     return frame
 
 
-def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], loss: pd.DataFrame, ahead: pd.DataFrame, continues: dict[str, Any] | None = None) -> LossPlan:
+def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], loss: pd.DataFrame, ahead: pd.DataFrame, seen: LastSeen, continues: dict[str, Any] | None = None) -> LossPlan:
     """The plan: what is lost, who is concerned, and what will be opened."""
     confirmed = procedure.figures(Step.CONFIRM_SOURCE_LOST)
     window = f"{confirmed['verdict']['rounds']} rounds in {confirmed['window_seconds']:.0f} s"
@@ -264,6 +276,8 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,
         continues=continues,
+        gone=known.gone,
+        seen=asdict(seen),
     )
 
 

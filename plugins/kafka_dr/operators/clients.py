@@ -12,6 +12,7 @@ from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.client_routing import Route
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.fencing import active_groups, fenced_groups, groups_of, topics_of
+from kafka_dr.operators.loss_since import LOOKED_AT
 from kafka_dr.operators.observing import source_rules, target_rules
 from kafka_dr.operators.offsets import require_reviewed
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions
@@ -40,12 +41,13 @@ class OpenTarget(ProcedureStep):
         """Look, write the intent, remove the target's denials, read back, write and read a canary."""
         scopes = self.client_scopes(procedure)
         begun = procedure.began(self.task_id) is not None
+        newest = procedure.journal.entries(procedure.id)[-1].sequence
         unchanged = self.look_again(procedure, begun)
         if not begun:
             closed = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
             _refuse_unplanned(procedure, closed)
             procedure.hold_lease()
-            procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed]})
+            procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed], LOOKED_AT: newest})
         lifted = removed_entries(procedure)
         with procedure.acting(undo=lambda: procedure.target_acls.add(lifted)):
             procedure.target_acls.remove(lifted)

@@ -9,11 +9,12 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_dr.domain.evidence import JournalLine, evidence_of
+from kafka_dr.domain.evidence import JournalLine, LossSince, evidence_of
 from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.continuing import give_back
 from kafka_dr.operators.evidence_page import evidence_page
+from kafka_dr.operators.loss_since import loss_grown, loss_since
 from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, was_opened
 from kafka_dr.settings import load_topology
@@ -107,7 +108,8 @@ def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: st
     # Without its source a procedure has the cut-off that a continued one had proven, if any.
     fencing = Step.ASSESS_DATA_LOSS if procedure.without_source else Step.FENCE_PRODUCERS
     bounds = {name: _offsets(procedure, step, name, problems) for step, name in ((fencing, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))}
-    return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, closing_at.at.isoformat(), previous_digest, problems)
+    since = _loss_since(procedure, closing_at.sequence, problems)
+    return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, closing_at.at.isoformat(), previous_digest, problems, since)
 
 
 def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[str, Any]]:
@@ -117,6 +119,17 @@ def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -
     except Contradiction as error:
         problems.append(str(error))
         return []
+
+
+def _loss_since(procedure: Procedure, until: int, problems: list[str]) -> LossSince | None:
+    """What is lost by all that was found out before the closing began; None without an inventory, or where its files are gone: then what was approved stands."""
+    if procedure.outcome(Step.ASSESS_DATA_LOSS) is None:
+        return None
+    try:
+        return LossSince(loss_since(procedure, until), [one._asdict() for one in loss_grown(procedure, until)])
+    except Contradiction as error:
+        problems.append(str(error))
+        return None
 
 
 def evidence_of_bad_params(context: Any, error: BadInput) -> dict[str, Any]:

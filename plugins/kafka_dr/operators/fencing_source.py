@@ -121,6 +121,11 @@ def ask_fence_hook(procedure: Procedure, step: str) -> dict[str, Any] | None:
         return {"fenced": False, "by": "", "detail": "", "error": str(error)}
 
 
+def asked_fence_hook(procedure: Procedure) -> bool:
+    """Whether this procedure asked the fence hook to keep clients from the source, by its intents in the journal."""
+    return any("asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT))
+
+
 def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
     """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it did not.
 
@@ -129,8 +134,7 @@ def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
         ReadBackFailed: it still keeps them out.
     """
     hook, source = procedure.fence_hook, procedure.request.source
-    asked = any("asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT))
-    if hook is None or not asked:
+    if hook is None or not asked_fence_hook(procedure):
         return {}
     procedure.hold_lease()
     hook.unfence(procedure.id, source)

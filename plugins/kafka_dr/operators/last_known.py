@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ArchiveUnavailable, BadInput, SystemUnavailable
+from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.source_views import heartbeats
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
 from kafka_dr.topology import Recorder
 
 NO_POSITION = "no position of any group is known: none is moved"
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,10 @@ class LastKnown:
 
     Attributes:
         topics: source topic -> its name on the target, partitions, and its id as last seen (None where nobody recorded it).
+        heartbeat_at: when the newest heartbeat that was mirrored had been written on the source, in milliseconds since 1970; None without one.
         active: of the groups that move, those that had members when they were seen last.
         missing: what could not be asked, each with why: it limits what can be said.
+        gone: topics that the source had deleted when it was seen last: no part of what moves.
     """
 
     recorded: Recorded
@@ -34,8 +37,10 @@ class LastKnown:
     syncs: pd.DataFrame
     positions: pd.DataFrame
     replicated: dict[TopicPartition, int]
+    heartbeat_at: int | None
     active: frozenset[str]
     missing: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
 
 def what_is_known(procedure: Procedure) -> LastKnown:
@@ -57,8 +62,10 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         syncs=syncs,
         positions=positions.assign(policy=positions["group"].map(procedure.topology.policy_of).astype(object)),
         replicated=replicated,
+        heartbeat_at=newest_heartbeat(procedure),
         active=frozenset(members["group"]) & frozenset(positions["group"]),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
+        gone=kept.gone,
     )
 
 
@@ -101,6 +108,14 @@ def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     return syncs_on_target(procedure)
 
 
+def newest_heartbeat(procedure: Procedure) -> int | None:
+    """When the newest heartbeat that the target holds was written on the source, in milliseconds since 1970; None where none can be read."""
+    try:
+        return max(heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
+    except SwitchbackError:
+        return None
+
+
 def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
     """The partitions that rows speak of."""
     return {TopicPartition(topic, int(p)) for topic, p in frame[PARTITION].drop_duplicates().itertuples(index=False)}
@@ -123,6 +138,8 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
 def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition]) -> dict[str, tuple[str, int, str | None]]:
     """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say that they are copies.
 
+    Not those that the source had deleted: MirrorMaker 2 goes on speaking of them, and the target keeps its copies.
+
     Args:
         spoken: partitions of the source that MirrorMaker 2 speaks of.
     """
@@ -132,7 +149,7 @@ def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicP
     for topic, partition in (*partitions_in(kept.partitions), *spoken):
         known[topic] = max(known.get(topic, 0), partition + 1)
     named = {naming.upstream(topic) for topic in there if naming.source_alias(topic) == source and not naming.is_internal(topic)}
-    remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named}) if not naming.is_heartbeats(topic)}
+    remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named} - {*kept.gone}) if not naming.is_heartbeats(topic)}
     copied = {topic: len(there[name].partitions) for topic, name in remote.items() if name in there}
     return {
         topic: (name, known[topic] if topic in ids else max(known.get(topic, 0), copied[topic]), ids.get(topic))

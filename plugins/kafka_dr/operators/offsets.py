@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
+from kafka_dr.domain.loss_plan import review_digest
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, ReadBackFailed, Refusal
+from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
@@ -199,11 +201,19 @@ class CommitGroups(ResumedStep):
 
 
 def require_reviewed(procedure: Procedure) -> None:
-    """The failover is approved, and so is the translation wherever it must be: by its own figures, whatever the gate's outcome says."""
+    """The failover is approved, and so are the translation wherever it must be, and a loss that has grown: by their own figures, whatever the gate's outcome says."""
     procedure.require_approved_plan()
     procedure.figures(Step.REVIEW_TRANSLATION)
-    if must_be_reviewed(procedure):
-        procedure.require_approval(Step.REVIEW_TRANSLATION, procedure.figures(Step.TRANSLATE_OFFSETS)["digest"])
+    more = loss_grown(procedure)
+    if not more and not must_be_reviewed(procedure):
+        return
+    try:
+        procedure.require_approval(Step.REVIEW_TRANSLATION, review_digest(procedure.figures(Step.TRANSLATE_OFFSETS)["digest"], more))
+    except ApprovalMissing as error:
+        if not more:
+            raise
+        told = "; ".join(f"{one.topic}-{one.partition}: {one.why}" for one in more[:5])
+        raise ApprovalMissing(f"More is lost than was approved, on {len(more)} partitions", f"{told}. {error.reason}: {error.seen}", error.next_step) from error
 
 
 def must_be_reviewed(procedure: Procedure) -> bool:

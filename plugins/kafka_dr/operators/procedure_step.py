@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,12 +30,20 @@ from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
 from kafka_dr.params import ProcedureId, Reason
-from kafka_dr.settings import Request, check_params, load_topology
+from kafka_dr.settings import Request, Topology, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
 
-#: Params of the procedures beside the common ones, and those that one procedure alone has.
-OWN_PARAMS = {"acknowledge_recreated_topics": bool, "override_source_lost": Reason, "continue_procedure": ProcedureId}
-_ONLY_OF = dict.fromkeys(("override_source_lost", "continue_procedure"), "unplanned_failover")
+#: Params of the procedures beside the common ones, and what each of them does not take: it would have no effect.
+_OWN_PARAMS = {"acknowledge_recreated_topics": bool, "override_source_lost": Reason, "continue_procedure": ProcedureId}
+_NOT_TAKEN_BY = {
+    "planned_failover": frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"}),
+    "unplanned_failover": frozenset(
+        {
+            "acknowledge_recreated_topics", "exclude_groups", "abort_open_transactions", "start_reverse_replication",
+            "max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds",
+        }
+    ),
+}  # fmt: skip
 
 _WAKE_AFTER = timedelta(seconds=5)
 #: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
@@ -44,14 +52,24 @@ _ASKED_AGAIN = 5
 
 def own_params(dag_id: str) -> dict[str, Any]:
     """The params, name to type, that a procedure has beside the common ones."""
-    return {name: kind for name, kind in OWN_PARAMS.items() if _ONLY_OF.get(name, dag_id) == dag_id}
+    return {name: kind for name, kind in _OWN_PARAMS.items() if name not in others_params(dag_id)}
+
+
+def others_params(dag_id: str) -> frozenset[str]:
+    """The params that only other procedures take."""
+    return _NOT_TAKEN_BY.get(dag_id, frozenset())
+
+
+def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
+    """A procedure's params, checked; BadInput names everything that is wrong."""
+    return check_params(topology, params, own=own_params(dag_id), others=others_params(dag_id))
 
 
 def procedure_of(context: Any) -> Procedure:
     """The run a task belongs to, from Airflow's context; bad params are refused here, before anything is touched."""
     run = context["dag_run"]
     topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
-    request = check_params(topology, dict(context["params"]), own=own_params(run.dag_id))
+    request = request_of(topology, run.dag_id, dict(context["params"]))
     return Procedure(Identity(run.dag_id, run.run_id), request, topology, Connections())
 
 

@@ -16,6 +16,7 @@ from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing, plain
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
+from kafka_dr.operators.last_known import from_connect
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
 from kafka_dr.operators.offsets import KEY, TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import placed
@@ -44,7 +45,13 @@ class StopLeftMirrorMaker(ResumedStep):
             states = stopping.result()
         # What was on its way when the connectors were asked is in the log by now.
         ends = still_target_ends(procedure, self.task_id, sorted(remote)) if states["asked"] else ends
-        return {**states, "boundary": procedure.keep("boundary", partitions_frame(ends, "offset"))}
+        # Asked only of a worker that has just answered: one that died with the source is not waited for.
+        replicated = from_connect(procedure, []) if states["states"] else {}
+        return {
+            **states,
+            "boundary": procedure.keep("boundary", partitions_frame(ends, "offset")),
+            "replicated": procedure.keep("replicated", partitions_frame(replicated, "offset")),
+        }
 
 
 def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Invariants
 1. Of a topic that was deleted and made anew, only what was seen since counts: before that, rows speak of another log.
-2. Hours are read back until every position lies above a sample of its partition, or there are none left, or they are too many.
+2. Of a topic that the source had deleted when it was seen last nothing counts.
+3. Hours are read back until every position lies above a sample of its partition, or there are none left, or they are too many.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Recorded:
         last_at: when the last sample was begun; None without one.
         source_at: when the source last answered.
         problems: what that last sample could not read.
+        gone: topics of the flow that the source had deleted when it was seen last.
     """
 
     partitions: pd.DataFrame
@@ -48,6 +50,7 @@ class Recorded:
     last_at: int | None
     source_at: int | None
     problems: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
     @property
     def stretches(self) -> pd.DataFrame:
@@ -88,6 +91,8 @@ def _too_short(found: Recorded) -> bool:
 def recorded(tables: Iterable[pa.Table]) -> Recorded:
     """What samples say, given in the order in which they were made."""
     rows = _since_begun_anew(_frame(tables))
+    gone = _deleted(rows)
+    rows = rows[~rows["topic"].isin(gone)]
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
     samples, seen = of[Kind.SAMPLE], of[Kind.PARTITION]
     told = [json.loads(details) for details in samples["details"]]
@@ -102,6 +107,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
         last_at=max(samples["at"].tolist(), default=None),
         source_at=source_at,
         problems=tuple(told[-1]["problems"]) if told else (),
+        gone=gone,
     )
 
 
@@ -109,6 +115,13 @@ def _frame(tables: Iterable[pa.Table]) -> pd.DataFrame:
     whole = pa.concat_tables([SCHEMA.empty_table(), *(table.select(SCHEMA.names).cast(SCHEMA) for table in tables)])
     frame = whole.to_pandas(types_mapper=lambda kind: pd.Int64Dtype() if pa.types.is_integer(kind) else None)
     return frame.sort_values("at", kind="stable", ignore_index=True)
+
+
+def _deleted(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Topics that were seen to be gone, and not seen again since."""
+    gone, seen = rows["kind"] == Kind.TOPIC.value, (rows["kind"] == Kind.PARTITION.value) & rows["source_end"].notna()
+    newest = rows[gone | seen].drop_duplicates("topic", keep="last")
+    return tuple(sorted(newest.loc[newest["kind"] == Kind.TOPIC.value, "topic"]))
 
 
 def _since_begun_anew(rows: pd.DataFrame) -> pd.DataFrame:

@@ -64,6 +64,8 @@ class Looker:
         self._configs: dict[str, dict[str, str]] = {"source": dict(flow.mirror_maker), "checkpoint": dict(flow.mirror_maker)}
         self._replicated: dict[TopicPartition, int | None] = {}
         self._partitions: Newest[TopicPartition, PartitionSeen] = Newest()
+        self._gone: Newest[str, str] = Newest()
+        self._missing: frozenset[str] = frozenset()
         self._groups: Newest[str, tuple[int, str]] = Newest()
         self._commits: Newest[int, int] = Newest()
         self._pairs: dict[TopicPartition, OwnPair] = {}
@@ -80,6 +82,7 @@ class Looker:
         changed = self._partitions.differing(self._both(source, target), whole)
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
+        self._look_for_gone(rows, source, target, whole)
         parts = {
             "groups": lambda: self._look_at_groups(rows, whole),
             "own pairs": lambda: self._look_for_pairs(rows, changed, source),
@@ -162,6 +165,28 @@ class Looker:
             target_end=there.end if there else None,
             replicated=self._replicated.get(tp),
         )
+
+    def _look_for_gone(self, rows: Rows, source: Side, target: Side, whole: bool) -> None:
+        """Topics of the flow that the source has no more, by two looks in a row: it has deleted them, and nobody loses what it held.
+
+        A source that has none of them left has lost them all: that is what the record is kept for.
+        """
+        if not source.answered:
+            return
+        missing = frozenset(self._mirrored_topics(target) - set(source.topics)) if source.spans else frozenset()
+        gone, self._missing = missing & self._missing, missing
+        for topic in self._gone.differing(dict.fromkeys(sorted(gone), "Gone"), whole):
+            rows.add(Kind.TOPIC, topic=topic, state="Gone")
+        self._gone.gone(gone)
+        # One that comes back is written down again, also if it is what it was.
+        self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in gone])
+
+    def _mirrored_topics(self, target: Side) -> set[str]:
+        """Topics of the source that were seen there, that Connect keeps an offset of, or whose copies the target has under names that say so."""
+        replicated = {tp.topic for tp, offset in self._replicated.items() if offset is not None}
+        copies = {self.naming.upstream(name) for name in target.topics if self.naming.source_alias(name) == self.flow.source and not self.naming.is_internal(name)}
+        named = {topic for topic in (*replicated, *copies) if topic is not None and not self.naming.is_heartbeats(topic)}
+        return {*named, *(tp.topic for tp in self._partitions.known), *self._gone.known}
 
     # -- groups ----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from kafka_dr.domain.acl import AclEntry
@@ -404,17 +405,19 @@ class Bench:
         self.clusters["primary"].acls |= {GRANT}
         return procedure
 
-    def given_up(self, remote: str = "orders", groups: tuple[str, ...] = (), active: tuple[str, ...] = ()) -> Procedure:
-        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed."""
+    def given_up(self, remote: str = "orders", groups: tuple[str, ...] = (), active: tuple[str, ...] = (), loss: tuple[dict[str, Any], ...] = ()) -> Procedure:
+        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was assessed the target ended at 10."""
         procedure = self.opened()
         known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
         plan = LossPlan(
             procedure.id, self.dag_id, "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
-            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None}, {"digest": "d", "certain": 0}, (),
+            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None},
+            {"digest": "d", "certain": 0, "possible": None, "losing": len(loss), "partitions": 1, "unknown": 0, "records_per_second": None, "groups_ahead": 0}, loss,
         )  # fmt: skip
         ends = procedure.keep("source_ends", partitions_frame({ORDERS: 10}, "offset"))
+        bounds = procedure.keep("bounds", pd.DataFrame({"topic": ["orders"], "partition": [0], "target_topic": [remote], "boundary": pd.array([10], "Int64"), "recreated": [False]}))
         self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
-        self.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(active), source_ends=ends)
+        self.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(active), source_ends=ends, bounds=bounds)
         self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
         self.done(procedure, Step.FENCE_SOURCE, fenced="armed")
@@ -429,7 +432,8 @@ class Bench:
         """Everything from the stop to the commit, without a position."""
         target, at = self.clusters["standby"], TopicPartition(remote, 0)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
-        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")))
+        replicated = procedure.keep("replicated", partitions_frame({}, "offset"))
+        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")), replicated=replicated)
         self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
@@ -469,9 +473,9 @@ class Bench:
             within = {tp: [content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end] for tp, (start, end) in spans.items()}
             return {tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]] for tp, found in within.items()}
 
-        def last_records(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tail]:
-            ends = {tp: (cluster.log_ends[tp], cluster.log_ends[tp] - 1 - cluster.markers.get(tp, 0)) for tp in partitions}
-            return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),), 0, end) for tp, (end, last) in ends.items()}
+        def last_records(partitions: Iterable[TopicPartition], n: int = 1, **_: Any) -> dict[TopicPartition, Tail]:
+            ends = {tp: (end, end - 1 - cluster.markers.get(tp, 0)) for tp in partitions for end in (cluster.log_ends.get(tp, 0),)}
+            return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end) for tp, (end, last) in ends.items()}
 
         def read_all(topic: str, take: Any = None) -> Iterator[Any]:
             records = enumerate(cluster.internal.get(topic, []))

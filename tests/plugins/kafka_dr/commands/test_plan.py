@@ -12,8 +12,13 @@ import pytest
 
 from kafka_dr.commands import plan as command
 from kafka_dr.commands.hand_marks import note
+from kafka_dr.domain.armed import armed_fences
+from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import Position
+from kafka_dr.operators.clients import RedirectClients
+from kafka_dr.operators.fencing_source import arm, telling_entries
+from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.conftest import FENCE, ORDERS, TARGET_FENCE
 
@@ -138,3 +143,122 @@ def test_by_hand_needs_a_name(bench: Any, run: Any) -> None:
     """Nobody is not enough."""
     bench.planned()
     assert run(ID, "--by-hand", "opening")[0] == 2 and bench.entries(Step.OPEN_TARGET) == []
+
+
+LOST = "unplanned_failover-r1"
+
+
+@pytest.fixture
+def make_lost_run(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the bench of an unplanned run for the command."""
+
+    def make(**topology: Any) -> Any:
+        bench = make_bench(dag_id="unplanned_failover", **topology)
+        monkeypatch.setattr(command, "Connections", lambda: bench.connections)
+        return bench
+
+    return make
+
+
+def translated(bench: Any, remote: str = "orders") -> None:
+    """One position of billing is translated, and nothing committed; of the source not even a client can be made."""
+    procedure = bench.given_up(remote, groups=("billing",))
+    ends = procedure.keep("boundary", partitions_frame({TopicPartition(remote, 0): 10}, "offset"))
+    bench.done(procedure, Step.STOP_MIRROR_MAKER, boundary=ends, replicated=procedure.keep("replicated", partitions_frame({}, "offset")))
+    frame = pd.DataFrame([{"group": "billing", "topic": "orders", "partition": 0, "position": 9, "target_topic": remote, "target_position": 7, "class": "SYNC"}])
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=1, positions=1, holes=[], cut=[], translation=procedure.keep("positions", frame))
+    del bench.clusters["primary"]
+
+
+def test_the_loss_as_text(make_lost_run: Any, run: Any) -> None:
+    """As the approver read it, with this procedure's own steps."""
+    make_lost_run().given_up()
+    code, text = run(LOST)
+    assert code == 0 and "**primary is given up**" in text and "approve_data_loss            done" in text and "open_target                  -" in text
+    assert "forecast " not in text, "a step of another procedure"
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_without_an_inventory_there_are_no_commands(make_lost_run: Any, run: Any, confirmed: bool) -> None:
+    """Nothing was touched yet, and nobody approved anything."""
+    bench = make_lost_run()
+    procedure = bench.opened()
+    if confirmed:
+        bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost")
+    assert "has no plan yet: assess_data_loss is not done" in run(LOST)[1]
+    code, text = run(LOST, "--commands")
+    assert code == 2 and "There is no plan yet. Seen: assess_data_loss is not done" in text
+
+
+def test_commands_without_the_source(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
+    """Positions, opening and routing are the target's; no file and no command is about the source or a reverse flow."""
+    bench, out = make_lost_run(), tmp_path / "out"
+    translated(bench)
+    code, text = run(LOST, "--commands", "--out", str(out))
+    on, back = ((out / name).read_text() for name in ("to_go_on.sh", "to_return.sh"))
+    assert code == 0 and on in text and back in text
+    assert {file.name for file in out.iterdir()} == {"to_go_on.sh", "to_return.sh", "groups.txt", "target_partitions.txt", "boundary.txt", "positions-1.csv", "routing.json"}
+    assert (out / "positions-1.csv").read_text() == "orders,0,7\n" and json.loads((out / "routing.json").read_text())["cluster"] == "standby"
+    assert "--group billing" in on and "--remove --force --deny-principal 'User:*'" in on and "1 of 1 positions are exact" in on
+    assert "kafka_primary" not in text and "reverse" not in on
+    assert "kafka-acls.sh" not in back and "p.source/resume" in back and "Nothing was added on the source" in back
+
+
+def test_commands_under_default_naming(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
+    """Groups begin at the beginning of the topics that clients will write to."""
+    bench = make_lost_run(naming={"policy": "default", "separator": "."})
+    translated(bench, "primary.orders")
+    assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
+    assert (tmp_path / "out" / "positions-1.csv").read_text() == "orders,0,0\nprimary.orders,0,7\n"
+
+
+def test_commands_before_the_translation_end_there(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
+    """Also in dedicated mode, where no worker can be asked; what the source's fence hook was asked is taken back on the way back."""
+    flow = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+    bench = make_lost_run(flows=[flow], fence_hook={"connection": "net"})
+    procedure = bench.given_up()
+    procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"asks_fence_hook": "primary"})
+    procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+    assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
+    on, back = ((tmp_path / "out" / name).read_text() for name in ("to_go_on.sh", "to_return.sh"))
+    assert on.rstrip().endswith("exit 1") and "end its processes" in on
+    assert "http://net/unfence" in back and "--remove --force --deny-principal User:app" in back and "source.properties" in back
+
+
+def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
+    """As the gate would."""
+    bench = make_lost_run()
+    translated(bench)
+    procedure = bench.procedure()
+    frame = pd.DataFrame({"topic": ["new"], "partition": [0], "from_offset": pd.array([None], "Int64"), "to_offset": [5]})
+    procedure.write(Step.WATCH_OLD_SOURCE, Entry.OUTCOME, {"accepted": procedure.keep("accepted", frame)})
+    assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
+    assert "More is lost of new-0 than was approved: it was not among what is lost" in (tmp_path / "out" / "to_go_on.sh").read_text()
+
+
+def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None:
+    """Positions and denials are read back; no step of a planned failover is noted. Airflow goes on with the redirect."""
+    bench = make_lost_run()
+    translated(bench)
+    target = bench.clusters["standby"]
+    assert run(LOST, "--by-hand", "opening", "--as", "carol")[0] == 0
+    code, text = run(LOST, "--by-hand", "opened", "--as", "carol")
+    assert code == 2 and "billing on orders-0 is at None, not at 7" in text
+    target.committed["billing"] = {ORDERS: Position(7)}
+    assert "still there" in run(LOST, "--by-hand", "opened", "--as", "carol")[1]
+    target.acls.discard(TARGET_FENCE)
+    assert run(LOST, "--by-hand", "opened", "--as", "carol")[0] == 0
+    assert bench.entries(Step.SEED_REVERSE_REPLICATION) == [] and bench.procedure().figures(Step.COMMIT_GROUPS)["by_hand"] == "carol"
+    RedirectClients(task_id=Step.REDIRECT_CLIENTS.value).execute(bench.context())
+    assert bench.procedure().figures(Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
+
+
+def test_returning_by_hand_ends_the_watch_over_the_source(make_lost_run: Any, run: Any) -> None:
+    """It is its clients' again: nobody fences it any more."""
+    bench = make_lost_run()
+    procedure = bench.given_up()
+    arm(procedure, Step.FENCE_SOURCE, ["orders"])
+    assert run(LOST, "--by-hand", "returning", "--as", "carol")[0] == 0
+    assert armed_fences(telling_entries(bench.journal)) == ()
+    with pytest.raises(Refusal, match="given back"):
+        bench.procedure().refuse_if_going_back()

@@ -12,9 +12,9 @@ import pytest
 from kafka_dr.commands import conductor, run_procedure
 from kafka_dr.commands.ending import ending_of
 from kafka_dr.commands.own_database import own_database_environment
-from kafka_dr.dag_policy import procedure_params
+from kafka_dr.dag_policy import lost_source_params, procedure_params
 from kafka_dr.errors import BadInput
-from kafka_dr.params import check_params
+from kafka_dr.operators.procedure_step import request_of
 from kafka_dr.settings import load_topology
 from kafka_dr.vocabulary import Entry, Step
 
@@ -47,10 +47,19 @@ def test_params_come_back_from_the_journal(bench: Any) -> None:
     """A procedure made anew asks for what it was started with, and for nothing else."""
     topology = load_topology()
     given = {"source": "primary", "target": "standby", "reason": "r", "max_fence_seconds": 33.0, "exclude_groups": {"g": "why"}, "acknowledge_recreated_topics": True}
-    request = check_params(topology, given, own=conductor.OWN_PARAMS)
+    request = request_of(topology, "planned_failover", given)
     told = conductor.conf_of(request, topology)
-    assert given.items() <= told.items() and check_params(topology, told, own=conductor.OWN_PARAMS) == request
+    assert given.items() <= told.items() and request_of(topology, "planned_failover", told) == request
     assert "stable_seconds" not in told and "choices" not in told and "deadlines" not in told
+
+
+def test_params_of_an_unplanned_failover_come_back_too(bench: Any) -> None:
+    """None that only a planned one takes, for then it could not be made anew."""
+    topology = load_topology()
+    request = request_of(topology, "unplanned_failover", {"source": "primary", "target": "standby", "reason": "r", "override_source_lost": "its disks fail"})
+    told = conductor.conf_of(request, topology)
+    conductor._refuse_unknown(lost_source_params(), told)
+    assert request_of(topology, "unplanned_failover", told) == request and told["override_source_lost"] == "its disks fail"
 
 
 def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:

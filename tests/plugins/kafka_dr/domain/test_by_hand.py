@@ -174,3 +174,89 @@ def test_a_relative_pythonpath_means_where_the_script_was_called(tmp_path: Path)
     assert told.stdout == f"{tmp_path}/plugins:/abs {tmp_path}/t.yaml"
     told = subprocess.run(["bash", "out/forward.sh"], cwd=tmp_path, env={"PATH": os.defpath}, capture_output=True, text=True, check=False)
     assert "unbound variable" in told.stderr and "PYTHONPATH" in told.stderr
+
+
+# -- without the source ------------------------------------------------------------------------------------------------
+
+
+GIVEN_UP = [Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS]
+
+
+def given_up(**changes: object) -> Hand:
+    """An unplanned run that has translated its positions; its source is armed."""
+    known = {"done": frozenset(GIVEN_UP), "begun": frozenset(GIVEN_UP), "fence": (), "added": (), "seeds": None, "given_up": True}
+    return hand(**known | changes)
+
+
+def test_onwards_without_the_source_asks_nothing_of_it() -> None:
+    """Commit, look at the target alone, open, route: no block of the source's, nor of a reverse flow; who is watched by nobody is said."""
+    blocks = to_go_on(given_up())
+    assert [b.step for b in blocks if b.done] == GIVEN_UP and {b.step for b in blocks}.isdisjoint({Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.SEED_REVERSE_REPLICATION, Step.START_REVERSE_REPLICATION})
+    text = commands(blocks)
+    order = ["--from-file positions-1.csv", "diff boundary.txt", "mark opening", "--remove", "mark opened", "cp a b", "http://app/resume", "--describe --all-groups --state"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert not [part for part in ("e:9092", "source.properties", "cut_off", "reverse_offsets", "connectors") if part in text]
+    opening = next(b for b in blocks if b.step == Step.OPEN_TARGET)
+    assert "nobody lists them" in " ".join(opening.says) and "The target's logs must be as they were left" in opening.says[0]
+
+
+def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
+    """It is asked for a bounded time; the target's still ends are what counts. The fence is said to be impossible, and positions end the script."""
+    blocks = to_go_on(given_up(done=frozenset(), begun=frozenset(), positions=None))
+    approve, fence, stop, translate = blocks
+    assert "kafka_dr.commands.plan p-1" in approve.says[1] and not approve.commands
+    assert "no command can fence what does not answer" in fence.says[0] and not fence.commands
+    asked = [line for line in stop.commands if "/stop" in line]
+    assert len(asked) == 2 and all("--max-time 20" in line and "|| echo" in line for line in asked) and "until" not in commands([stop])
+    assert "diff boundary.txt now.txt" in stop.commands and "e:9092" not in commands(blocks)
+    assert translate.commands == ("exit 1",) and "records of the target" in translate.says[0]
+
+
+def test_in_dedicated_mode_the_processes_are_ended_elsewhere() -> None:
+    """No worker can be asked, neither onwards nor back."""
+    (stop,) = (b for b in to_go_on(given_up(flow=None, done=frozenset(), positions=None)) if b.step == Step.STOP_MIRROR_MAKER)
+    (back,) = to_return(given_up(flow=None))
+    assert "connectors" not in commands([stop, back]) and "end its processes" in stop.says[1] and "nothing here can start its processes" in " ".join(back.says)
+
+
+def test_local_topics_get_the_settings_of_their_copies() -> None:
+    """Those of the source nobody can read."""
+    (commit,) = (b for b in to_go_on(given_up(local_topics=(("orders", 3),))) if b.step == Step.COMMIT_GROUPS)
+    assert "the mirrored topics' settings" in commit.says[1] and "--topic orders --partitions 3" in commit.commands[0]
+
+
+def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
+    """Noted first; MirrorMaker 2 last, for its workers may be away."""
+    (back,) = to_return(given_up())
+    text = commands([back])
+    order = ["mark returning", "http://app/resume || echo", "w.source/status", "e-%3Ew.source/resume", "e-%3Ew.checkpoint/resume"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert "e:9092" not in text and "Nothing was added on the source" in " ".join(back.says) and "/unfence" not in text
+
+
+def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
+    """And has the fence hook let clients in, if it was asked to keep them out; its silence ends nothing."""
+    (back,) = to_return(given_up(added=(DENY,), fence_hook="http://net", begun=frozenset({Step.FENCE_SOURCE})))
+    text = commands([back])
+    assert text.index("mark returning") < text.index("--remove") < text.index("http://net/unfence") and "only while it answers" in " ".join(back.says)
+    assert shlex.split(next(line for line in back.commands if "/unfence" in line))[7] == '{"procedure_id": "p-1", "cluster": "east"}'
+    assert "connectors" not in text, "MirrorMaker 2 was not stopped"
+
+
+def test_what_the_watcher_stopped_is_resumed() -> None:
+    """It may have been faster than the procedure."""
+    assert "e-%3Ew.source/resume" in commands(to_return(given_up(begun=frozenset({Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE}))))
+
+
+@pytest.mark.parametrize(("changes", "said"), [({"begun": frozenset({Step.APPROVE_DATA_LOSS})}, "Nothing was touched"), ({"done": frozenset({Step.OPEN_TARGET})}, "The target is open")])
+def test_there_is_not_always_a_way_back_to_a_lost_source(changes: dict, said: str) -> None:
+    """As in a planned failover."""
+    (block,) = to_return(given_up(**changes))
+    assert said in block.says[0] and "--remove" not in commands([block])
+
+
+def test_every_line_without_the_source_can_be_read_by_a_shell() -> None:
+    """Onwards and back, from the beginning too."""
+    for made in (given_up(added=(DENY,), fence_hook="http://net"), given_up(done=frozenset(), begun=frozenset(), positions=None)):
+        for line in script("t", to_go_on(made) + to_return(made)).splitlines():
+            shlex.split(line, comments=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan, grown, loss_markdown
+from kafka_dr.domain.loss_plan import FoundSince, LastKnownGroup, LastSeen, LossPlan, grown, grown_markdown, loss_markdown, loss_now, review_digest
+from kafka_dr.domain.topic_partition import TopicPartition
 
 FIGURES = {"certain": 70, "possible": None, "losing": 1, "partitions": 3, "unknown": 1, "records_per_second": 40, "groups_ahead": 1, "digest": "d" * 64}
 
@@ -37,8 +39,8 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     text = shown()
     assert "**Certainly lost: 70 records.** Possibly lost: nobody knows how many at most. 1 of 3 partitions are concerned." in text
     assert "1 partitions were never sampled" in text and "Estimate, from how fast the source grew" in text and "40 records a second" in text
-    assert "| orders-0 | 10 | 80 | no bound | 2023-11-14T22:13:20+00:00 |" in text
-    assert "| billing | 3 | 2 | 2023-11-14T22:13:20+00:00 | earliest |" in text
+    assert "| orders-0 | 10 | 80 | no bound | 2023-11-14 22:13:20 UTC |" in text
+    assert "| billing | 3 | 2 | 2023-11-14 22:13:20 UTC | earliest |" in text
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
@@ -58,6 +60,31 @@ def test_what_is_taken_from_a_continued_run_is_said() -> None:
     assert "- nothing." in shown(continues=nothing) and len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
 
 
+def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
+    """By name, without markup from outside, cut where they are many; where there are none nothing is said."""
+    assert "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is: a&lt;b&gt;." in shown(gone=("a<b>",))
+    assert "60 topics are no part of this" in shown(gone=tuple(f"t{n}" for n in range(60))) and "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "no part of this" not in shown() and plan(gone=("a",)).digest != plan().digest
+
+
+AT = 1_700_000_000_000
+SEEN = {
+    "by nobody after the sample": (LastSeen(True, AT, AT - 4000), "The recorder's last sample of primary was made at 2023-11-14 22:13:20 UTC, and nothing saw the source after that."),
+    "by a heartbeat": (LastSeen(True, AT, AT + 4200, None, AT + 31_000), "2023-11-14 22:13:20 UTC, 4 seconds before the source was last seen, by a heartbeat that was mirrored. The run began to look for it 31 seconds after that sample."),
+    "a second later": (LastSeen(True, AT, AT + 1000), ", 1 second before the source was last seen"),
+    "long before": (LastSeen(True, AT, AT + 5000, AT + 305_000, AT + 290_000), ", 5 min 05 s before the source was last seen, when it was read for this inventory. The run began to look for it 4 min 50 s after that sample."),
+    "without a recorder": (LastSeen(False, None, AT), "**There was no recorder**: nobody wrote down where the logs of primary ended. It was seen at 2023-11-14 22:13:20 UTC, by a heartbeat that was mirrored."),
+    "without a recorder, by nobody": (LastSeen(False), "**There was no recorder**: nobody wrote down where the logs of primary ended.\n"),
+    "with an empty archive": (LastSeen(True, None, None, None, AT), "**There was no sample of it in the recorder's archive**: nobody wrote down where the logs of primary ended.\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "said"), SEEN.values(), ids=SEEN)
+def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str) -> None:
+    """In words, beside what else saw the source; and that there was none. It is in the digest."""
+    assert said in shown(seen=asdict(seen)) and plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
+
+
 def test_nothing_lost_is_said() -> None:
     """No table of nothing."""
     text = shown(loss=(), groups=(), inventory={**FIGURES, "certain": 0, "possible": 0, "losing": 0, "unknown": 0, "records_per_second": None, "groups_ahead": 0})
@@ -75,27 +102,105 @@ def test_every_figure_is_in_the_digest() -> None:
     assert len({plan().digest, plan(loss=()).digest, plan(inventory={**FIGURES, "digest": "e" * 64}).digest, plan(confirmed={"state": "SLOW"}).digest}) == 4
 
 
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def told(approved: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[str]:
+    """What is said to be lost beyond what was approved."""
+    return [f"{one.topic}-{one.partition} {one.why.split(': ')[0]}" for one in grown(approved, now)]
+
+
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "said"),
     [
         ([row()], []),
         ([], []),
         ([row(start=20)], []),
-        ([row(start=9)], ["orders-0 loses from 9 on, not from 10"]),
-        ([row(certain=90)], ["orders-0 certainly loses up to 90, not to 80"]),
+        ([row(start=9)], ["orders-0 it loses records from 9 on, not from 10"]),
+        ([row(certain=90)], ["orders-0 it certainly loses records up to 90, not to 80"]),
         ([row(certain=None)], []),
         ([row(possible=100)], []),
-        ([row(partition=1, start=5)], ["orders-1 was held to be complete, and loses records from 5 on"]),
+        ([row(possible=100, accepted_to=100)], ["orders-0 it loses more records up to 100, unless they are on the target"]),
+        ([row(start=100, certain=None, possible=100, accepted_to=100)], []),
+        ([row(partition=1, start=5)], ["orders-1 it was not among what is lost, and loses records from 5 on"]),
     ],
 )
-def test_more_than_was_approved_is_named(now: list[dict[str, Any]], told: list[str]) -> None:
-    """Less is not."""
-    assert grown([row()], now) == told
+def test_more_than_was_approved_is_named(now: list[dict[str, Any]], said: list[str]) -> None:
+    """Less is not; nor is what the source accepted since and the target has."""
+    assert told([row()], now) == said
 
 
 def test_a_bound_that_is_exceeded_is_named() -> None:
     """Also where there is none any more; what stays inside an approved bound is no more than was approved."""
     approved = [row(possible=100)]
-    assert grown(approved, [row(certain=100, possible=100)]) == []
-    assert grown(approved, [row(possible=101)]) == ["orders-0 loses up to 101, not to 100"]
-    assert grown(approved, [row(possible=None)]) == ["orders-0 loses up to an unknown end, not to 100"]
+    assert told(approved, [row(certain=100, possible=100, accepted_to=100)]) == []
+    assert told(approved, [row(possible=101)]) == ["orders-0 it loses records up to 101, not to 100"]
+    assert told(approved, [row(possible=None)]) == ["orders-0 it loses records up to an unknown end, not to 100"]
+
+
+def test_where_nothing_was_found_out_the_approved_rows_stand() -> None:
+    """Word for word: also those that other evidence does not speak of."""
+    approved = [row(), row(1, records=7, evidence="x")]
+    assert loss_now(approved, FoundSince()) == approved == loss_now(approved, FoundSince(target_ends={P0: (70, 70), P1: (None, None)}, replicated={P0: 500}))
+
+
+def offsets(found: FoundSince, **before: Any) -> tuple[Any, ...]:
+    """First offset, certain end and possible end of the one row by newer evidence."""
+    (now,) = loss_now([row(**before)], found)
+    assert now["approved"] == {name: row(**before)[name] for name in ("from_offset", "certain_to", "possible_to")} and now["evidence"] and now["records"] is None
+    return now["from_offset"], now["certain_to"], now["possible_to"]
+
+
+@pytest.mark.parametrize("ends", [40, None])
+def test_nothing_is_certain_on_a_target_whose_log_has_shrunk(ends: int | None) -> None:
+    """It was cut, or made anew: nobody knows what of it is left, whatever Connect keeps."""
+    found = FoundSince(target_ends={P0: (70, ends)}, replicated={P0: 90})
+    assert offsets(found) == (0, None, None)
+    assert told([row()], loss_now([row()], found)) == ["orders-0 it loses records from 0 on, not from 10"]
+    assert [(one["partition"], one["from_offset"]) for one in loss_now([], found)] == [(0, 0)], "a partition that lost nothing does so now"
+
+
+@pytest.mark.parametrize(("replicated", "first"), [({}, 10), ({P0: 5}, 10), ({P0: 49}, 50)])
+def test_what_the_target_took_since_is_not_certainly_lost_any_more(replicated: dict[TopicPartition, int], first: int) -> None:
+    """What Connect keeps is replicated; of what lies above it nothing is certain."""
+    assert offsets(FoundSince(target_ends={P0: (70, 75)}, replicated=replicated)) == (first, None, None)
+
+
+def test_what_the_source_accepted_is_lost_where_the_target_stood_still() -> None:
+    """Certainly, if that was known of what lies below; its end is known by now."""
+    found = FoundSince(target_ends={P0: (70, 70)}, accepted_to={P0: 200})
+    assert offsets(found) == (10, 200, 200) and offsets(found, certain=None) == (10, None, 200)
+    assert told([row()], loss_now([row()], found)) == ["orders-0 it certainly loses records up to 200, not to 80"]
+
+
+def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
+    """Where Connect keeps all of it, nothing more is lost; before anybody looked at the target nothing new is certain."""
+    moved = FoundSince(target_ends={P0: (70, 99)}, replicated={P0: 150}, accepted_to={P0: 200})
+    assert offsets(moved) == (151, None, 200)
+    assert told([row()], loss_now([row()], moved)) == ["orders-0 it loses more records up to 200, unless they are on the target"]
+    mirrored = FoundSince(target_ends={P0: (70, 199)}, replicated={P0: 199}, accepted_to={P0: 200})
+    assert offsets(mirrored) == (200, None, 200) and grown([row()], loss_now([row()], mirrored)) == []
+    assert offsets(FoundSince(accepted_to={P0: 200})) == (10, 80, 200)
+
+
+def test_a_topic_that_nobody_knew_is_lost_from_its_beginning() -> None:
+    """The source had made it since."""
+    _, new = loss_now([row()], FoundSince(accepted_to={P1: 30}))
+    assert (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"]) == (1, 0, None, 30, None)
+    assert told([row()], [new]) == ["orders-1 it was not among what is lost, and loses records from 0 on"]
+
+
+def test_the_reviews_digest_is_of_both_where_more_is_lost() -> None:
+    """Another translation is another digest, and another loss; without more it is the translation's."""
+    more = grown([row()], [row(start=9), row(1)])
+    assert review_digest("t", []) == "t"
+    assert len({"t", review_digest("t", more), review_digest("u", more), review_digest("t", more[:1])}) == 4
+
+
+def test_both_figures_stand_side_by_side() -> None:
+    """With why, and without markup from outside; a long list is cut and says so."""
+    text = "\n".join(grown_markdown(grown([row()], [row(start=9, evidence="the target <b> shrank"), row(1, certain=None)])))
+    assert "**More is lost than was approved, on 2 partitions.**" in text
+    assert "| orders-0 | 10, 80, no bound | 9, 80, no bound | it loses records from 9 on, not from 10: the target &lt;b&gt; shrank |" in text
+    assert "| orders-1 | nothing | 10, none, no bound |" in text
+    assert "and 10 more partitions" in "\n".join(grown_markdown(grown([], [row(partition) for partition in range(60)]))) and grown_markdown([]) == []

@@ -241,7 +241,7 @@ def lost(make_bench: Any) -> Any:
     inventory = {"digest": "d", "partitions": 2, "losing": 1, "unknown": 1, "certain": 20, "possible": None, "records_per_second": 3, "groups_ahead": 1, "positions_ahead": 1}
     loss = [{"topic": "orders", "partition": 0, "from_offset": 80, "certain_to": 100, "possible_to": None, "written_since": 0}]
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
-    plan = {"source": "primary", "target": "standby", "reason": "a|b", "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"}, "inventory": inventory, "loss": loss, "groups": [group], "unproven": ["no <b> sample"]}
+    plan = {"source": "primary", "target": "standby", "reason": "a|b", "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"}, "inventory": inventory, "loss": loss, "groups": [group], "unproven": ["no <b> sample"], "gone": [], "seen": {"recorder": False}}
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
     bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan, plan_digest=digest_of(plan))
     return bench

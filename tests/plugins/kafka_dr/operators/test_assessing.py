@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pandas as pd
@@ -13,8 +14,10 @@ from kafka_dr_spark import sources
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.loss_plan import loss_markdown
+from kafka_dr.domain.mirror_records import Malformed
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators import last_known
 from kafka_dr.operators.assessing import AssessDataLoss
 from kafka_dr.operators.fencing_source import topics_left
 from kafka_dr.vocabulary import Entry, Step
@@ -73,6 +76,7 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(make_lost: Any,
     assert (plan["inventory"]["certain"], plan["inventory"]["unknown"], plan["inventory"]["groups_ahead"]) == (20, 0, 1)
     assert (figures["source_readable"], figures["stranded"], figures["records_read"]) == (False, None, {"source": 0, "target": 80})
     text = loss_markdown(plan, figures["plan_digest"])
+    assert "The recorder's last sample of primary was made at 2026-11-01 12:00:20 UTC, and nothing saw the source after that." in text
     assert "| orders-0 | 80 | 100 | no bound |" in text and "Nothing is left unproven" in text
 
 
@@ -112,7 +116,24 @@ def test_without_any_record_all_is_possibly_lost_and_nothing_certain(make_lost: 
     assert row(figures) == (71, None, None) and figures["plan"]["inventory"]["unknown"] == 1 and figures["plan"]["groups"] == []
     assert (figures["last_sample_at"], figures["source_last_seen_at"]) == (None, None) and "no flight recorder" in figures["plan"]["unproven"][0]
     assert topics_left(bench.procedure()) == ["orders"]
-    assert "nobody knows how many at most" in loss_markdown(figures["plan"], "d")
+    text = loss_markdown(figures["plan"], "d")
+    assert "nobody knows how many at most" in text and "**There was no recorder**" in text
+
+
+def test_the_sample_is_shown_beside_what_saw_the_source_later(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heartbeat that was mirrored after it; the source itself where it can be read. A heartbeat that is none tells nothing."""
+    at = recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    monkeypatch.setattr(last_known, "heartbeats", lambda procedure, seconds: [at - 3000, at + 7000])
+    figures = assess(bench)
+    assert figures["plan"]["seen"]["heartbeat_at"] == at + 7000 and "7 seconds before the source was last seen, by a heartbeat" in loss_markdown(figures["plan"], "d")
+
+    def malformed(*_: Any) -> list[int]:
+        raise Malformed("heartbeat is cut off", "3 bytes", "look")
+
+    monkeypatch.setattr(last_known, "heartbeats", malformed)
+    assert assess(bench, attempt=2)["plan"]["seen"]["heartbeat_at"] is None
 
 
 def test_without_record_worker_and_names_nobody_knows_the_topics(make_lost: Any) -> None:
@@ -151,15 +172,33 @@ def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> Non
     source.log_starts[T0] = 10
     source.records[T0] = {offset: f"{offset}" for offset in range(10, 120)}
     mirrored(bench, 80)
+    at_once = time.time() * 1000 - 1
     figures = assess(bench)
     plan = figures["plan"]
     assert [name for name, *_ in plan["topics"]] == ["fresh", "orders"] and plan["confirmed"]["override"] == READABLE["override"]
     assert {(one["topic"], one["partition"]): (one["from_offset"], one["certain_to"]) for one in plan["loss"]} == {("fresh", 0): (0, None), ("orders", 0): (80, 120), ("orders", 1): (0, None)}
     assert {type(one["certain_to"]) for one in plan["loss"]} == {int, type(None)}, "offsets are whole numbers also where some are unknown"
-    assert figures["source_readable"] is True and figures["stranded"] and "1 topics are not on the source any more, and are left as they are: deleted" in plan["unproven"]
+    assert plan["seen"]["read_at"] > at_once and "when it was read for this inventory" in loss_markdown(plan, "d")
+    assert figures["source_readable"] is True and figures["stranded"] and plan["gone"] == ["deleted"]
     bounds = sources.load_bounds(bench.jobs.given[0], True)
     assert (bounds["orders", 0].source_start, bounds["orders", 0].cut_off) == (10, 120)
     assert "__switchback_probe" not in json.dumps(plan["topics"])
+
+
+def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(make_lost: Any, recorder: Recorder) -> None:
+    """Neither its loss, nor its groups, nor its fence, though the target and Connect still have it; the approver reads its name."""
+    recorded(recorder)
+    recorder.sample(seen(7, 7, "deleted"), held("billing", 3, "deleted"), held("audit", 3, "deleted"))
+    recorder.sample((Kind.TOPIC, {"topic": "deleted", "state": "Gone"}))
+    bench = make_lost()
+    mirrored(bench, 80)
+    mirrored(bench, 7, "deleted")
+    bench.workers["standby"].replicated = {T0: 70, TopicPartition("deleted", 0): 6}
+    figures = assess(bench)
+    plan = figures["plan"]
+    assert [name for name, *_ in plan["topics"]] == ["orders"] and row(figures) == (80, 100, None) and plan["gone"] == ["deleted"]
+    assert topics_left(bench.procedure()) == ["orders"] and set(bench.procedure().kept(figures["positions"])["topic"]) == {"orders"}
+    assert "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is: deleted." in loss_markdown(plan, "d")
 
 
 def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, recorder: Recorder) -> None:

@@ -103,7 +103,7 @@ def test_an_override_is_a_reason_in_visible_words(make_bench: Callable[..., Any]
 def test_no_other_procedure_knows_the_override(bench: Any) -> None:
     """Where it would decide nothing it is refused."""
     bench.params["override_source_lost"] = WHY
-    with pytest.raises(BadInput, match="no such param"):
+    with pytest.raises(BadInput, match="override_source_lost': this procedure does not take it"):
         bench.procedure()
 
 

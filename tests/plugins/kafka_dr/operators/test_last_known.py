@@ -138,6 +138,21 @@ def test_recorded_topics_are_known_without_the_target_having_them(make_lost: Any
     assert what_is_known(bench.procedure()).topics == {"orders": ("orders", 1, "id-orders"), "slow": ("slow", 3, "id-slow")}
 
 
+@pytest.mark.parametrize("naming", [{"policy": "identity"}, DEFAULT])
+def test_a_topic_that_the_source_had_deleted_is_none_of_the_flows(make_lost: Any, recorder: Recorder, naming: dict[str, str]) -> None:
+    """Whoever still speaks of it: Connect, an offset sync, a checkpoint, or the name of its copy."""
+    copy = "old" if naming != DEFAULT else "primary.old"
+    sync = (Kind.SYNC, {"topic": "old", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0})
+    recorder.sample(seen(100, 90), seen(9, 9, "old", copy), held("a", 50), held("a", 5, "old"), sync)
+    recorder.sample((Kind.TOPIC, {"topic": "old", "state": "Gone"}))
+    bench = make_lost(naming=naming)
+    bench.clusters["standby"].partitions |= {copy: {0: 1}}
+    bench.workers["standby"].replicated = {TopicPartition("old", 0): 8}
+    target_holds(bench, syncs=((5, 5),), checkpoints=(("b", copy, 0, 5),))
+    known = what_is_known(bench.procedure())
+    assert list(known.topics) == ["orders"] and known.gone == ("old",) and positions(known) == [["a", "orders", 0, 50]]
+
+
 def test_nothing_of_the_source_is_asked(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a hook for it is made."""
     recorder.sample(seen(100, 90), held("a", 50))

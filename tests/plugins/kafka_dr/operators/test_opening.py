@@ -31,6 +31,25 @@ def test_the_first_run_takes_the_lease(bench: Any) -> None:
     assert (opened["source"], opened["target"], opened["reason"]) == ("primary", "standby", "maintenance")
 
 
+OTHERS = {
+    "exclude_groups": {"billing": "why"}, "abort_open_transactions": False, "start_reverse_replication": True, "acknowledge_recreated_topics": False,
+    "max_fence_seconds": 60, "transaction_seconds": 60, "drain_seconds": 60, "zero_lag_seconds": 60,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), OTHERS.items(), ids=OTHERS)
+def test_what_only_a_planned_failover_takes_is_refused_by_name(make_bench: Callable[..., Any], name: str, value: Any) -> None:
+    """It would have no effect, and who gave it would believe that it has: nothing is opened. A null says nothing."""
+    bench = make_bench(dag_id="unplanned_failover")
+    bench.params |= {name: value}
+    with pytest.raises(AirflowFailException, match=f"'{name}': this procedure does not take it; params: ") as refused:
+        open_(bench)
+    assert name not in str(refused.value).split("params: ")[1] and bench.entries(STEP) == [] and bench.journal.lease("primary+standby") is None
+    bench.params |= {name: None}
+    open_(bench)
+    assert bench.kinds(STEP)[0] == Entry.OPENED
+
+
 def test_opening_twice_changes_nothing(bench: Any) -> None:
     """A second copy of the task ends in the same state."""
     open_(bench)

@@ -88,6 +88,7 @@ def test_what_is_left_of_mirror_maker_is_stopped(lost: Any) -> None:
     told = execute(lost, STOP)
     assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
     assert told["asked"] and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"} and boundary(lost) == {T0: 10}
+    assert frame_partitions(lost.procedure().kept(told["replicated"]), "offset") == {T0: 9}, "the last replicated offset that Connect keeps then"
 
 
 def test_a_silent_worker_does_not_keep_the_run(lost: Any) -> None:
@@ -95,6 +96,7 @@ def test_a_silent_worker_does_not_keep_the_run(lost: Any) -> None:
     lost.workers["standby"].away = True
     told = execute(lost, STOP)
     assert (told["asked"], told["states"]) == (False, {}) and "Connect" in told["worker_silent"] and boundary(lost) == {T0: 10}
+    assert told["replicated"]["rows"] == 0
 
 
 def test_a_connector_that_does_not_stop_in_time_keeps_nobody_and_the_other_one_is_asked(lost: Any) -> None:
@@ -399,6 +401,8 @@ def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: A
     frame = pd.DataFrame({"group": [], "topic": [], "partition": [], "position": [], "target_topic": [], "target_position": pd.array([], "Int64"), "class": []})
     ready.done(procedure, TRANSLATE, digest="t" * 64, exact=0, positions=0, holes=[], cut=[], translation=procedure.keep("positions", frame))
     ready.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+    if step is Step.REDIRECT_CLIENTS:
+        ready.done(procedure, OPEN)
     if gate is Step.APPROVE_DATA_LOSS:
         STEPS[step](task_id=step.value).act(procedure, ready.context())
         return

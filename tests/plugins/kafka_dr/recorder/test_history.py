@@ -80,6 +80,23 @@ def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) 
     assert len(found.positions) == ("target_topic_id" in anew)
 
 
+def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
+    """Its ends, positions, pairs and syncs: nobody loses what it held. Another topic is not concerned, nor is one that came back."""
+    before, gone = Sample(0).ends(100, 90), Sample(10)
+    before.add(Kind.PARTITION, topic="pays", partition=0, target_topic="pays", source_end=5, target_end=5)
+    before.add(Kind.POSITION, group="g", topic="orders", partition=0, position=50)
+    before.add(Kind.POSITION, group="g", topic="pays", partition=0, position=3)
+    before.add(Kind.SYNC, topic="orders", partition=0, upstream=1, downstream=1, sequence=0)
+    before.add(Kind.PAIR, topic="orders", partition=0, upstream=1, downstream=1, source_end=9, records=1)
+    gone.add(Kind.TOPIC, topic="orders", state="Gone")
+    found = known(before, gone, Sample(20))
+    assert found.gone == ("orders",) and found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist() and found.syncs.empty and found.pairs.empty
+    assert set(found.floors["topic"]) == {"pays"} and found.source_at == at(20)
+    back = known(before, gone, Sample(20).ends(100, 90))
+    assert back.gone == () and sorted(back.partitions["topic"]) == ["orders", "pays"] and len(back.positions) == 2
+    assert known(before).gone == ()
+
+
 def test_a_topic_whose_id_could_not_be_read_is_the_same() -> None:
     """No id is no other id."""
     found = known(Sample(0).ends(10, 8), Sample(10, answered=False).ends(None, 8, topic_id=None), Sample(20).ends(12, 8))

@@ -213,3 +213,71 @@ def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:
     looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, worker=None))
     sample = looker.look(True)
     assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")] and rows(sample, "partition")
+
+
+PAYS = TopicPartition("pays", 0)
+
+
+@pytest.fixture
+def wide(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same site with a flow of two topics, both mirrored."""
+    monkeypatch.setattr(Worker, "config", lambda self, name, timeout: {"topics": "orders,pays", "groups": ".*", "offset-syncs.topic.location": "target"})
+    site.east.write(PAYS, b"1")
+    site.west.write(PAYS, b"1")
+    return site
+
+
+def gone(site: Any, whole: bool = False) -> list[str]:
+    """Topics that a sample says are gone."""
+    return [row["topic"] for row in rows(site.looker.look(whole), "topic") if row["state"] == "Gone"]
+
+
+def test_a_topic_that_the_source_deleted_is_told_at_the_second_look(wide: Any) -> None:
+    """Once, and in every whole sample, so that older hours may go; its partition is not written again."""
+    wide.looker.look(whole=True)
+    del wide.east.logs[PAYS]
+    assert [gone(wide), gone(wide), gone(wide), gone(wide, whole=True)] == [[], ["pays"], [], ["pays"]]
+    assert {row["topic"] for row in rows(wide.looker.look(whole=True), "partition")} == {"orders"}
+
+
+def test_a_topic_that_comes_back_is_written_down_again(wide: Any) -> None:
+    """Also where it is what it was: nothing else would tell that it is there."""
+    wide.looker.look(whole=True)
+    log = wide.east.logs.pop(PAYS)
+    assert [gone(wide), gone(wide)] == [[], ["pays"]]
+    wide.east.logs[PAYS] = log
+    assert [row["topic"] for row in rows(wide.looker.look(whole=False), "partition")] == ["pays"]
+    assert gone(wide, whole=True) == []
+
+
+def test_a_topic_that_was_missing_once_is_not_gone(wide: Any) -> None:
+    """Nor while the source does not answer: a silence in between neither counts nor is forgotten."""
+    wide.looker.look(whole=True)
+    log = wide.east.logs.pop(PAYS)
+    assert gone(wide) == []
+    wide.east.logs[PAYS] = log
+    assert gone(wide) == []
+    del wide.east.logs[PAYS]
+    assert gone(wide) == []
+    wide.east.away = True
+    assert gone(wide) == []
+    wide.east.away = False
+    assert gone(wide) == ["pays"]
+
+
+def test_a_source_without_any_of_its_topics_has_lost_them(wide: Any) -> None:
+    """That is what the record is for: none of them was deleted."""
+    wide.looker.look(whole=True)
+    del wide.east.logs[PAYS], wide.east.logs[ORDERS]
+    assert [gone(wide), gone(wide), gone(wide, whole=True)] == [[], [], []]
+
+
+def test_a_recorder_that_begins_anew_tells_of_topics_deleted_before(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what Connect keeps, and by names of copies: not by heartbeats, nor by what Connect forgot."""
+    offsets = {ORDERS: 1, PAYS: 0, TopicPartition("forgotten", 0): None, TopicPartition("heartbeats", 0): 5}
+    monkeypatch.setattr(Worker, "offsets", lambda self, name, timeout: SimpleNamespace(of=lambda alias: offsets))
+    del wide.east.logs[PAYS]
+    assert [gone(wide, whole=True), gone(wide)] == [[], ["pays"]]
+    wide.west.write(TopicPartition("east.older", 0), b"1")
+    wide.looker = Looker(FLOW, naming_of(NamingSpec(policy="default", separator="."), ("east", "west")), replace(wide.looker.access, worker=None))
+    assert [gone(wide, whole=True), gone(wide)] == [[], ["older"]]
