@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +37,7 @@ class Watch:
 
     def another(self) -> Watcher:
         """A watcher that knows nothing yet."""
-        return Watcher(self.lines.append, lambda: self.bench.connections)
+        return Watcher(self.lines.append, lambda: self.bench.connections, patience=60.0)
 
     def back(self) -> None:
         """The source answers, and the watcher looks."""
@@ -404,6 +405,29 @@ def test_one_that_goes_wrong_keeps_no_other_waiting(watch: Watch) -> None:
     assert watch.state == "over" and any(line.startswith("broken: ValidationError") for line in watch.lines)
 
 
+def test_one_that_is_slow_keeps_no_other_waiting(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its look lasts; the others are looked at again meanwhile, it is not, and once it has ended it is again."""
+    for alias in ("slow", "quick"):
+        bench.journal.append(alias, Step.OPEN_PROCEDURE, Entry.OPENED, 0, {"target": "y"})
+        bench.journal.append(alias, Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": alias, "target": "y", "topics": []}})
+    looks: list[str] = []
+    thaws = threading.Event()
+
+    def attend(self: Watcher, fence: Any, duty: Any, entries: Any) -> str:
+        looks.append(fence.source)
+        return str(fence.source != "slow" or thaws.wait(60))
+
+    monkeypatch.setattr(Watcher, "_attend", attend)
+    watcher = Watcher(lambda line: None, lambda: bench.connections, patience=0.05)
+    for _ in range(3):
+        watcher.look()
+    assert sorted(looks) == ["quick", "quick", "quick", "slow"]
+    thaws.set()
+    watcher._begun["slow"].result(60)
+    watcher.look()
+    assert looks.count("slow") == 2
+
+
 def test_a_journal_that_is_away_is_told_and_looked_at_again(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it nothing is done, and the watcher goes on."""
     watch.watcher.look()
@@ -432,7 +456,7 @@ def test_connections_are_asked_for_once_a_minute(watch: Watch, monkeypatch: pyte
         def __getattr__(self, name: str) -> Any:
             return lambda connection: asked.append(connection) or getattr(watch.bench.connections, name)(connection)
 
-    watcher = Watcher(watch.lines.append, Counting)
+    watcher = Watcher(watch.lines.append, Counting, patience=60.0)
     for _ in range(3):
         watcher.look()
     assert len(made) == 1 and sorted(asked) == sorted(set(asked))
