@@ -203,7 +203,14 @@ class Worker:
         self.answer()
         self.answer()
         state = self.states[name]
-        return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
+        return SimpleNamespace(name=name, state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
+
+    def ask_to_stop(self, name: str, timeout: float) -> None:
+        """Stop, and remember who was asked; what is late still has to stop when this returns."""
+        self.answer()
+        self.asked.append(("stop", name))
+        if name not in self.late:
+            self.states[name] = "STOPPED"
 
     def stop(self, name: str, deadline: float) -> None:
         """Stop, and remember who was asked; what is late does not stop in time."""

@@ -222,6 +222,20 @@ def test_a_worker_that_comes_back_later_is_stopped_then(watch: Watch) -> None:
     assert len([e for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "adds_acl_entries" in e.payload]) == 1
 
 
+def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_intent(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect may take a minute: the source is fenced meanwhile, and the journal does not grow with every look."""
+    monkeypatch.setattr(watching, "_STOP_SECONDS", 0.0)
+    worker = watch.bench.workers["standby"]
+    worker.states["p.source"], worker.late = "RUNNING", {"p.source"}
+    watch.back()
+    watch.watcher.look()
+    assert watch.state == "fenced" and watch.lines[-1].startswith(f"{watch.procedure.id}: primary is fenced (p.source: ")
+    assert len(worker.asked) == 2 and len([e for e in watch.bench.journal.entries(step=STEP) if "stops_connectors" in e.payload]) == 1
+    worker.states["p.source"] = "STOPPED"
+    watch.watcher.look()
+    assert watch.state == "over"
+
+
 def test_under_default_naming_the_flow_to_the_old_source_is_left(make_bench: Any) -> None:
     """Names protect against loops, and it does no harm."""
     bench = make_bench(naming={"policy": "default", "separator": "."})
