@@ -17,6 +17,8 @@ from lab.clients.working import client_process
 WATCH_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 20.0
+#: Whoever is sent to another cluster leaves the old one behind, which may be dead: an application that waited for it would be slow for nothing.
+LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
@@ -75,7 +77,7 @@ class Supervisor:
         route = Route.read(self._application.routing)
         if self._route is not None and route != self._route:
             self._drained_for = None
-            self._stop_clients()
+            self._stop_clients(STOP_SECONDS if route.cluster == self._route.cluster else LEAVE_SECONDS)
         self._route = route
         if self._drained_for is not None:
             return
@@ -102,9 +104,9 @@ class Supervisor:
                 # It has ended by itself.
                 continue
 
-    def _stop_clients(self) -> None:
+    def _stop_clients(self, seconds: float = STOP_SECONDS) -> None:
         self._ask_to_stop()
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + seconds
         for process, _ in self._processes.values():
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
+from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, known_ends
@@ -16,7 +17,8 @@ from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import Entry, Step
 
-_ANSWER_SECONDS = 5.0
+#: One that was found lost is hardly waited for: if it is back and slow, the watcher fences it.
+_ANSWER_SECONDS, _LOST_ANSWER_SECONDS = 5.0, 1.0
 _CONFIG_SECONDS = 2.0
 
 
@@ -31,7 +33,7 @@ class FenceSource(ProcedureStep):
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
-            if source_answers(procedure):
+            if source_answers(procedure, _LOST_ANSWER_SECONDS if found_lost(procedure) else _ANSWER_SECONDS):
                 fence, every = fence_old_source(procedure, self.task_id, topics)
                 if fence.authorizer:
                     return {"approval": approval, **by_acl(procedure, fence), **accepted_since(procedure, every)}
@@ -64,6 +66,11 @@ def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
         "brokers_refusing": fence.refusing,
         "fenced_at": procedure.now() if fence.proven else None,
     }
+
+
+def found_lost(procedure: Procedure) -> bool:
+    """Whether the source did not answer when it was looked for."""
+    return procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
 
 
 def source_answers(procedure: Procedure, seconds: float = _ANSWER_SECONDS) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.fence import FenceScope, client_principals
-from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing, plain
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
+from kafka_dr.operators.fencing_source import found_lost
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import placed
@@ -44,9 +44,8 @@ class StopLeftMirrorMaker(ResumedStep):
 
 def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:
     """Ask the flow's MirrorMaker 2 to stop, and tell how far it came; a worker that does not answer is told as that."""
-    lost = procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
     try:
-        states = stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, 0.0 if lost else _STOP_SECONDS)
+        states = stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, 0.0 if found_lost(procedure) else _STOP_SECONDS)
     except SystemUnavailable as error:
         return {"asked": False, "states": {}, "worker_silent": str(error)}
     left = [name for name, state in states.items() if state != STOPPED]

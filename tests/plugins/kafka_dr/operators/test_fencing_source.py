@@ -63,6 +63,16 @@ def test_a_source_that_does_not_answer_is_armed(bench: Any) -> None:
     assert denied(bench) == []
 
 
+@pytest.mark.parametrize(("state", "seconds"), [("lost", 1.0), ("slow", 5.0)])
+def test_a_source_that_was_found_lost_is_hardly_waited_for(bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float) -> None:
+    """Clients stand still meanwhile; one that is back and slow is the watcher's."""
+    procedure, waited = bench.lost(), []
+    bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state=state, override=None)
+    brokers = bench.clusters["primary"].brokers
+    monkeypatch.setattr(bench.clusters["primary"], "brokers", lambda **given: waited.append(given["timeout"]) or brokers(**given))
+    assert fence(bench)["fenced"] == "armed" and waited == [seconds]
+
+
 def test_without_the_inventorys_approval_nothing_is_done(bench: Any) -> None:
     """Neither fenced nor armed: a window in which both sides write was approved by nobody."""
     bench.lost()
