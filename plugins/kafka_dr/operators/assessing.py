@@ -17,7 +17,7 @@ from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
-from kafka_dr.operators.fencing_source import mirrored_of
+from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known
 from kafka_dr.operators.observing import local_names, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
@@ -248,7 +248,7 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         groups=groups_of(procedure, known, ahead),
         opening=tuple(str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())),
         deadlines=procedure.request.deadlines.model_dump(),
-        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"] if confirmed["overridden"] else None},
+        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"] if confirmed["overridden"] else None, "fence": fence_ahead(procedure)},
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
 from kafka_dr.domain.source_lost import SourceState
-from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, ReadBackFailed
+from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, NotReady, ReadBackFailed
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, known_ends
 from kafka_dr.operators.fencing import WriteFence, fence_writes
@@ -20,6 +21,8 @@ from kafka_dr.vocabulary import Entry, Step
 #: One that was found lost is hardly waited for: if it is back and slow, the watcher fences it.
 _ANSWER_SECONDS, _LOST_ANSWER_SECONDS = 5.0, 1.0
 _CONFIG_SECONDS = 2.0
+#: A watcher that showed no life for so long is taken for dead; it does every few seconds.
+_SILENT_SECONDS = 60.0
 
 
 class FenceSource(ProcedureStep):
@@ -54,7 +57,7 @@ class FenceSource(ProcedureStep):
             return {"fenced": BY_HOOK, "answer": answer, "fenced_at": procedure.now()}
         if unproven is not None and armed is None:
             raise unproven
-        return {"fenced": ARMED, "answer": answer, "armed_at": armed.fence.since.isoformat(), "topics": len(topics)}
+        return {"fenced": ARMED, "answer": answer, "armed_at": armed.fence.since.isoformat(), "topics": len(topics), "watcher_seen_at": watcher_seen(procedure)}
 
 
 def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
@@ -155,6 +158,26 @@ def arm(procedure: Procedure, step: str, topics: Iterable[str]) -> Watched:
     if armed is None:
         raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")
     return armed
+
+
+def watcher_seen(procedure: Procedure) -> str:
+    """When the watcher of old sources showed life last, ISO 8601 UTC.
+
+    Raises:
+        NotReady: not for a minute: an armed fence would be nobody's, and its window measured by nobody.
+    """
+    seen, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
+    if seen is None or (now - seen).total_seconds() > _SILENT_SECONDS:
+        told = "it never showed life" if seen is None else f"it showed life last at {seen.isoformat(timespec='seconds')}, {(now - seen).total_seconds():.0f} s ago"
+        raise NotReady("Nobody watches for the old source: watch_old_source does not run", told, "Unpause that DAG, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. A fence hook that keeps clients from the source does without it.")
+    return seen.isoformat()
+
+
+def fence_ahead(procedure: Procedure) -> str:
+    """How the source will be kept from its clients, as far as can be said before it is tried."""
+    if not found_lost(procedure):
+        return BY_ACL
+    return ARMED if procedure.fence_hook is None else BY_HOOK
 
 
 def telling_entries(journal: Journal) -> list[JournalEntry]:

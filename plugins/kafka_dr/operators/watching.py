@@ -41,6 +41,8 @@ _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 1.0
 _ENDS_SECONDS = 5.0
 _STOP_SECONDS = 20.0
+#: The watcher shows that it lives this often.
+_SIGN_SECONDS = 5.0
 #: Topology and connections are read anew this often.
 _REFRESH_SECONDS = 60.0
 
@@ -50,11 +52,16 @@ class WatchOldSource(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Look until the task is ended; what goes wrong is told and looked at again."""
-        watcher = Watcher(self.log.info)
-        while True:
-            began = time.monotonic()
-            watcher.look()
-            time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
+        watch(self.log.info)
+
+
+def watch(tell: Callable[[str], object]) -> None:
+    """Look once a second, without end; `tell` takes a line whenever there is something new to say."""
+    watcher = Watcher(tell)
+    while True:
+        began = time.monotonic()
+        watcher.look()
+        time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
 
 
 class Watcher:
@@ -72,6 +79,7 @@ class Watcher:
         self._told: dict[str, str] = {}
         self._begun: dict[str, Future[None]] = {}
         self._read_at: float | None = None
+        self._sign_due = 0.0
 
     def look(self) -> None:
         """One pass over every armed source, each on a thread of its own: one that is slow, or goes wrong, keeps no other waiting for its fence."""
@@ -88,7 +96,14 @@ class Watcher:
             if fence.procedure_id not in self._begun:
                 self._begun[fence.procedure_id] = in_background(partial(self._say, fence.procedure_id, partial(self._attend, fence, duty, entries)))
         wait(self._begun.values(), self._patience)
+        self._show_life()
         return f"{len(duties)} old sources are watched"
+
+    def _show_life(self) -> None:
+        """Whoever arms a fence wants to know that somebody looks."""
+        if time.monotonic() >= self._sign_due:
+            self._journal.show_life(STEP)
+            self._sign_due = time.monotonic() + _SIGN_SECONDS
 
     def _attend(self, fence: ArmedFence, duty: Callable[[Procedure, ArmedFence], str], entries: Iterable[JournalEntry]) -> str:
         opened = next(e.payload for e in entries if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED))

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.armed import ARMED
 from kafka_dr.domain.fence import FenceScope, client_principals
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing, plain
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
-from kafka_dr.operators.fencing_source import found_lost
+from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import placed
@@ -139,6 +140,8 @@ class OpenWithoutSource(OpenTarget):
         if not begun:
             require_reviewed(procedure)
             refuse_living_groups(procedure)
+            if procedure.figures(Step.FENCE_SOURCE)["fenced"] == ARMED:
+                watcher_seen(procedure)
             # Last of all: a connector that still has to stop is believed only because nothing moves.
             target_ends_are_boundary(procedure)
         return "the source was given up"

@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -360,6 +360,10 @@ class Bench:
         """The journal on disk."""
         return Journal(self.url)
 
+    def no_watcher(self, minutes: float = 2) -> None:
+        """The watcher of old sources showed life for the last time so many minutes ago."""
+        Journal(self.url, clock=lambda: datetime.now(UTC) - timedelta(minutes=minutes)).show_life(Step.WATCH_OLD_SOURCE)
+
     def kinds(self, step: str, run_id: str = "r1") -> list[str]:
         """Kinds of a step's entries, in order."""
         return [e.kind for e in self.entries(step, run_id)]
@@ -369,7 +373,8 @@ class Bench:
         return self.journal.entries(f"{self.dag_id}-{run_id}", step)
 
     def opened(self, run_id: str = "r1") -> Procedure:
-        """A run that holds the lease."""
+        """A run that holds the lease; the watcher of old sources is alive."""
+        self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
         told = {"dag_id": self.dag_id, "run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}

@@ -47,6 +47,13 @@ def test_an_override_stands_out() -> None:
     assert "**It was not found lost. The starter overrides this, because:** the site &lt;b&gt; burns" in shown(confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"})
 
 
+@pytest.mark.parametrize(("fence", "told"), [("armed", "**primary cannot be fenced now: it may accept writes"), ("by hook", "where it does not, it may accept writes"), ("by acl", "")])
+def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: str) -> None:
+    """Where the source cannot be fenced before its clients go on: from its first answer until the watcher's fence."""
+    text = shown(confirmed={"state": "lost", "window": "w", "fence": fence})
+    assert told in text and ("from its first answer until the watcher's fence, while standby accepts them, too" in text) is bool(told)
+
+
 def test_nothing_lost_is_said() -> None:
     """No table of nothing."""
     text = shown(loss=(), groups=(), inventory={**FIGURES, "certain": 0, "possible": 0, "losing": 0, "unknown": 0, "records_per_second": None, "groups_ahead": 0})

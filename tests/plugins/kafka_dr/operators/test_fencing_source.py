@@ -205,6 +205,29 @@ def test_it_is_armed_before_the_hook_is_asked(hooked: Any, monkeypatch: pytest.M
     assert seen == [1]
 
 
+@pytest.mark.parametrize("fences", [True, False])
+def test_nothing_is_armed_for_nobody(hooked: Any, fences: bool) -> None:
+    """No watcher lives: only a hook that fences lets the run go on; what was armed ends with the return."""
+    procedure = hooked.lost()
+    hooked.hook.fences = fences
+    hooked.no_watcher()
+    if fences:
+        assert fence(hooked)["fenced"] == "by hook"
+        return
+    with pytest.raises(AirflowFailException, match="Nobody watches for the old source"):
+        fence(hooked)
+    assert Entry.OUTCOME not in hooked.kinds(STEP)
+    hooked.clusters["primary"].away = False
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
+    assert armed(hooked) == [] and watched(telling_entries(hooked.journal))[procedure.id].state == "reopened"
+
+
+def test_who_watches_is_told_with_what_is_armed(bench: Any) -> None:
+    """When the watcher showed life last."""
+    bench.lost()
+    assert fence(bench)["watcher_seen_at"] == bench.journal.last_sign(Step.WATCH_OLD_SOURCE).isoformat()
+
+
 def test_the_return_lifts_what_was_done(hooked: Any) -> None:
     """The watch ends, the hook lets clients in, and the source's entries are as they were found."""
     procedure = hooked.lost()

@@ -85,6 +85,21 @@ def test_nothing_armed_is_nothing_done(bench: Any) -> None:
     assert lines == ["watching: 0 old sources are watched"]
 
 
+def test_the_watcher_shows_that_it_lives(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every few seconds, also with nothing armed; a journal that cannot be read is no sign of life."""
+    bench.no_watcher()
+    before = bench.journal.last_sign(STEP)
+    watcher = Watcher(str, lambda: bench.connections)
+    watcher.look()
+    first = bench.journal.last_sign(STEP)
+    watcher.look()
+    assert bench.journal.last_sign(STEP) == first > before
+    monkeypatch.setattr(watching, "telling_entries", lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")))
+    watcher._sign_due = 0.0
+    watcher.look()
+    assert bench.journal.last_sign(STEP) == first
+
+
 def test_a_source_that_is_away_is_looked_at_and_left(watch: Watch) -> None:
     """Nothing is written however often it is looked at, and it is said once."""
     before = len(watch.bench.journal.entries())

@@ -349,6 +349,7 @@ CHANGES = {
     "the approval is gone": (lambda b: b.api.answers.clear(), "approve_data_loss was never answered"),
     "the approval is the starter's": (lambda b: setattr(b.api, "starter", "bob"), "bob started the run"),
     "the approval is of another plan": (lambda b: b.api.answer(Step.APPROVE_DATA_LOSS, "Lose this? Plan " + "0" * 64), "does not name digest"),
+    "nobody watches for the old source": (lambda b: b.no_watcher(), "Nobody watches for the old source"),
     "the way back has begun": (lambda b: b.procedure().write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}), "being given back"),
 }
 
