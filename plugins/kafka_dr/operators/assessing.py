@@ -19,7 +19,7 @@ from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
 from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known
-from kafka_dr.operators.observing import local_names, target_rules
+from kafka_dr.operators.observing import local_names, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, partitions_frame
@@ -29,6 +29,8 @@ from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
 _ENDS_SECONDS, _NAMED = 10.0, 10
+#: A source that freezes while Spark reads it is given up after so long, and a second more for so many records that may have to be read.
+_READ_SECONDS, _READ_A_SECOND = 30, 20_000
 _INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "records_per_second", "groups_ahead", "positions_ahead")
 _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
 
@@ -81,8 +83,11 @@ class SourceNow:
     @classmethod
     def of(cls, source: KafkaCluster, partitions: list[TopicPartition]) -> SourceNow:
         """Ask a source that answers."""
-        ends = source.ends(partitions, timeout=_ENDS_SECONDS)
-        return cls(source.starts(partitions, timeout=_ENDS_SECONDS), ends, source.ends(partitions, "read_committed", timeout=_ENDS_SECONDS))
+        with side_by_side() as start:
+            starts = start(source.starts, partitions, timeout=_ENDS_SECONDS)
+            stable = start(source.ends, partitions, "read_committed", timeout=_ENDS_SECONDS)
+            ends = source.ends(partitions, timeout=_ENDS_SECONDS)
+        return cls(starts.result(), ends, stable.result())
 
 
 def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow]:
@@ -145,7 +150,14 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     write_frame(folder, "syncs", known.syncs)
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
-    return {"isolation": procedure.flow.isolation, "source_readable": source.readable}
+    return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "deadline_seconds": reading_seconds(known, source)}
+
+
+def reading_seconds(known: LastKnown, source: SourceNow) -> int:
+    """How long one task of Spark may read: as much as what may be stranded on a source that can be read."""
+    recorded = known.recorded.partitions[[*PARTITION, "replicated"]].dropna()
+    kept = {TopicPartition(t, int(p)): int(n) for t, p, n in recorded.itertuples(index=False)} | known.replicated
+    return _READ_SECONDS + sum(max(0, end - kept.get(tp, -1) - 1) for tp, end in source.ends.items()) // _READ_A_SECOND
 
 
 def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.operators.assessing import AssessDataLoss
+from kafka_dr.operators.assessing import AssessDataLoss, known_now, reading_seconds, write_inputs
 from kafka_dr.operators.fencing_source import topics_left
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
@@ -160,6 +160,21 @@ def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> Non
     bounds = sources.load_bounds(bench.jobs.given[0], True)
     assert (bounds["orders", 0].source_start, bounds["orders", 0].cut_off) == (10, 120)
     assert "__switchback_probe" not in json.dumps(plan["topics"])
+
+
+@pytest.mark.parametrize(("end", "seconds"), [(120, 30), (400_080, 50)])
+def test_a_source_that_freezes_while_it_is_read_is_given_up_soon(make_lost: Any, recorder: Recorder, end: int, seconds: int) -> None:
+    """Later where more may be stranded there: by what Connect keeps as replicated, 79 here."""
+    recorded(recorder)
+    bench = make_lost(**READABLE)
+    bench.workers["standby"].replicated = {T0: 79}
+    bench.clusters["primary"].log_ends[T0] = end
+    mirrored(bench, 80)
+    procedure = bench.procedure()
+    known, source = known_now(procedure)
+    assert reading_seconds(known, source) == seconds
+    (folder := bench.folder / "given").mkdir()
+    assert write_inputs(procedure, folder, known, source)["deadline_seconds"] == seconds
 
 
 def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, recorder: Recorder) -> None:

@@ -577,6 +577,16 @@ def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
     assert figures["connectors_resumed"] == [] and "replication_left_stopped" in figures and lost.workers["standby"].asked == []
 
 
+def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked whether the other direction stands; its silence is an answer, too."""
+    lost.stopped_without_source(lost.procedure())
+    worker, limits = lost.workers["primary"], []
+    for name in ("connectors", "status"):
+        monkeypatch.setattr(worker, name, lambda *asked, call=getattr(worker, name), **given: limits.append(given.get("timeout")) or call(*asked, **given))
+    execute(lost, Step.RETURN_TO_SOURCE)
+    assert limits == [5.0, 5.0]
+
+
 def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: Any) -> None:
     """Its fence was added while it answered: until that is lifted clients could not go back, and nothing is claimed."""
     procedure = lost.procedure()
