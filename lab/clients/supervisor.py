@@ -12,6 +12,7 @@ from typing import Any
 
 from lab.clients.application import Application, ClientPlan, Route
 from lab.clients.drain_hook import serving
+from lab.clients.source_view import view_of
 from lab.clients.working import client_process
 
 WATCH_SECONDS = 0.1
@@ -72,6 +73,11 @@ class Supervisor:
             "drained_for": self._drained_for,
             "detail": {"cluster": self._route.cluster if self._route else None, "clients": [plan.name for plan in running]},
         }
+
+    def source(self) -> dict[str, Any]:
+        """Return how the cluster that the clients use looks from here, by a try made for this call."""
+        route = Route.read(self._application.routing)
+        return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 
     def _follow(self) -> None:
         route = Route.read(self._application.routing)
