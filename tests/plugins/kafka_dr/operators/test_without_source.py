@@ -322,6 +322,25 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     assert {"orders", "slow"} <= set(target.partitions)
 
 
+def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, recorder: Recorder) -> None:
+    """Its producers would fail after the opening: with the source's partitions and the cluster's settings, and its groups at its beginning; twice is once."""
+    recorded(recorder)
+    recorder.sample(seen(9, 0, "slow"), seen(4, 0, "slow", partition=1), held("at 30", 4, "slow"))
+    bench = assessed(make_lost)
+    target, made = bench.clusters["standby"], []
+    create = target.create_topic
+    target.create_topic = lambda name, partitions, **more: made.append((name, partitions, more)) or create(name, partitions, **more)
+    execute(bench, TRANSLATE)
+    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().figures(TRANSLATE)['digest']}")
+    bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
+    execute(bench, Step.COMMIT_GROUPS)
+    assert made == [("slow", 2, {"configs": {}})] and {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"orders-0": 21, "slow-0": 0, "slow-1": 0}
+    figures = act(bench, Step.COMMIT_GROUPS)
+    assert len(made) == 1 and figures["committed"] == 0
+    assert frame_partitions(bench.procedure().kept(figures["local_ends"]), "offset") == {TopicPartition("slow", p): 0 for p in range(2)}
+    assert [e.payload["creates_topics"] for e in bench.entries(Step.COMMIT_GROUPS) if "creates_topics" in e.payload] == [["slow"]]
+
+
 # -- open_target -----------------------------------------------------------------------------------------------------------
 
 
