@@ -24,10 +24,9 @@ from kafka_dr.operators.clients import RedirectClients, VerifyClients
 from kafka_dr.operators.confirming import ConfirmSourceLost
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.fencing_source import FenceSource
-from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.operators.without_source import OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
+from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
 
 with DAG(
     "unplanned_failover",
@@ -47,7 +46,7 @@ with DAG(
     stop_mirror_maker = StopLeftMirrorMaker(task_id="stop_mirror_maker")
     translate_offsets = TranslateWithoutSource(task_id="translate_offsets")
     review_translation = ReviewTranslation(task_id="review_translation")
-    commit_groups = CommitGroups(task_id="commit_groups")
+    commit_groups = CommitWithoutSource(task_id="commit_groups")
     open_target = OpenWithoutSource(task_id="open_target")
     redirect_clients = RedirectClients(task_id="redirect_clients")
     verify_clients = VerifyClients(task_id="verify_clients")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from lab.judge import LostCase, LostSourceJudge, Verdict
 from lab.judge.readers import ClusterReader, Place
 from lab.mirror_maker import call, connector_config, connector_name
 from lab.rehearsal import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, uncollected, until
+from lab.workload import GroundTruth
 
 #: As the product's topology has it where it says nothing.
 SAMPLING_SECONDS = 10.0
@@ -54,16 +55,17 @@ class Accident:
 
 
 class TargetWatch:
-    """Tells the most that was mirrored to each partition within one sampling interval."""
+    """Tells the most that was mirrored to each partition within one sampling interval; of topics that are made meanwhile, too."""
 
-    def __init__(self, reader: ClusterReader, places: list[Place], seconds: float = SAMPLING_SECONDS + SAMPLE_SLACK) -> None:
-        self._reader, self._places, self._seconds = reader, places, seconds
+    def __init__(self, reader: ClusterReader, seconds: float = SAMPLING_SECONDS + SAMPLE_SLACK) -> None:
+        self._reader, self._seconds = reader, seconds
         self._looks: deque[tuple[float, dict[Place, int]]] = deque()
         self.most: dict[Place, int] = defaultdict(int)
 
     @contextmanager
     def watching(self) -> Iterator[TargetWatch]:
-        """Look again and again while the block runs."""
+        """Look once before the block runs, and again and again while it does."""
+        self.look()
         ended = threading.Event()
         thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
         thread.start()
@@ -81,12 +83,18 @@ class TargetWatch:
             self._looks.popleft()
         first = self._looks[0][1]
         for place, end in ends.items():
-            self.most[place] = max(self.most[place], end - first[place])
+            # What was not there at the beginning of the interval held nothing then.
+            self.most[place] = max(self.most[place], end - first.get(place, 0))
+
+    def look(self) -> None:
+        """Look at every partition that the target has now; of its internal topics nobody asks."""
+        counts = self._reader.partitions()
+        self.take(time.monotonic(), self._reader.ends([(topic, p) for topic, count in counts.items() if not topic.startswith("__") for p in range(count)]))
 
     def _watch(self, ended: threading.Event) -> None:
         while not ended.wait(WATCH_SECONDS):
             try:
-                self.take(time.monotonic(), self._reader.ends(self._places))
+                self.look()
             except KafkaException:
                 # The next look covers what this one missed.
                 continue
@@ -102,26 +110,31 @@ class LostSourceRehearsal(Rehearsal):
         super().__init__(state, folder, seed, rate, scale, groups)
         self.died_at: int | None = None
         self._recorded = recorded
+        self._watching, self._watch = ExitStack(), None
         self._most: Mapping[Place, int] | None = None
+
+    def seed_topics(self) -> GroundTruth:
+        """As a planned rehearsal. From now on it is counted what is mirrored: of most topics everything is mirrored here, and nothing later."""
+        self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
+        return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
         """Start the load, let the accident happen: when this returns, the source's broker and its Connect worker are dead."""
         if accident.offset_lag_max is not None:
             self.set_offset_lag_max(accident.offset_lag_max)
         self.start_load()
-        watch = TargetWatch(ClusterReader(TARGET, self.status), self._mirrored_places())
-        with watch.watching():
-            if accident.kill_mirror_maker:
-                self.restart_mirror_maker()
-            if self._recorded:
-                self.await_samples()
-            time.sleep(accident.after)
-            if accident.lag:
-                self.hold_replication_back(accident.lag)
-            self.kill_source()
-            # What was on its way still arrives.
-            time.sleep(2 * WATCH_SECONDS)
-        self._most = watch.most if self._recorded else None
+        if accident.kill_mirror_maker:
+            self.restart_mirror_maker()
+        if self._recorded:
+            self.await_samples()
+        time.sleep(accident.after)
+        if accident.lag:
+            self.hold_replication_back(accident.lag)
+        self.kill_source()
+        # What was on its way still arrives.
+        time.sleep(2 * WATCH_SECONDS)
+        self._watching.close()
+        self._most = self._watch.most if self._recorded else None
 
     def kill_source(self) -> None:
         """Kill the source's broker and the Connect worker beside it with -9, and wait until they are gone."""
@@ -182,10 +195,10 @@ class LostSourceRehearsal(Rehearsal):
         (self.folder / f"verdict-returned-{self.seed}.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
         return verdict
 
-    def _mirrored_places(self) -> list[Place]:
-        prefix = "" if self.policy == "identity" else f"{SOURCE}."
-        counts = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
-        return [(prefix + name, partition) for name, count in counts.items() for partition in range(count)]
+    def stop(self) -> None:
+        """Stop load, clients and the counting; may be called again."""
+        super().stop()
+        self._watching.close()
 
     def _newest_sample(self) -> float:
         times = []

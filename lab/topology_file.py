@@ -32,6 +32,8 @@ def topology(lab: Lab) -> dict:
         "naming": NAMING[lab.load().policy],
         "flows": [_flow(source, target) for source, target in FLOWS.values()],
         "drain": {"connection": "drain_app"},
+        # The same application: while no demo client runs it says nothing.
+        "source_probe": {"connection": "drain_app"},
         "routing": {"kind": "file", "path": str(lab.routing)},
         "journal": {"connection": "kafka_dr_journal"},
         "airflow_api": {"connection": "airflow_api"},

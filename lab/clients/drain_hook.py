@@ -1,4 +1,4 @@
-"""The application's drain hook over HTTP."""
+"""The application's drain hook and source probe over HTTP."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ class Drainable(Protocol):
     def state(self) -> dict[str, Any]:
         """Return who runs, where, and for which procedure clients were stopped."""
 
+    def source(self) -> dict[str, Any]:
+        """Return how the cluster looks that the clients use."""
+
 
 def hook_handler(application: Drainable) -> type[BaseHTTPRequestHandler]:
-    """Return the request handler of the drain hook."""
+    """Return the request handler of both hooks."""
 
     class DrainHook(BaseHTTPRequestHandler):
-        """Answers `/state`, `/drain` and `/resume` with JSON."""
+        """Answers `/state`, `/source`, `/drain` and `/resume` with JSON."""
 
         def do_GET(self) -> None:
-            """Tell the state."""
-            self._answer(200, application.state()) if self.path == "/state" else self._answer(404, {"error": f"no {self.path} here"})
+            """Tell the state, or how the source looks."""
+            tell = {"/state": application.state, "/source": application.source}.get(self.path)
+            self._answer(200, tell()) if tell else self._answer(404, {"error": f"no {self.path} here"})
 
         def do_POST(self) -> None:
             """Drain or resume."""
@@ -70,7 +74,7 @@ def hook_handler(application: Drainable) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def serving(url: str, application: Drainable) -> Iterator[None]:
-    """Serve the drain hook while the block runs."""
+    """Serve both hooks while the block runs."""
     address = urlsplit(url)
     server = ThreadingHTTPServer((address.hostname or "127.0.0.1", address.port or 0), hook_handler(application))
     server.daemon_threads = True

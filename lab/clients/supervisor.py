@@ -12,11 +12,14 @@ from typing import Any
 
 from lab.clients.application import Application, ClientPlan, Route
 from lab.clients.drain_hook import serving
+from lab.clients.source_view import view_of
 from lab.clients.working import client_process
 
 WATCH_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 20.0
+#: Whoever is sent to another cluster leaves the old one behind, which may be dead: an application that waited for it would be slow for nothing.
+LEAVE_SECONDS = 3.0
 
 
 class Supervisor:
@@ -71,11 +74,16 @@ class Supervisor:
             "detail": {"cluster": self._route.cluster if self._route else None, "clients": [plan.name for plan in running]},
         }
 
+    def source(self) -> dict[str, Any]:
+        """Return how the cluster that the clients use looks from here, by a try made for this call."""
+        route = Route.read(self._application.routing)
+        return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
+
     def _follow(self) -> None:
         route = Route.read(self._application.routing)
         if self._route is not None and route != self._route:
             self._drained_for = None
-            self._stop_clients()
+            self._stop_clients(STOP_SECONDS if route.cluster == self._route.cluster else LEAVE_SECONDS)
         self._route = route
         if self._drained_for is not None:
             return
@@ -102,9 +110,9 @@ class Supervisor:
                 # It has ended by itself.
                 continue
 
-    def _stop_clients(self) -> None:
+    def _stop_clients(self, seconds: float = STOP_SECONDS) -> None:
         self._ask_to_stop()
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + seconds
         for process, _ in self._processes.values():
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():

@@ -52,7 +52,10 @@ class ProducingClient:
                 self._send()
             self._producer.poll(0.02)
             self._log.flush()
-        self._producer.flush(FLUSH_SECONDS)
+        ends_at = time.monotonic() + FLUSH_SECONDS
+        # Whoever is killed meanwhile has written down what was acknowledged until then.
+        while self._producer.flush(0.2) and time.monotonic() < ends_at:
+            self._log.flush()
 
     def _send(self) -> None:
         self._number += 1

@@ -11,7 +11,7 @@ from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.procedure_step import JournaledStep, ProcedureGate
 from kafka_dr.operators.readiness import CheckReadiness, Forecast
 from kafka_dr.operators.replication import StopMirrorMaker, WaitForZeroLag
-from kafka_dr.operators.without_source import OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
+from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
 from kafka_dr.vocabulary import Step, steps_of
 
 IRREVERSIBLE = "open_target"
@@ -111,5 +111,5 @@ def test_no_step_needs_a_living_source(dag: Any) -> None:
     """None is of a kind that asks the source for its fence, its positions or its log ends."""
     asking = (FenceProducers, DrainConsumers, WaitForZeroLag, StopMirrorMaker, Forecast, CheckReadiness)
     assert not [t.task_id for t in dag.tasks if isinstance(t, asking)]
-    kinds = {"stop_mirror_maker": StopLeftMirrorMaker, "translate_offsets": TranslateWithoutSource, "open_target": OpenWithoutSource}
+    kinds = {"stop_mirror_maker": StopLeftMirrorMaker, "translate_offsets": TranslateWithoutSource, "commit_groups": CommitWithoutSource, "open_target": OpenWithoutSource}
     assert {name: type(dag.get_task(name)) for name in kinds} == kinds

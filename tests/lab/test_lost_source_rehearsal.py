@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from rich.console import Console
 
+from lab import lost_source_rehearsal
 from lab.demo.__main__ import DEMOS, main
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import loss_table, rereads_table
 from lab.judge import LostSourceJudge
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, TargetWatch
 from lab.processes import ProcessTable
+from lab.rehearsal import Rehearsal
 
 PLACE = ("orders", 0)
 NAMES = ("broker-primary", "connect-primary", "broker-standby", "connect-standby")
@@ -74,10 +79,62 @@ def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsa
 
 def test_the_most_that_was_mirrored_in_an_interval() -> None:
     """Growth between looks, over the interval and not over the whole time."""
-    watch = TargetWatch(None, [PLACE], seconds=2.0)  # type: ignore[arg-type]
+    watch = TargetWatch(None, seconds=2.0)  # type: ignore[arg-type]
     for at, end in enumerate([0, 10, 20, 100, 110, 120, 130]):
         watch.take(float(at), {PLACE: end})
     assert watch.most == {PLACE: 90}
+
+
+class Target:
+    """A target whose topics are made while it is watched; a partition that is not there cannot be asked."""
+
+    def __init__(self) -> None:
+        self.counts, self.log_ends, self.away = {"old": 1, "__consumer_offsets": 1}, {("old", 0): 500}, False
+
+    def partitions(self) -> dict[str, int]:
+        """The topics now."""
+        if self.away:
+            raise KafkaException("no answer")
+        return dict(self.counts)
+
+    def ends(self, places: Any) -> dict[Any, int]:
+        """Their ends."""
+        return {place: self.log_ends[place] for place in places}
+
+    def mirror(self, topic: str, records: int) -> None:
+        """A topic appears with its records, as when its first look comes late."""
+        self.counts[topic], self.log_ends[topic, 0] = 1, records
+
+
+def test_topics_that_are_made_while_it_is_watched_count_from_their_beginning() -> None:
+    """Of a topic that is seeded once and never written to again, all was mirrored within one interval; what stood before is not counted."""
+    target = Target()
+    watch = TargetWatch(target, seconds=1000.0)  # type: ignore[arg-type]
+    watch.look()
+    target.mirror("static", 300)
+    watch.look()
+    assert watch.most == {("old", 0): 0, ("static", 0): 300}
+
+
+def test_seeding_is_watched_until_the_source_is_lost(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is mirrored while topics are seeded counts, and a look that failed voids no other."""
+    target = Target()
+    monkeypatch.setattr(lost_source_rehearsal, "ClusterReader", lambda alias, status: target)
+    monkeypatch.setattr(lost_source_rehearsal, "WATCH_SECONDS", 0.01)
+
+    def seeded(_: Rehearsal) -> None:
+        target.away = True
+        time.sleep(0.05)
+        target.mirror("static", 300)
+        target.away = False
+
+    monkeypatch.setattr(Rehearsal, "seed_topics", seeded)
+    monkeypatch.setattr(rehearsal, "await_samples", lambda: None)
+    before = threading.active_count()
+    rehearsal.seed_topics()
+    rehearsal.lose_source(Accident(after=0.1))
+    assert rehearsal.judge_of({"procedure_id": "p"}, None).case.mirrored_in_interval == {("old", 0): 0, ("static", 0): 300}
+    assert threading.active_count() == before
 
 
 def test_accidents_are_drawn_from_a_seed() -> None:

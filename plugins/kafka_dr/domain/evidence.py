@@ -19,6 +19,8 @@ from kafka_dr.vocabulary import Entry, Outcome, Step
 
 GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
 DRAINS = (Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
+#: State of the watch over an old source that is not over.
+WATCHING = "watching"
 _HIDDEN = {"plan", "topic_ids"}
 
 
@@ -83,9 +85,11 @@ def _step(lines: Sequence[JournalLine], step: str) -> dict[str, Any] | None:
     # Begun again after its outcome, and without another one: what it had proven may have expired.
     done = telling[-1] if telling and telling[-1].kind == Entry.OUTCOME else None
     failures = [line for line in verdicts if line.kind != Entry.OUTCOME]
+    # The watch over an old source goes on after the procedure: that it is not over is no failure of this one.
+    unfinished = WATCHING if step == Step.WATCH_OLD_SOURCE and not failures else "failed"
     return {
         "id": step,
-        "state": "done" if done else "failed",
+        "state": "done" if done else unfinished,
         "started_at": mine[0].at,
         "ended_at": (done or mine[-1]).at,
         "figures": {k: v for k, v in (done.payload if done else {}).items() if k not in _HIDDEN},

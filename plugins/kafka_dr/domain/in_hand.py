@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kafka_dr.domain.continued import continued_by
+from kafka_dr.domain.evidence import WATCHING
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
 from kafka_dr.vocabulary import Entry, Step, steps_of
 
@@ -45,7 +46,7 @@ class Line(Protocol):
 
 @dataclass(frozen=True)
 class LiveStep:
-    """One step now: `not begun`, `running`, `asking` (a gate that waits for a person), `done`, `failed` or `no outcome`."""
+    """One step now: `not begun`, `running`, `asking` (a gate that waits for a person), `done`, `failed`, `no outcome` or `watching`."""
 
     id: str
     state: str
@@ -148,10 +149,15 @@ def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) 
         return LiveStep(name, "not begun", None, 0.0, 0, "")
     state = _STATES[Entry(telling[-1].kind)]
     if state == "running":
-        state = "no outcome" if outcome else "asking" if name in GATES else state
+        state = _unfinished(name) if outcome else "asking" if name in GATES else state
     until = now if state in ("running", "asking") else telling[-1].at
     failures = [line for line in telling if line.kind in _TROUBLE]
     return LiveStep(name, state, telling[0].at, max(0.0, (until - telling[0].at).total_seconds()), len(failures), _told(state, lines))
+
+
+def _unfinished(name: str) -> str:
+    """How a step without an outcome is called once the procedure was closed: the watch over an old source outlives it."""
+    return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 
 def _told(state: str, lines: Sequence[Line]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from kafka_dr.domain.armed import ARMED, BY_HOOK
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.plain_text import counted, duration, moment
 from kafka_dr.domain.plan import cell
@@ -60,7 +61,7 @@ class LossPlan:
     Attributes:
         topics: [source name, name on the target, partitions, topic id as last seen].
         opening: ACL entries that will be removed on the target, as text.
-        confirmed: how the source was found to be lost, and the override's reason if it was not.
+        confirmed: how the source was found to be lost, the override's reason if it was not, and how it will be kept from its clients.
         inventory: the assessment's figures, its digest among them.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
@@ -111,6 +112,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *([f"**It was not found lost. The starter overrides this, because:** {cell(override)}"] if override else []),
             *_continued(plan),
             "",
+            *_unfenced(plan),
             *_figures(inventory),
             "",
             *_loss_table(plan["loss"], inventory),
@@ -157,6 +159,17 @@ def _apart(earlier: int, later: int) -> str:
     """Between two times in milliseconds, for people."""
     seconds = max(0, round((later - earlier) / 1000))
     return counted(seconds, "second") if seconds < _WORDS_BELOW else duration(seconds)
+
+
+def _unfenced(plan: Mapping[str, Any]) -> list[str]:
+    """That both sides may accept writes for a while: whoever approves accepts that."""
+    source, fence = plan["source"], plan["confirmed"].get("fence")
+    window = f"it may accept writes from its first answer until the watcher's fence, while {plan['target']} accepts them, too"
+    told = {
+        ARMED: f"**{source} cannot be fenced now: {window}.** How long that was is measured, and what it accepted is listed.",
+        BY_HOOK: f"**{source} cannot be fenced by its ACLs now.** The fence hook is asked to keep clients from it; where it does not, {window}.",
+    }
+    return [told[fence], ""] if fence in told else []
 
 
 def _figures(inventory: Mapping[str, Any]) -> list[str]:

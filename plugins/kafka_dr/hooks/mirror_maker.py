@@ -137,6 +137,21 @@ class MirrorMaker:
         """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many seconds."""
         return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
+    def ask_to_stop(self, name: str, timeout: float = 30.0) -> None:
+        """Have a connector told to stop, and wait for nothing but the worker's word that it was.
+
+        Raises:
+            ConnectUnavailable: no such word came in time; it may have taken effect all the same.
+        """
+        ends_at = time.monotonic() + timeout
+        while not self.status(name, max(1.0, ends_at - time.monotonic())).stopped:
+            answer = self._ask(name, "stop", ends_at - time.monotonic())
+            if answer.ok:
+                return
+            if time.monotonic() >= ends_at:
+                self._endpoint.accept(answer, f"PUT {_path(name)}/stop")
+            time.sleep(_POLL_SECONDS)
+
     def pause(self, name: str, deadline: float = 60.0) -> ConnectorStatus:
         """Pause a connector; returns when it and its tasks are PAUSED."""
         return self._reach(name, "pause", lambda status: status.paused, deadline)

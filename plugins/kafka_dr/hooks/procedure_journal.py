@@ -80,6 +80,12 @@ _LEASES = Table(
     Column("released_at", String(40)),
     Column("outcome", String(50)),
 )
+_SIGNS = Table(
+    "signs_of_life",
+    _TABLES,
+    Column("name", String(100), primary_key=True),
+    Column("at", String(40), nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -258,6 +264,21 @@ class Journal:
         """The newest lease of a pair, released or not."""
         rows = self._read(_newest_lease(pair))
         return _lease(rows[0]) if rows else None
+
+    def show_life(self, name: str) -> None:
+        """Say that something which always runs is alive now. Only its newest sign is kept; it is no entry, and proves nothing later."""
+        at = _iso(self._clock())
+
+        def replace(connection: Connection) -> None:
+            connection.execute(_SIGNS.delete().where(_SIGNS.c.name == str(name)))
+            connection.execute(_SIGNS.insert().values(name=str(name), at=at))
+
+        self._write(replace)
+
+    def last_sign(self, name: str) -> datetime | None:
+        """When something which always runs showed life last, in UTC; None if it never did."""
+        rows = self._read(select(_SIGNS.c.at).where(_SIGNS.c.name == str(name)))
+        return datetime.fromisoformat(rows[0].at) if rows else None
 
     def _read(self, query: Any) -> list[Row]:
         with self._translated("readable"), self._engine.connect() as connection:

@@ -19,9 +19,9 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
 from kafka_dr.operators.continuing import Proven, milliseconds, still_proven, told_of, what_was_proven, with_what_was_proven
-from kafka_dr.operators.fencing_source import mirrored_of
+from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known
-from kafka_dr.operators.observing import local_names, target_rules
+from kafka_dr.operators.observing import local_names, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, partitions_frame
@@ -31,6 +31,8 @@ from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
 _ENDS_SECONDS, _NAMED = 10.0, 10
+#: A source that freezes while Spark reads it is given up after so long, and a second more for so many records that may have to be read.
+_READ_SECONDS, _READ_A_SECOND = 30, 20_000
 _INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "records_per_second", "groups_ahead", "positions_ahead")
 _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
 
@@ -88,8 +90,11 @@ class SourceNow:
     @classmethod
     def of(cls, source: KafkaCluster, partitions: list[TopicPartition]) -> SourceNow:
         """Ask a source that answers."""
-        ends = source.ends(partitions, timeout=_ENDS_SECONDS)
-        return cls(source.starts(partitions, timeout=_ENDS_SECONDS), ends, source.ends(partitions, "read_committed", timeout=_ENDS_SECONDS))
+        with side_by_side() as start:
+            starts = start(source.starts, partitions, timeout=_ENDS_SECONDS)
+            stable = start(source.ends, partitions, "read_committed", timeout=_ENDS_SECONDS)
+            ends = source.ends(partitions, timeout=_ENDS_SECONDS)
+        return cls(starts.result(), ends, stable.result())
 
 
 def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
@@ -167,7 +172,14 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
     # A topic that was made since the cut-off may still be written to.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
-    return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "source_final": final}
+    return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "source_final": final, "deadline_seconds": reading_seconds(known, source)}
+
+
+def reading_seconds(known: LastKnown, source: SourceNow) -> int:
+    """How long one task of Spark may read: as much as what may be stranded on a source that can be read."""
+    recorded = known.recorded.partitions[[*PARTITION, "replicated"]].dropna()
+    kept = {TopicPartition(t, int(p)): int(n) for t, p, n in recorded.itertuples(index=False)} | known.replicated
+    return _READ_SECONDS + sum(max(0, end - kept.get(tp, -1) - 1) for tp, end in source.ends.items()) // _READ_A_SECOND
 
 
 def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
@@ -271,7 +283,7 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         groups=groups_of(procedure, known, ahead),
         opening=tuple(str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())),
         deadlines=procedure.request.deadlines.model_dump(),
-        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"] if confirmed["overridden"] else None},
+        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"] if confirmed["overridden"] else None, "fence": fence_ahead(procedure)},
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,

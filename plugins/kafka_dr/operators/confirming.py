@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_dr.domain.source_lost import SourceState, Verdict
 from kafka_dr.errors import SourceNotLost
+from kafka_dr.operators.fencing_source import watcher_seen
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import confirmed, pace_of
@@ -40,6 +41,9 @@ class ConfirmSourceLost(ProcedureStep):
         if not verdict.lost and override is None:
             procedure.write(self.task_id, Entry.NOTE, {**figures, "overridden": False})
             raise refusal_of(verdict)
+        if verdict.lost and procedure.fence_hook is None:
+            # It can only be armed: better refused now, while nothing is touched, than at its fence.
+            figures["watcher_seen_at"] = watcher_seen(procedure)
         return figures
 
 

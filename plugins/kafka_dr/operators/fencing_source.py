@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import wait
 from dataclasses import asdict
-from typing import Any
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, TypeVar
 
 from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
-from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, ReadBackFailed
+from kafka_dr.domain.source_lost import SourceState
+from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, NotReady, ReadBackFailed, Superseded
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, known_ends
 from kafka_dr.operators.fencing import WriteFence, fence_writes
 from kafka_dr.operators.observing import scope_of
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.source_views import in_background
 from kafka_dr.vocabulary import Entry, Step
 
-_ANSWER_SECONDS = 5.0
+T = TypeVar("T")
+
+#: One that was found lost is hardly waited for: if it is back and slow, the watcher fences it.
+_ANSWER_SECONDS, _LOST_ANSWER_SECONDS = 5.0, 1.0
 _CONFIG_SECONDS = 2.0
+#: A source that was found lost, answers and is not fenced by then is armed, or left to the hook.
+_FENCE_SECONDS = 20.0
+#: A watcher that showed no life for so long is taken for dead; it does every few seconds.
+_SILENT_SECONDS = 60.0
 
 
 class FenceSource(ProcedureStep):
@@ -31,10 +43,10 @@ class FenceSource(ProcedureStep):
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
-            if source_answers(procedure):
-                fence, every = fence_old_source(procedure, self.task_id, topics)
-                if fence.authorizer:
-                    return {"approval": approval, **by_acl(procedure, fence), **accepted_since(procedure, every)}
+            if source_answers(procedure, _LOST_ANSWER_SECONDS if found_lost(procedure) else _ANSWER_SECONDS):
+                figures = Attempt.of(procedure).within(_fence_limit(procedure), lambda attempt: fenced_by_acl(attempt, self.task_id, topics))
+                if figures is not None:
+                    return {"approval": approval, **figures}
                 unproven = FenceNotProven("The source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new run.")
         except KafkaUnavailable as error:
             self.log.info("The source is out of reach: %s", error)
@@ -52,7 +64,62 @@ class FenceSource(ProcedureStep):
             return {"fenced": BY_HOOK, "answer": answer, "fenced_at": procedure.now()}
         if unproven is not None and armed is None:
             raise unproven
-        return {"fenced": ARMED, "answer": answer, "armed_at": armed.fence.since.isoformat(), "topics": len(topics)}
+        return {"fenced": ARMED, "answer": answer, "armed_at": armed.fence.since.isoformat(), "topics": len(topics), "watcher_seen_at": watcher_seen(procedure)}
+
+
+class Attempt(Procedure):
+    """A procedure as somebody acts for it who may hang with the source: once it is given up it can neither act nor write any more."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._given_up, self._writing = False, Lock()
+
+    @classmethod
+    def of(cls, procedure: Procedure) -> Attempt:
+        """An attempt under the procedure's own epoch, with clients of its own."""
+        made = cls(procedure.identity, procedure.request, procedure.topology, procedure.connections)
+        made.journal, made.epoch = procedure.journal, procedure.epoch
+        return made
+
+    def within(self, seconds: float, work: Callable[[Attempt], T]) -> T:
+        """Do it on a thread that is left behind when the time is over.
+
+        Raises:
+            DeadlinePassed: it is over; whatever was added to the source by then stands in the journal as an intent.
+        """
+        done = in_background(lambda: work(self))
+        wait([done], seconds)
+        if done.done():
+            return done.result()
+        with self._writing:
+            self._given_up = True
+        raise DeadlinePassed(f"The source answered and was not fenced within {seconds:.0f} s", "it stopped answering in the middle, or is too slow", "Look at its brokers, or keep clients from it by a fence hook; then start a new run.")
+
+    def hold_lease(self) -> None:
+        """Refuse once it was given up, too."""
+        self._refuse_given_up()
+        super().hold_lease()
+
+    def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
+        """Append one entry, unless it was given up."""
+        with self._writing:
+            self._refuse_given_up()
+            super().write(step, kind, payload)
+
+    def _refuse_given_up(self) -> None:
+        if self._given_up:
+            raise Superseded("This attempt to fence the source was given up", "its time was over", "Nothing: the step has gone on.")
+
+
+def _fence_limit(procedure: Procedure) -> float:
+    """How long a fence by ACL may take: clients stand still for a source that was found lost, and may work on one that was given up alive."""
+    return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
+
+
+def fenced_by_acl(procedure: Procedure, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
+    """Fence a source that answers, and list what it accepted since it was left; None where it has no authorizer."""
+    fence, every = fence_old_source(procedure, step, topics)
+    return {**by_acl(procedure, fence), **accepted_since(procedure, every)} if fence.authorizer else None
 
 
 def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
@@ -64,6 +131,11 @@ def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
         "brokers_refusing": fence.refusing,
         "fenced_at": procedure.now() if fence.proven else None,
     }
+
+
+def found_lost(procedure: Procedure) -> bool:
+    """Whether the source did not answer when it was looked for."""
+    return procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
 
 
 def source_answers(procedure: Procedure, seconds: float = _ANSWER_SECONDS) -> bool:
@@ -152,6 +224,26 @@ def arm(procedure: Procedure, step: str, topics: Iterable[str]) -> Watched:
     if armed is None:
         raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")
     return armed
+
+
+def watcher_seen(procedure: Procedure) -> str:
+    """When the watcher of old sources showed life last, ISO 8601 UTC.
+
+    Raises:
+        NotReady: not for a minute: an armed fence would be nobody's, and its window measured by nobody.
+    """
+    seen, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
+    if seen is None or (now - seen).total_seconds() > _SILENT_SECONDS:
+        told = "it never showed life" if seen is None else f"it showed life last at {seen.isoformat(timespec='seconds')}, {(now - seen).total_seconds():.0f} s ago"
+        raise NotReady("Nobody watches for the old source: watch_old_source does not run", told, "Unpause that DAG, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. A fence hook that keeps clients from the source does without it.")
+    return seen.isoformat()
+
+
+def fence_ahead(procedure: Procedure) -> str:
+    """How the source will be kept from its clients, as far as can be said before it is tried."""
+    if not found_lost(procedure):
+        return BY_ACL
+    return ARMED if procedure.fence_hook is None else BY_HOOK
 
 
 def telling_entries(journal: Journal) -> list[JournalEntry]:

@@ -231,7 +231,7 @@ def groups_born(procedure: Procedure) -> list[str]:
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown at the review.
 
-    Where clients will write to other topics than the mirrored ones, their groups start at those topics' beginning.
+    Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at those topics' beginning.
     """
     rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
     found = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
@@ -266,19 +266,27 @@ def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartit
 def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
     """Source topic -> log starts of the topic clients will write to, made like the source's where it is missing.
 
-    Empty where clients go on with the mirrored topics themselves.
+    Empty where clients go on with the mirrored topics themselves, and all of these are there.
     """
-    plan = procedure.plan()
-    names = {t: plan["local_names"][t] for t, remote, _, _ in plan["topics"] if plan["local_names"][t] != remote}
+    names = not_mirrored(procedure)
     if not names:
         return {}
     there, configs = procedure.target.topics(), configs_of_clients_topics(procedure, sorted(names))
-    for topic, _, partitions, _ in plan["topics"]:
-        if topic in names and names[topic] not in there:
-            procedure.hold_lease()
-            procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
+    lacking = {topic: partitions for topic, _, partitions, _ in procedure.plan()["topics"] if topic in names and names[topic] not in there}
+    if lacking:
+        procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in lacking]})
+    for topic, partitions in lacking.items():
+        procedure.hold_lease()
+        procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
     starts = procedure.target.starts(list(local_partitions(procedure)))
     return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+
+
+def not_mirrored(procedure: Procedure) -> dict[str, str]:
+    """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not come when MirrorMaker 2 was stopped."""
+    plan, stopped = procedure.plan(), procedure.outcome(Step.STOP_MIRROR_MAKER)
+    came = set(procedure.kept(stopped["boundary"])["topic"]) if stopped else {remote for _, remote, _, _ in plan["topics"]}
+    return {topic: plan["local_names"][topic] for topic, remote, _, _ in plan["topics"] if plan["local_names"][topic] != remote or remote not in came}
 
 
 def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[str, Settings]:
@@ -292,9 +300,8 @@ def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[s
 
 
 def local_partitions(procedure: Procedure) -> list[TopicPartition]:
-    """Partitions of the topics clients will write to, where those are not the mirrored ones."""
-    plan = procedure.plan()
-    names = [plan["local_names"][t] for t, remote, _, _ in plan["topics"] if plan["local_names"][t] != remote]
+    """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far as they are there."""
+    names = sorted(not_mirrored(procedure).values())
     infos = procedure.target.topics(names) if names else {}
     return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
 

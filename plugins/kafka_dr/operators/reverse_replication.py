@@ -14,6 +14,8 @@ from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
+_LOST_WORKER_SECONDS = 5.0
+
 
 class SeedReverseReplication(ResumedStep):
     """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now on, nothing else."""
@@ -52,8 +54,9 @@ def refuse_loop(procedure: Procedure) -> None:
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
-    worker = procedure.mirror_maker(flow)
-    if flow.connectors.source in worker.connectors() and not (status := worker.status(flow.connectors.source)).stopped:
+    # The worker stands beside the source, and may have died with it.
+    worker, limits = procedure.mirror_maker(flow), {"timeout": _LOST_WORKER_SECONDS} if procedure.without_source else {}
+    if flow.connectors.source in worker.connectors(**limits) and not (status := worker.status(flow.connectors.source, **limits)).stopped:
         raise Refusal(f"{flow.connectors.source} is not STOPPED", str(status), "Stop it first: both directions at once copy records in a circle.")
 
 

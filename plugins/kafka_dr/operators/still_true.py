@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
@@ -19,11 +20,11 @@ from kafka_dr.operators.fencing import (
     still_held,
     topics_of,
 )
-from kafka_dr.operators.observing import source_rules
+from kafka_dr.operators.observing import side_by_side, source_rules
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import newest_records
-from kafka_dr.operators.stopping import STOPPED
+from kafka_dr.operators.stopping import STOPPED, stopping_since
 from kafka_dr.vocabulary import Entry, Step
 
 #: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
@@ -103,27 +104,42 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
 
 
 def mirror_maker_still_stopped(procedure: Procedure) -> None:
-    """Both connectors of the flow are STOPPED without tasks."""
-    runs = [(name, status) for name, status in connector_states(procedure) if not status.stopped and not (procedure.without_source and status.state == STOPPED)]
-    for name, status in runs:
-        raise Refusal(f"{name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+    """Both connectors of the flow are STOPPED without tasks; without the source one that still has to is as good: nothing can come of it."""
+    for name, status in connector_states(procedure):
+        as_asked = procedure.without_source and (status.state == STOPPED or still_stopping(procedure, name))
+        if not (status.stopped or as_asked):
+            raise running_again(status)
+
+
+def running_again(status: ConnectorStatus) -> Refusal:
+    """The refusal of a connector that stood, or that nobody asked to stop, and runs."""
+    return Refusal(f"{status.name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+
+
+def still_stopping(procedure: Procedure, connector: str) -> bool:
+    """Whether a connector was asked to stop, was not seen STOPPED since, and has time for it left: Connect closes the clients of a dead source for a minute."""
+    since = stopping_since(procedure, connector)
+    return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
-    """How the flow's connectors stand; without those that cannot be asked where the source was given up: what they write would show in the target's ends."""
-    if procedure.without_source and procedure.flow.connect is None:
-        return []
-    worker, connectors, limits = procedure.mirror_maker(procedure.flow), procedure.flow.connectors, {}
-    if procedure.without_source:
-        limits = {"timeout": _STATUS_SECONDS}
-    states = []
-    for name in (connectors.source, connectors.checkpoint):
-        try:
-            states.append((name, worker.status(name, **limits)))
-        except ConnectUnavailable:
-            if not procedure.without_source:
-                raise
-    return states
+    """How the flow's connectors stand; without those that cannot be asked where the source was given up: a silent worker is not waited for twice."""
+    names = (procedure.flow.connectors.source, procedure.flow.connectors.checkpoint)
+    if not procedure.without_source:
+        return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
+    with side_by_side() as start:
+        asked = {name: start(connector_state, procedure, name) for name in names}
+    return [(name, status) for name, one in asked.items() if (status := one.result()) is not None]
+
+
+def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
+    """How one of the flow's connectors stands, where the source was given up; None where nobody can tell: what it mirrors would show in the target's ends."""
+    if procedure.flow.connect is None:
+        return None
+    try:
+        return procedure.mirror_maker(procedure.flow).status(name, timeout=_STATUS_SECONDS)
+    except ConnectUnavailable:
+        return None
 
 
 def target_ends_are_boundary(procedure: Procedure) -> None:

@@ -2,60 +2,84 @@
 
 from __future__ import annotations
 
-from kafka_dr.errors import DeadlinePassed
+import time
+
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.stop_hook import StopHook
+from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import Entry
+from kafka_dr.vocabulary import Entry, Step
 
 STOPPED = "STOPPED"
+#: Key of the intent that names the connectors which are asked to stop.
+ASKED = "stops_connectors"
+_LOOK_AGAIN_SECONDS = 0.2
 
 
 def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float) -> dict[str, str]:
-    """Stop what replicates a flow; what stands already is not asked, and leaves no entry in the journal.
+    """Ask all that replicates a flow to stop, at once; what stands already is not asked, and leaves no entry in the journal.
 
-    What a stop hook says is no proof: the target's still log ends are.
+    What a worker or a stop hook says is no proof that nothing is written any more: the target's still log ends are.
 
     Args:
-        ask_seconds: how long each may take to say how it stands.
-        stop_seconds: how long each may take to stop.
+        ask_seconds: how long each may take to say how it stands, and to take the request.
+        stop_seconds: how long all together are waited for after that; 0 for not at all.
 
     Returns:
-        State by connector, or by flow in dedicated mode; `STOPPED` where it stands.
+        State by connector, or by flow in dedicated mode: `STOPPED` where it stands, else how it stood at last.
 
     Raises:
-        SystemUnavailable: the worker or the hook does not answer.
-        DeadlinePassed: a connector does not stop in time.
+        SystemUnavailable: the worker or the hook does not answer; it may have been asked all the same.
     """
     hook = procedure.stop_hook(flow)
     if hook is not None:
         return _end_processes(procedure, step, hook, flow, ask_seconds)
     worker = procedure.mirror_maker(flow)
     there = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
+    # The source connector first: it alone writes to clients' topics.
     runs = [name for name in sorted(there, key=lambda n: n != flow.connectors.source) if not worker.status(name, timeout=ask_seconds).stopped]
     if runs:
-        _stop_connectors(procedure, step, worker, runs, stop_seconds)
-    return dict.fromkeys(sorted(there), STOPPED)
+        _ask_connectors(procedure, step, worker, runs, ask_seconds)
+    return dict.fromkeys(sorted(there), STOPPED) | _states(worker, runs, ask_seconds, stop_seconds)
 
 
-def _stop_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], seconds: float) -> None:
-    procedure.write(step, Entry.INTENT, {"stops_connectors": names})
+def _ask_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], seconds: float) -> None:
+    new = [name for name in names if stopping_since(procedure, name) is None]
+    if new:
+        procedure.write(step, Entry.INTENT, {ASKED: new})
 
     def undo() -> None:
         for name in names:
-            worker.resume(name, deadline=seconds, needs_tasks=False)
+            worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
-    late: list[DeadlinePassed] = []
-    with procedure.acting(undo):
-        for name in names:
-            try:
-                worker.stop(name, deadline=seconds)
-            except DeadlinePassed as error:
-                # The others are asked all the same.
-                late.append(error)
-    if late:
-        raise late[0]
+    with procedure.acting(undo), side_by_side() as start:
+        # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits for the other.
+        asked = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
+        for one in asked:
+            one.result()
+
+
+def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seconds: float) -> dict[str, str]:
+    """How connectors stand once all are STOPPED without tasks, or the time is over."""
+    ends_at = time.monotonic() + stop_seconds
+    while True:
+        found = {name: worker.status(name, timeout=ask_seconds) for name in names}
+        if all(status.stopped for status in found.values()) or time.monotonic() >= ends_at:
+            return {name: STOPPED if status.stopped else str(status) for name, status in found.items()}
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def stopping_since(procedure: Procedure, connector: str) -> float | None:
+    """Since when a connector has been asked to stop without being seen STOPPED, in seconds since 1970; None where nobody asked, or it was."""
+    entries = [e for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE) for e in procedure.journal.entries(procedure.id, step)]
+    since = None
+    for entry in sorted(entries, key=lambda e: e.sequence):
+        if connector in entry.payload.get(ASKED, ()):
+            since = since or entry.at.timestamp()
+        elif STOPPED in (entry.payload.get(told, {}).get(connector) for told in ("states", "mirror_maker")):
+            since = None
+    return since
 
 
 def _end_processes(procedure: Procedure, step: str, hook: StopHook, flow: Flow, seconds: float) -> dict[str, str]:

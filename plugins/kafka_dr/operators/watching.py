@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -27,6 +28,7 @@ from kafka_dr.operators.fencing import WriteFence
 from kafka_dr.operators.fencing_source import fence_old_source, source_answers, telling_entries
 from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.procedure import Identity, NotYet, Procedure, WaitLonger, partitions_frame
+from kafka_dr.operators.source_views import in_background
 from kafka_dr.operators.stopping import STOPPED, stop_flow
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
@@ -39,38 +41,48 @@ _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 1.0
 _ENDS_SECONDS = 5.0
 _STOP_SECONDS = 20.0
+#: The watcher shows that it lives this often.
+_SIGN_SECONDS = 5.0
 #: Topology and connections are read anew this often.
 _REFRESH_SECONDS = 60.0
 
 
 class WatchOldSource(BaseOperator):
-    """Look at every armed source once a second, for as long as the task lives."""
+    """Look at every armed source once a second, for as long as the task lives; at a slow one as soon as the last look at it has ended."""
 
     def execute(self, context: Any) -> None:
         """Look until the task is ended; what goes wrong is told and looked at again."""
-        watcher = Watcher(self.log.info)
-        while True:
-            began = time.monotonic()
-            watcher.look()
-            time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
+        watch(self.log.info)
+
+
+def watch(tell: Callable[[str], object]) -> None:
+    """Look once a second, without end; `tell` takes a line whenever there is something new to say."""
+    watcher = Watcher(tell)
+    while True:
+        began = time.monotonic()
+        watcher.look()
+        time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
 
 
 class Watcher:
     """Looks at what the journal says is armed; knows nothing that the journal does not."""
 
-    def __init__(self, tell: Callable[[str], object], connections: Callable[[], Any] = Connections) -> None:
+    def __init__(self, tell: Callable[[str], object], connections: Callable[[], Any] = Connections, patience: float = _LOOK_SECONDS) -> None:
         """Nothing is read yet.
 
         Args:
             tell: takes a line for people, whenever there is something new to say.
             connections: makes what reads Airflow's connections.
+            patience: how many seconds a look waits at most for what it has begun.
         """
-        self._tell, self._connections = tell, connections
+        self._tell, self._connections, self._patience = tell, connections, patience
         self._told: dict[str, str] = {}
+        self._begun: dict[str, Future[None]] = {}
         self._read_at: float | None = None
+        self._sign_due = 0.0
 
     def look(self) -> None:
-        """One pass over every armed source, side by side: what goes wrong with one keeps no other waiting for its fence."""
+        """One pass over every armed source, each on a thread of its own: one that is slow, or goes wrong, keeps no other waiting for its fence."""
         self._say("watching", self._pass)
 
     def _pass(self) -> str:
@@ -78,10 +90,20 @@ class Watcher:
         entries = telling_entries(self._journal)
         duties = [(fence, fence_if_it_answers) for fence in armed_fences(entries)]
         duties += [(fence, stop_if_it_answers) for fence in unstopped(entries)]
-        with side_by_side() as start:
-            for fence, duty in duties:
-                start(self._say, fence.procedure_id, lambda fence=fence, duty=duty: self._attend(fence, duty, entries))
+        self._begun = {about: look for about, look in self._begun.items() if not look.done()}
+        for fence, duty in duties:
+            # One whose last look is still under way is looked at again when that has ended.
+            if fence.procedure_id not in self._begun:
+                self._begun[fence.procedure_id] = in_background(partial(self._say, fence.procedure_id, partial(self._attend, fence, duty, entries)))
+        wait(self._begun.values(), self._patience)
+        self._show_life()
         return f"{len(duties)} old sources are watched"
+
+    def _show_life(self) -> None:
+        """Whoever arms a fence wants to know that somebody looks."""
+        if time.monotonic() >= self._sign_due:
+            self._journal.show_life(STEP)
+            self._sign_due = time.monotonic() + _SIGN_SECONDS
 
     def _attend(self, fence: ArmedFence, duty: Callable[[Procedure, ArmedFence], str], entries: Iterable[JournalEntry]) -> str:
         opened = next(e.payload for e in entries if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.armed import ARMED
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals
 from kafka_dr.domain.rereads import COMPARED
@@ -16,35 +18,33 @@ from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing, plain
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
+from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.last_known import from_connect
-from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
-from kafka_dr.operators.offsets import KEY, TranslateOffsets, require_reviewed
+from kafka_dr.operators.observing import remote_partitions, target_rules
+from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, require_reviewed
 from kafka_dr.operators.positions import placed
-from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
 from kafka_dr.operators.spark_jobs import write_frame
-from kafka_dr.operators.still_true import ResumedStep, mirror_maker_still_stopped, source_reopened, target_ends_are_boundary
-from kafka_dr.operators.stopping import stop_flow
+from kafka_dr.operators.still_true import ResumedStep, connector_state, mirror_maker_still_stopped, running_again, source_reopened, target_ends_are_boundary
+from kafka_dr.operators.stopping import STOPPED, stop_flow, stopping_since
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: Of the stop's deadline: a connector whose source is dead may take a minute to close its clients, and can mirror nothing meanwhile.
+#: A source that still answers lets its connectors go at once. One that is dead keeps each for a minute, and nothing can be mirrored from it meanwhile.
 _STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
 
 
 class StopLeftMirrorMaker(ResumedStep):
-    """Stop what mirrored the lost source; what does not stop in time is proven to write nothing by the target's still ends."""
+    """Have what mirrored the lost source stopped; that it writes nothing any more is proven by the target's still ends, not waited for."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Asked to stop, and the target's ends still for a window: the boundary, which a later failback begins at."""
+        """Asked to stop, and after that the target's ends still for a window: the boundary, which a later failback begins at."""
         procedure.require_approved_plan()
         remote = existing(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
-        with side_by_side() as start:
-            stopping = start(asked_to_stop, procedure, self.task_id)
-            ends = still_target_ends(procedure, self.task_id, sorted(remote))
-            states = stopping.result()
-        # What was on its way when the connectors were asked is in the log by now.
-        ends = still_target_ends(procedure, self.task_id, sorted(remote)) if states["asked"] else ends
+        states = asked_to_stop(procedure, self.task_id)
+        # What was on its way when the connectors were asked is in the log once its ends stand still.
+        ends = still_target_ends(procedure, self.task_id, sorted(remote))
         # Asked only of a worker that has just answered: one that died with the source is not waited for.
         replicated = from_connect(procedure, []) if states["states"] else {}
         return {
@@ -57,11 +57,11 @@ class StopLeftMirrorMaker(ResumedStep):
 def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:
     """Ask the flow's MirrorMaker 2 to stop, and tell how far it came; a worker that does not answer is told as that."""
     try:
-        return {"asked": True, "states": stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, _STOP_SECONDS)}
-    except DeadlinePassed as error:
-        return {"asked": True, "states": {}, "still_stopping": str(error)}
+        states = stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, 0.0 if found_lost(procedure) else _STOP_SECONDS)
     except SystemUnavailable as error:
         return {"asked": False, "states": {}, "worker_silent": str(error)}
+    left = [name for name, state in states.items() if state != STOPPED]
+    return {"asked": True, "states": states, **({"still_stopping": left} if left else {})}
 
 
 class TranslateWithoutSource(TranslateOffsets):
@@ -162,6 +162,39 @@ def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFra
     return placed_now[bounds.columns].assign(cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained)
 
 
+class CommitWithoutSource(CommitGroups):
+    """Commit the positions once MirrorMaker 2's own group sync can move them no more."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """The checkpoint connector was asked to stop a while ago; only now it is waited for."""
+        group_sync_stopped(procedure, self.task_id)
+        return super().act(procedure, context)
+
+
+def group_sync_stopped(procedure: Procedure, step: str) -> None:
+    """Wait until the flow's checkpoint connector stands without tasks: its group sync could set back a group that has consumers by then.
+
+    A worker that is silent died with the source, as far as anybody can know, and is not waited for.
+
+    Raises:
+        Refusal: it runs, and nobody has asked it to stop since it stood.
+        DeadlinePassed: it does not stand `stop_seconds` after it was asked.
+    """
+    name, limit = procedure.flow.connectors.checkpoint, procedure.request.deadlines.stop_seconds
+
+    def stopped() -> None:
+        status, since = connector_state(procedure, name), stopping_since(procedure, name)
+        if status is None or status.stopped:
+            return
+        if since is None:
+            raise running_again(status)
+        if time.time() >= since + limit:
+            raise DeadlinePassed(f"{name} does not stand still {limit:.0f} s after it was asked to stop", str(status), "It could move groups: look at the worker's log, or end the worker; the procedure returns to the source.")
+        raise NotYet(f"{name} was asked to stop and still has to: {status}")
+
+    procedure.wait(step, "The checkpoint connector standing still", stopped, limit)
+
+
 class OpenWithoutSource(OpenTarget):
     """Look again at what waiting may have changed on the target, then let clients write. Its intent is the point of no return."""
 
@@ -170,9 +203,13 @@ class OpenWithoutSource(OpenTarget):
         if source_reopened(procedure):
             raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
         mirror_maker_still_stopped(procedure)
+        group_sync_stopped(procedure, self.task_id)
         if not begun:
             require_reviewed(procedure)
             refuse_living_groups(procedure)
+            if procedure.figures(Step.FENCE_SOURCE)["fenced"] == ARMED:
+                watcher_seen(procedure)
+            # Last of all: a connector that still has to stop is believed only because nothing moves.
             target_ends_are_boundary(procedure)
         return "the source was given up"
 

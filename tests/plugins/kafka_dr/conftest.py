@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -204,7 +204,14 @@ class Worker:
         self.answer()
         self.answer()
         state = self.states[name]
-        return SimpleNamespace(state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
+        return SimpleNamespace(name=name, state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
+
+    def ask_to_stop(self, name: str, timeout: float) -> None:
+        """Stop, and remember who was asked; what is late still has to stop when this returns."""
+        self.answer()
+        self.asked.append(("stop", name))
+        if name not in self.late:
+            self.states[name] = "STOPPED"
 
     def stop(self, name: str, deadline: float) -> None:
         """Stop, and remember who was asked; what is late does not stop in time."""
@@ -357,6 +364,10 @@ class Bench:
         """The journal on disk."""
         return Journal(self.url)
 
+    def no_watcher(self, minutes: float = 2) -> None:
+        """The watcher of old sources showed life for the last time so many minutes ago."""
+        Journal(self.url, clock=lambda: datetime.now(UTC) - timedelta(minutes=minutes)).show_life(Step.WATCH_OLD_SOURCE)
+
     def kinds(self, step: str, run_id: str = "r1") -> list[str]:
         """Kinds of a step's entries, in order."""
         return [e.kind for e in self.entries(step, run_id)]
@@ -366,7 +377,8 @@ class Bench:
         return self.journal.entries(f"{self.dag_id}-{run_id}", step)
 
     def opened(self, run_id: str = "r1") -> Procedure:
-        """A run that holds the lease."""
+        """A run that holds the lease; the watcher of old sources is alive."""
+        self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
         told = {"dag_id": self.dag_id, "run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}

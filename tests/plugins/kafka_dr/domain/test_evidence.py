@@ -92,6 +92,16 @@ def test_a_killed_step_is_told_as_such() -> None:
     assert [s["state"] for s in told["steps"]] == ["done", "failed"]
 
 
+@pytest.mark.parametrize("told", [{"answers_since": at(9)}, {"stops_connectors": ["a"]}])
+def test_a_watch_that_is_not_over_is_no_failure(told: dict[str, Any]) -> None:
+    """The procedure completed, and its old source is watched still: no step of it failed, and none is named."""
+    arrived = done(*WITHOUT_SOURCE[: WITHOUT_SOURCE.index(Step.VERIFY_CLIENTS) + 1])
+    lines = [*arrived, line(Step.WATCH_OLD_SOURCE, Entry.NOTE if "answers_since" in told else Entry.INTENT, 50, **told)]
+    states = {s["id"]: s["state"] for s in steps_of(lines, WITHOUT_SOURCE)}
+    assert states.pop("watch_old_source") == "watching" and set(states.values()) == {"done"}
+    assert {s["state"] for s in steps_of([*lines, line(Step.WATCH_OLD_SOURCE, Entry.OUTCOME, 60)], WITHOUT_SOURCE)} == {"done"}
+
+
 def test_refused_then_retried_then_done() -> None:
     """A step that failed first and was done later is done, keeps its failure, and ends when it was done."""
     lines = [line("forecast", Entry.INTENT, 1), line("forecast", Entry.FAILURE, 2, **FAILURE), line("forecast", Entry.INTENT, 5), line("forecast", Entry.OUTCOME, 6, plan={}, plan_digest="d", groups=3)]

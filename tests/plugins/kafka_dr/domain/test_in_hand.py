@@ -154,6 +154,12 @@ def test_an_ended_procedure_shows_what_happened_only() -> None:
     assert told.at(99).outcome == "failed" and [(s.id, s.state) for s in told.at(99).steps] == [("open_procedure", "done"), ("forecast", "no outcome"), ("close_procedure", "done")]
 
 
+def test_a_watch_outlives_its_procedure() -> None:
+    """Closed, and the old source is watched still: that is not a step that left no outcome."""
+    told = Told().says(3, "watch_old_source", Entry.INTENT, stops_connectors=["a"]).says(5, "close_procedure", Entry.CLOSED, outcome="completed")
+    assert {s.id: s.state for s in told.at(99).steps} == {"watch_old_source": "watching", "close_procedure": "done"}
+
+
 def test_a_stopped_procedure_promises_nothing() -> None:
     """Closed as failed with clients fenced: nothing returns by itself; once a step is cleared it is in hand again."""
     told = fenced(max_fence_seconds=600.0).says(120, "drain_consumers", Entry.FAILURE, reason="x").says(130, "return_to_source", Entry.INTENT).says(131, "return_to_source", Entry.FAILURE, reason="y")

@@ -85,6 +85,13 @@ def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str
     assert said in shown(seen=asdict(seen)) and plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
 
 
+@pytest.mark.parametrize(("fence", "told"), [("armed", "**primary cannot be fenced now: it may accept writes"), ("by hook", "where it does not, it may accept writes"), ("by acl", "")])
+def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: str) -> None:
+    """Where the source cannot be fenced before its clients go on: from its first answer until the watcher's fence."""
+    text = shown(confirmed={"state": "lost", "window": "w", "fence": fence})
+    assert told in text and ("from its first answer until the watcher's fence, while standby accepts them, too" in text) is bool(told)
+
+
 def test_nothing_lost_is_said() -> None:
     """No table of nothing."""
     text = shown(loss=(), groups=(), inventory={**FIGURES, "certain": 0, "possible": 0, "losing": 0, "unknown": 0, "records_per_second": None, "groups_ahead": 0})

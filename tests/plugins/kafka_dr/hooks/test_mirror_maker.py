@@ -132,6 +132,29 @@ def test_stop_returns_only_when_stopped_without_tasks(connect, mirror) -> None:
     assert len(connect.server.sent("PUT")) == 1
 
 
+def test_asking_to_stop_waits_for_nothing_but_the_workers_word(connect, mirror) -> None:
+    """A connector that takes a minute to stop is asked once; one that stands is not asked at all."""
+    connect._become = lambda state, tasks, status: connect.reply(status)
+    mirror.ask_to_stop(NAME, timeout=20)
+    assert len(connect.server.sent("PUT")) == 1 and connect.state == "RUNNING"
+    connect.state, connect.tasks = "STOPPED", {}
+    mirror.ask_to_stop(NAME, timeout=20)
+    assert len(connect.server.sent("PUT")) == 1
+
+
+def test_asking_to_stop_goes_on_until_the_worker_takes_it(connect, mirror) -> None:
+    """A worker that rebalances is asked again; one that never takes it is told as that in time."""
+    connect.faults["PUT"] = [connect.reply(409, {"message": "rebalancing"})]
+    mirror.ask_to_stop(NAME, timeout=20)
+    assert len(connect.server.sent("PUT")) == 2
+    connect.state, connect.tasks, connect.pending = "RUNNING", {0: "RUNNING"}, None
+    connect.faults["PUT"] = [connect.reply(409, {"message": "rebalancing"})] * 50
+    began = time.monotonic()
+    with pytest.raises(ConnectUnavailable, match="rebalancing"):
+        mirror.ask_to_stop(NAME, timeout=0.5)
+    assert time.monotonic() - began < 5
+
+
 def test_a_stopped_connector_that_still_has_tasks_is_not_stopped(connect, mirror) -> None:
     """STOPPED with tasks left is waited for, then named at the deadline."""
     connect._put_stop = lambda body: connect._become("STOPPED", {0: "RUNNING"}, 204)

@@ -49,7 +49,7 @@ def url(request, tmp_path: Path) -> str:
     if not POSTGRES:
         pytest.skip("SWITCHBACK_TEST_POSTGRES is not set")
     with create_engine(POSTGRES).begin() as connection:
-        connection.execute(text("DROP TABLE IF EXISTS entries, leases"))
+        connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life"))
     return POSTGRES
 
 
@@ -289,6 +289,17 @@ def test_an_older_epoch_writes_nothing(journal: Journal) -> None:
     with pytest.raises(LeaseLost, match="taken by p2"):
         journal.append("p1", "s", "note", 2, {})
     assert len(journal.entries()) == 3
+
+
+def test_the_newest_sign_of_life_is_kept_and_is_no_entry(url: str) -> None:
+    """By name; whoever never showed any has none, and the chain does not grow."""
+    now = [NOON]
+    journal = Journal(url, clock=lambda: now[0])
+    assert journal.last_sign("watcher") is None
+    for minutes in (0, 1):
+        now[0] = NOON + timedelta(minutes=minutes)
+        journal.show_life("watcher")
+    assert (Journal(url).last_sign("watcher"), journal.last_sign("other"), journal.entries()) == (NOON + timedelta(minutes=1), None, [])
 
 
 def test_times_without_zone_are_refused(journal: Journal) -> None:

@@ -18,7 +18,7 @@ from kafka_dr.domain.mirror_records import Malformed
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import last_known
-from kafka_dr.operators.assessing import AssessDataLoss
+from kafka_dr.operators.assessing import AssessDataLoss, known_now, reading_seconds, write_inputs
 from kafka_dr.operators.fencing_source import topics_left
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
@@ -199,6 +199,21 @@ def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(mak
     assert [name for name, *_ in plan["topics"]] == ["orders"] and row(figures) == (80, 100, None) and plan["gone"] == ["deleted"]
     assert topics_left(bench.procedure()) == ["orders"] and set(bench.procedure().kept(figures["positions"])["topic"]) == {"orders"}
     assert "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is: deleted." in loss_markdown(plan, "d")
+
+
+@pytest.mark.parametrize(("end", "seconds"), [(120, 30), (400_080, 50)])
+def test_a_source_that_freezes_while_it_is_read_is_given_up_soon(make_lost: Any, recorder: Recorder, end: int, seconds: int) -> None:
+    """Later where more may be stranded there: by what Connect keeps as replicated, 79 here."""
+    recorded(recorder)
+    bench = make_lost(**READABLE)
+    bench.workers["standby"].replicated = {T0: 79}
+    bench.clusters["primary"].log_ends[T0] = end
+    mirrored(bench, 80)
+    procedure = bench.procedure()
+    known, source, proven = known_now(procedure)
+    assert reading_seconds(known, source) == seconds
+    (folder := bench.folder / "given").mkdir()
+    assert write_inputs(procedure, folder, known, source, proven)["deadline_seconds"] == seconds
 
 
 def test_a_source_that_cannot_be_read_after_all_is_done_without(make_lost: Any, recorder: Recorder) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -31,9 +33,11 @@ def run(make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Call
     """Runs the step on an opened procedure whose source looks as told; returns the bench."""
     bench = make_bench(dag_id="unplanned_failover")
 
-    def run(verdict: Verdict, **params: Any) -> Any:
+    def run(verdict: Verdict, watched: bool = True, **params: Any) -> Any:
         bench.params |= params
         bench.opened()
+        if not watched:
+            bench.no_watcher()
         monkeypatch.setattr(confirming, "confirmed", lambda procedure, tell: tell("100 % sure") or verdict)
         ConfirmSourceLost(task_id=STEP.value).execute(bench.context())
         return bench
@@ -81,6 +85,23 @@ def test_a_lost_source_needs_no_override(run: Callable[..., Any]) -> None:
     """A reason given for nothing is kept, and said to have decided nothing."""
     told = figures(run(LOST, override_source_lost=WHY))
     assert (told["overridden"], told["override"]) == (False, WHY)
+
+
+def test_a_lost_source_that_nobody_watches_for_is_not_left(run: Callable[..., Any]) -> None:
+    """It could only be armed, and nobody would fence it: refused while nothing is touched, so that a new run can start at once."""
+    with pytest.raises(AirflowFailException, match="Nobody watches for the old source: watch_old_source does not run. Seen: it showed life last at .*, 120 s ago. Next: Unpause that DAG"):
+        run(LOST, watched=False)
+    assert run.bench.procedure().outcome(STEP) is None
+    assert datetime.fromisoformat(figures(run(LOST))["watcher_seen_at"]) > datetime.now(UTC) - timedelta(minutes=1)
+
+
+def test_a_source_that_answers_or_can_be_fenced_from_outside_needs_no_watcher_yet(run: Callable[..., Any], make_bench: Callable[..., Any]) -> None:
+    """The one is fenced by its ACLs, for the other its hook is asked."""
+    assert figures(run(SLOW, watched=False, override_source_lost=WHY))["state"] == "slow"
+    topology = json.loads(run.bench.topology.read_text())
+    run.bench.topology.write_text(json.dumps(topology | {"fence_hook": {"connection": "net"}}))
+    del run.bench.params["override_source_lost"]
+    assert figures(run(LOST, watched=False))["state"] == "lost"
 
 
 def test_the_step_looks_again_when_it_runs_again(run: Callable[..., Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.armed import armed_fences, watched
 from kafka_dr.errors import DeadlinePassed, HookUnavailable, KafkaUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
+from kafka_dr.operators import fencing, fencing_source
 from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.fencing_source import FenceSource, telling_entries
 from kafka_dr.operators.returning import ReturnToSource
@@ -61,6 +63,16 @@ def test_a_source_that_does_not_answer_is_armed(bench: Any) -> None:
     (one,) = armed_fences(telling_entries(bench.journal))
     assert (one.procedure_id, one.source, one.target, one.topics, one.since.isoformat()) == (procedure.id, "primary", "standby", ("orders",), figures["armed_at"])
     assert denied(bench) == []
+
+
+@pytest.mark.parametrize(("state", "seconds"), [("lost", 1.0), ("slow", 5.0)])
+def test_a_source_that_was_found_lost_is_hardly_waited_for(bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float) -> None:
+    """Clients stand still meanwhile; one that is back and slow is the watcher's."""
+    procedure, waited = bench.lost(), []
+    bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state=state, override=None)
+    brokers = bench.clusters["primary"].brokers
+    monkeypatch.setattr(bench.clusters["primary"], "brokers", lambda **given: waited.append(given["timeout"]) or brokers(**given))
+    assert fence(bench)["fenced"] == "armed" and waited == [seconds]
 
 
 def test_without_the_inventorys_approval_nothing_is_done(bench: Any) -> None:
@@ -121,6 +133,75 @@ def test_a_source_that_died_before_its_proof_is_armed(bench: Any, monkeypatch: p
 
     monkeypatch.setattr("kafka_dr.operators.fencing.refused_on_every_broker", gone)
     assert fence(bench)["fenced"] == "armed"
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_source_that_hangs_in_the_middle_keeps_nobody(bench: Any, monkeypatch: pytest.MonkeyPatch, dies: bool) -> None:
+    """It answered, and then its ACLs did not come: armed if it is gone by now, refused if it still answers. What hung does nothing any more."""
+    bench.lost()
+    source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
+    source.away, rules = False, fencing.source_rules
+
+    def frozen(procedure: Any) -> Any:
+        if isinstance(procedure, fencing_source.Attempt) and not thaws.is_set():
+            source.away = dies
+            thaws.wait(60)
+            source.away = False
+        return rules(procedure)
+
+    real = fencing_source.fenced_by_acl
+
+    def hanging(*given: Any) -> Any:
+        try:
+            return real(*given)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(fencing, "source_rules", frozen)
+    monkeypatch.setattr(fencing_source, "fenced_by_acl", hanging)
+    monkeypatch.setattr(fencing_source, "_FENCE_SECONDS", 0.2)
+    if dies:
+        assert fence(bench)["fenced"] == "armed"
+    else:
+        with pytest.raises(AirflowFailException, match="answered and was not fenced within 0 s"):
+            fence(bench)
+    before = bench.entries(STEP)
+    thaws.set()
+    assert ended.wait(60) and bench.entries(STEP) == before and denied(bench) == [] and len(armed(bench)) == dies
+
+
+def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_back(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entries arrive after the return: they would keep clients from their source."""
+    bench.lost()
+    source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
+    source.away = False
+    acls = fencing_source.Attempt.source_acls.func
+
+    class Frozen:
+        """Adds when it thaws."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def add(self, entries: Any) -> None:
+            source.away = True
+            thaws.wait(60)
+            self.inner.add(entries)
+
+        def remove(self, entries: Any) -> None:
+            self.inner.remove(entries)
+            ended.set()
+
+    monkeypatch.setattr(fencing_source.Attempt, "source_acls", property(lambda self: Frozen(acls(self))), raising=False)
+    monkeypatch.setattr(fencing_source, "_FENCE_SECONDS", 0.2)
+    assert fence(bench)["fenced"] == "armed"
+    source.away = False
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())
+    thaws.set()
+    assert ended.wait(60) and denied(bench) == []
 
 
 def test_without_an_authorizer_no_acl_is_called_a_fence(bench: Any) -> None:
@@ -193,6 +274,29 @@ def test_it_is_armed_before_the_hook_is_asked(hooked: Any, monkeypatch: pytest.M
     monkeypatch.setattr(hooked.hook, "fence", slow)
     fence(hooked)
     assert seen == [1]
+
+
+@pytest.mark.parametrize("fences", [True, False])
+def test_nothing_is_armed_for_nobody(hooked: Any, fences: bool) -> None:
+    """No watcher lives: only a hook that fences lets the run go on; what was armed ends with the return."""
+    procedure = hooked.lost()
+    hooked.hook.fences = fences
+    hooked.no_watcher()
+    if fences:
+        assert fence(hooked)["fenced"] == "by hook"
+        return
+    with pytest.raises(AirflowFailException, match="Nobody watches for the old source"):
+        fence(hooked)
+    assert Entry.OUTCOME not in hooked.kinds(STEP)
+    hooked.clusters["primary"].away = False
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
+    assert armed(hooked) == [] and watched(telling_entries(hooked.journal))[procedure.id].state == "reopened"
+
+
+def test_who_watches_is_told_with_what_is_armed(bench: Any) -> None:
+    """When the watcher showed life last."""
+    bench.lost()
+    assert fence(bench)["watcher_seen_at"] == bench.journal.last_sign(Step.WATCH_OLD_SOURCE).isoformat()
 
 
 def test_the_return_lifts_what_was_done(hooked: Any) -> None:

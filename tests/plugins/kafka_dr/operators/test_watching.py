@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +37,7 @@ class Watch:
 
     def another(self) -> Watcher:
         """A watcher that knows nothing yet."""
-        return Watcher(self.lines.append, lambda: self.bench.connections)
+        return Watcher(self.lines.append, lambda: self.bench.connections, patience=60.0)
 
     def back(self) -> None:
         """The source answers, and the watcher looks."""
@@ -82,6 +83,21 @@ def test_nothing_armed_is_nothing_done(bench: Any) -> None:
     lines: list[str] = []
     Watcher(lines.append, lambda: bench.connections).look()
     assert lines == ["watching: 0 old sources are watched"]
+
+
+def test_the_watcher_shows_that_it_lives(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every few seconds, also with nothing armed; a journal that cannot be read is no sign of life."""
+    bench.no_watcher()
+    before = bench.journal.last_sign(STEP)
+    watcher = Watcher(str, lambda: bench.connections)
+    watcher.look()
+    first = bench.journal.last_sign(STEP)
+    watcher.look()
+    assert bench.journal.last_sign(STEP) == first > before
+    monkeypatch.setattr(watching, "telling_entries", lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")))
+    watcher._sign_due = 0.0
+    watcher.look()
+    assert bench.journal.last_sign(STEP) == first
 
 
 def test_a_source_that_is_away_is_looked_at_and_left(watch: Watch) -> None:
@@ -219,6 +235,20 @@ def test_a_worker_that_comes_back_later_is_stopped_then(watch: Watch) -> None:
     watch.watcher.look()
     assert watch.state == "over" and watch.bench.workers["primary"].states["s.source"] == "STOPPED"
     assert len([e for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "adds_acl_entries" in e.payload]) == 1
+
+
+def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_intent(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect may take a minute: the source is fenced meanwhile, and the journal does not grow with every look."""
+    monkeypatch.setattr(watching, "_STOP_SECONDS", 0.0)
+    worker = watch.bench.workers["standby"]
+    worker.states["p.source"], worker.late = "RUNNING", {"p.source"}
+    watch.back()
+    watch.watcher.look()
+    assert watch.state == "fenced" and watch.lines[-1].startswith(f"{watch.procedure.id}: primary is fenced (p.source: ")
+    assert len(worker.asked) == 2 and len([e for e in watch.bench.journal.entries(step=STEP) if "stops_connectors" in e.payload]) == 1
+    worker.states["p.source"] = "STOPPED"
+    watch.watcher.look()
+    assert watch.state == "over"
 
 
 def test_under_default_naming_the_flow_to_the_old_source_is_left(make_bench: Any) -> None:
@@ -404,6 +434,29 @@ def test_one_that_goes_wrong_keeps_no_other_waiting(watch: Watch) -> None:
     assert watch.state == "over" and any(line.startswith("broken: ValidationError") for line in watch.lines)
 
 
+def test_one_that_is_slow_keeps_no_other_waiting(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its look lasts; the others are looked at again meanwhile, it is not, and once it has ended it is again."""
+    for alias in ("slow", "quick"):
+        bench.journal.append(alias, Step.OPEN_PROCEDURE, Entry.OPENED, 0, {"target": "y"})
+        bench.journal.append(alias, Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": alias, "target": "y", "topics": []}})
+    looks: list[str] = []
+    thaws = threading.Event()
+
+    def attend(self: Watcher, fence: Any, duty: Any, entries: Any) -> str:
+        looks.append(fence.source)
+        return str(fence.source != "slow" or thaws.wait(60))
+
+    monkeypatch.setattr(Watcher, "_attend", attend)
+    watcher = Watcher(lambda line: None, lambda: bench.connections, patience=0.05)
+    for _ in range(3):
+        watcher.look()
+    assert sorted(looks) == ["quick", "quick", "quick", "slow"]
+    thaws.set()
+    watcher._begun["slow"].result(60)
+    watcher.look()
+    assert looks.count("slow") == 2
+
+
 def test_a_journal_that_is_away_is_told_and_looked_at_again(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it nothing is done, and the watcher goes on."""
     watch.watcher.look()
@@ -432,7 +485,7 @@ def test_connections_are_asked_for_once_a_minute(watch: Watch, monkeypatch: pyte
         def __getattr__(self, name: str) -> Any:
             return lambda connection: asked.append(connection) or getattr(watch.bench.connections, name)(connection)
 
-    watcher = Watcher(watch.lines.append, Counting)
+    watcher = Watcher(watch.lines.append, Counting, patience=60.0)
     for _ in range(3):
         watcher.look()
     assert len(made) == 1 and sorted(asked) == sorted(set(asked))

@@ -13,15 +13,15 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ApprovalMissing, ConnectUnavailable, Refusal
+from kafka_dr.errors import ApprovalMissing, ConnectUnavailable, DeadlinePassed, Refusal
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.approval import ReviewTranslation
 from kafka_dr.operators.assessing import AssessDataLoss
 from kafka_dr.operators.clients import RedirectClients, VerifyClients
-from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.procedure import frame_partitions
 from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.operators.without_source import OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource, trusted_pairs
+from kafka_dr.operators.still_true import refuse_if_changed
+from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource, trusted_pairs
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.conftest import FENCE
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
@@ -30,7 +30,7 @@ STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPE
 T0 = TopicPartition("orders", 0)
 DEFAULT = {"policy": "default", "separator": "."}
 STEPS = {
-    STOP: StopLeftMirrorMaker, TRANSLATE: TranslateWithoutSource, Step.COMMIT_GROUPS: CommitGroups, OPEN: OpenWithoutSource,
+    STOP: StopLeftMirrorMaker, TRANSLATE: TranslateWithoutSource, Step.COMMIT_GROUPS: CommitWithoutSource, OPEN: OpenWithoutSource,
     Step.REDIRECT_CLIENTS: RedirectClients, Step.VERIFY_CLIENTS: VerifyClients, Step.RETURN_TO_SOURCE: ReturnToSource,
 }  # fmt: skip
 
@@ -39,6 +39,11 @@ def execute(bench: Any, step: Step, attempt: int = 1) -> dict[str, Any]:
     """Execute a step and return its newest entry."""
     STEPS[step](task_id=step.value).execute(bench.context(attempt=attempt))
     return bench.entries(step)[-1].payload
+
+
+def act(bench: Any, step: Step) -> Any:
+    """What a step does when it is begun, whether or not it was done before."""
+    return STEPS[step](task_id=step.value).act(bench.procedure(), bench.context())
 
 
 @pytest.fixture
@@ -99,12 +104,45 @@ def test_a_silent_worker_does_not_keep_the_run(lost: Any) -> None:
     assert told["replicated"]["rows"] == 0
 
 
-def test_a_connector_that_does_not_stop_in_time_keeps_nobody_and_the_other_one_is_asked(lost: Any) -> None:
-    """A running checkpoint connector would move groups on the target."""
-    lost.workers["standby"].late = {"p.source"}
+def test_connectors_of_a_dead_source_are_asked_at_once_and_not_waited_for(lost: Any) -> None:
+    """Connect closes their clients for a minute: the still ends are the boundary, and it is told who still has to stop."""
+    lost.workers["standby"].late = {"p.source", "p.checkpoint"}
+    began = time.monotonic()
     told = execute(lost, STOP)
-    assert [name for _, name in lost.workers["standby"].asked] == ["p.source", "p.checkpoint"] and lost.workers["standby"].states["p.checkpoint"] == "STOPPED"
-    assert told["asked"] and "p.source did not stop" in told["still_stopping"] and boundary(lost) == {T0: 10}
+    assert time.monotonic() - began < 5 and [name for _, name in lost.workers["standby"].asked] == ["p.source", "p.checkpoint"]
+    assert (told["asked"], told["still_stopping"], boundary(lost)) == (True, ["p.checkpoint", "p.source"], {T0: 10}) and "RUNNING" in told["states"]["p.source"]
+    assert [e.payload["stops_connectors"] for e in lost.entries(STOP) if "stops_connectors" in e.payload] == [["p.source", "p.checkpoint"]]
+
+
+def test_one_connector_that_cannot_be_asked_keeps_the_other_from_nothing(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are asked at once: what the worker answers for one is no reason to leave the other running."""
+    worker, ask = lost.workers["standby"], lost.workers["standby"].ask_to_stop
+
+    def failing(name: str, timeout: float) -> None:
+        ask(name, timeout)
+        if name == "p.source":
+            raise ConnectUnavailable("Connect did not do PUT", "HTTP 409")
+
+    monkeypatch.setattr(worker, "ask_to_stop", failing)
+    told = execute(lost, STOP)
+    assert "HTTP 409" in told["worker_silent"] and worker.states["p.checkpoint"] == "STOPPED" and boundary(lost) == {T0: 10}
+
+
+def test_connectors_of_a_source_that_answers_are_waited_for(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was given up and may still be mirrored from: they stop within moments."""
+    bench = make_bench(dag_id="unplanned_failover")
+    procedure, worker = bench.given_up(), bench.workers["standby"]
+    bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="slow", override="why")
+    worker.late, looks, status = {"p.source"}, itertools.count(), worker.status
+
+    def stops_later(name: str, timeout: float) -> Any:
+        if name == "p.source" and worker.asked and next(looks) == 2:
+            worker.states["p.source"] = "STOPPED"
+        return status(name, timeout)
+
+    monkeypatch.setattr(worker, "status", stops_later)
+    told = execute(bench, STOP)
+    assert "still_stopping" not in told and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"}
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -129,15 +167,15 @@ def test_the_boundary_is_where_the_target_came_to_rest(lost: Any, monkeypatch: p
 def test_what_was_on_its_way_when_the_connectors_stood_is_waited_for(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The target was at rest before they were asked, which proves nothing: it must be at rest after they stand."""
     worker = lost.workers["standby"]
-    stop = worker.stop
+    ask = worker.ask_to_stop
 
-    def stop_late(name: str, deadline: float) -> None:
-        stop(name, deadline)
+    def ask_late(name: str, timeout: float) -> None:
+        ask(name, timeout)
         if name == "p.checkpoint":
             time.sleep(0.3)
             moving(lost, monkeypatch, looks=3)
 
-    monkeypatch.setattr(worker, "stop", stop_late)
+    monkeypatch.setattr(worker, "ask_to_stop", ask_late)
     execute(lost, STOP)
     assert boundary(lost) == {T0: 13}
 
@@ -286,6 +324,25 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     assert {"orders", "slow"} <= set(target.partitions)
 
 
+def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, recorder: Recorder) -> None:
+    """Its producers would fail after the opening: with the source's partitions and the cluster's settings, and its groups at its beginning; twice is once."""
+    recorded(recorder)
+    recorder.sample(seen(9, 0, "slow"), seen(4, 0, "slow", partition=1), held("at 30", 4, "slow"))
+    bench = assessed(make_lost)
+    target, made = bench.clusters["standby"], []
+    create = target.create_topic
+    target.create_topic = lambda name, partitions, **more: made.append((name, partitions, more)) or create(name, partitions, **more)
+    execute(bench, TRANSLATE)
+    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().figures(TRANSLATE)['digest']}")
+    bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
+    execute(bench, Step.COMMIT_GROUPS)
+    assert made == [("slow", 2, {"configs": {}})] and {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"orders-0": 21, "slow-0": 0, "slow-1": 0}
+    figures = act(bench, Step.COMMIT_GROUPS)
+    assert len(made) == 1 and figures["committed"] == 0
+    assert frame_partitions(bench.procedure().kept(figures["local_ends"]), "offset") == {TopicPartition("slow", p): 0 for p in range(2)}
+    assert [e.payload["creates_topics"] for e in bench.entries(Step.COMMIT_GROUPS) if "creates_topics" in e.payload] == [["slow"]]
+
+
 # -- open_target -----------------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +370,7 @@ CHANGES = {
     "the approval is gone": (lambda b: b.api.answers.clear(), "approve_data_loss was never answered"),
     "the approval is the starter's": (lambda b: setattr(b.api, "starter", "bob"), "bob started the run"),
     "the approval is of another plan": (lambda b: b.api.answer(Step.APPROVE_DATA_LOSS, "Lose this? Plan " + "0" * 64), "does not name digest"),
+    "nobody watches for the old source": (lambda b: b.no_watcher(), "Nobody watches for the old source"),
     "the way back has begun": (lambda b: b.procedure().write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}), "being given back"),
 }
 
@@ -350,6 +408,102 @@ def test_a_connector_that_still_closes_its_clients_and_a_silent_worker_keep_nobo
     monkeypatch.setattr(worker, "status", lambda name, **kwargs: type("S", (), {"state": "STOPPED", "stopped": False, "tasks": {0: "RUNNING"}})() if name == "p.source" else status(name, **kwargs))
     execute(ready, OPEN)
     assert ready.kinds(OPEN)[-1] == Entry.OUTCOME
+
+
+def stopping(bench: Any, *names: str) -> Any:
+    """Connectors were asked to stop, were never seen STOPPED, and still run; returns their worker."""
+    bench.procedure().write(STOP, Entry.INTENT, {"stops_connectors": list(names)})
+    bench.workers["standby"].states.update(dict.fromkeys(names, "RUNNING"))
+    return bench.workers["standby"]
+
+
+def stops_after(worker: Any, name: str, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector is STOPPED at one of the next looks at it."""
+    number, status = itertools.count(1), worker.status
+
+    def later(asked: str, timeout: float) -> Any:
+        if asked == name and next(number) == looks:
+            worker.states[name] = "STOPPED"
+        return status(asked, timeout)
+
+    monkeypatch.setattr(worker, "status", later)
+
+
+def stop_seconds(bench: Any, seconds: float) -> None:
+    """Another deadline for connectors."""
+    bench.topology.write_text(bench.topology.read_text().replace('"stable_seconds"', f'"stop_seconds": {seconds}, "stable_seconds"'))
+
+
+def test_a_source_connector_that_stops_as_it_was_asked_keeps_nobody(ready: Any) -> None:
+    """Its source is dead: Connect closes its clients for a minute. That nothing is written any more is looked at once more."""
+    stopping(ready, "p.source")
+    execute(ready, OPEN)
+    assert ready.kinds(OPEN)[-1] == Entry.OUTCOME and denials(ready) == set()
+
+
+def test_what_a_stopping_connector_still_mirrored_is_found(ready: Any) -> None:
+    """The source thawed in between: the ends are not the boundary, and nobody is let in."""
+    stopping(ready, "p.source")
+    ready.clusters["standby"].log_ends[T0] = 11
+    with pytest.raises(AirflowFailException, match="wrote on the target before it was opened"):
+        execute(ready, OPEN)
+    assert Entry.INTENT not in ready.kinds(OPEN)
+
+
+def test_what_was_stopped_and_runs_again_is_refused(ready: Any) -> None:
+    """It was asked, and seen STOPPED: somebody has resumed it since."""
+    stopping(ready, "p.source")
+    kept = ready.procedure().figures(STOP)["boundary"]
+    ready.procedure().write(STOP, Entry.OUTCOME, {"asked": True, "states": {"p.source": "STOPPED"}, "boundary": kept})
+    with pytest.raises(AirflowFailException, match="p.source runs again"):
+        execute(ready, OPEN)
+
+
+def test_what_was_asked_long_ago_and_runs_is_refused(ready: Any) -> None:
+    """No connector takes that long: it was resumed, or it hangs."""
+    stopping(ready, "p.source")
+    stop_seconds(ready, 0.2)
+    time.sleep(0.3)
+    with pytest.raises(AirflowFailException, match="p.source runs again"):
+        execute(ready, OPEN)
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
+def test_the_checkpoint_connector_is_waited_for_before_anybody_could_be_set_back(ready: Any, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its group sync could move what is committed, and a group that has consumers."""
+    worker, asked = stopping(ready, "p.checkpoint"), []
+    stops_after(worker, "p.checkpoint", 4, monkeypatch)
+    monkeypatch.setattr("kafka_dr.operators.offsets.CommitGroups.act", lambda *_: asked.append(worker.states["p.checkpoint"]) or {})
+    monkeypatch.setattr("kafka_dr.operators.without_source.require_reviewed", lambda *_: asked.append(worker.states["p.checkpoint"]))
+    act(ready, step)
+    assert asked == ["STOPPED"]
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
+def test_a_checkpoint_connector_that_does_not_stop_ends_the_run(ready: Any, step: Step) -> None:
+    """Nothing is committed, nobody is let in."""
+    stopping(ready, "p.checkpoint")
+    stop_seconds(ready, 0.6)
+    with pytest.raises(DeadlinePassed, match="p.checkpoint does not stand still 1 s after it was asked to stop"):
+        act(ready, step)
+    assert denials(ready) and not ready.clusters["standby"].committed and Entry.INTENT not in ready.kinds(OPEN)
+
+
+def test_a_checkpoint_connector_that_nobody_asked_is_no_stopping_one(ready: Any) -> None:
+    """Its worker was silent when it should be asked, and is back."""
+    ready.workers["standby"].states["p.checkpoint"] = "RUNNING"
+    with pytest.raises(Refusal, match="p.checkpoint runs again"):
+        act(ready, Step.COMMIT_GROUPS)
+
+
+def test_a_step_begun_again_accepts_what_still_stops(ready: Any) -> None:
+    """Killed and tried again while the connectors close their clients: that is no change; one that nobody asked to stop is."""
+    stopping(ready, "p.source", "p.checkpoint")
+    refuse_if_changed(ready.procedure())
+    stop_seconds(ready, 0.1)
+    time.sleep(0.2)
+    with pytest.raises(Refusal, match="p.source runs again"):
+        refuse_if_changed(ready.procedure())
 
 
 def test_a_silent_worker_keeps_the_target_closed_to_nobody(ready: Any) -> None:
@@ -418,9 +572,9 @@ def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
     ready.done(procedure, TRANSLATE, digest="t" * 64, exact=1, positions=1, holes=[], cut=[], translation=procedure.keep("positions", frame))
     ready.clusters["standby"].members["billing"] = 1
     with pytest.raises(Refusal, match="have members on the target"):
-        CommitGroups(task_id="commit_groups").act(procedure, ready.context())
+        CommitWithoutSource(task_id="commit_groups").act(procedure, ready.context())
     ready.clusters["standby"].members.clear()
-    CommitGroups(task_id="commit_groups").act(procedure, ready.context())
+    CommitWithoutSource(task_id="commit_groups").act(procedure, ready.context())
     assert ready.clusters["standby"].committed["billing"] == {T0: Position(4)}
 
 
@@ -442,6 +596,16 @@ def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
     execute(lost, Step.RETURN_TO_SOURCE)
     figures = lost.entries(Step.RETURN_TO_SOURCE)[-1].payload
     assert figures["connectors_resumed"] == [] and "replication_left_stopped" in figures and lost.workers["standby"].asked == []
+
+
+def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked whether the other direction stands; its silence is an answer, too."""
+    lost.stopped_without_source(lost.procedure())
+    worker, limits = lost.workers["primary"], []
+    for name in ("connectors", "status"):
+        monkeypatch.setattr(worker, name, lambda *asked, call=getattr(worker, name), **given: limits.append(given.get("timeout")) or call(*asked, **given))
+    execute(lost, Step.RETURN_TO_SOURCE)
+    assert limits == [5.0, 5.0]
 
 
 def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: Any) -> None:

@@ -1,0 +1,46 @@
+"""Watches old sources as the DAG watch_old_source does, on a day when Airflow is not there; until it is ended.
+
+    python -m kafka_dr.commands.watch_old_source
+    python -m kafka_dr.commands.watch_old_source --own-database FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafka_dr.commands.own_database import own_database_environment
+from kafka_dr.errors import SwitchbackError
+
+#: Imports Airflow, which reads its environment when it is first imported.
+_WATCHING = "kafka_dr.operators.watching"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; 2 when it was not begun, 130 when it was interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0])
+    parser.add_argument("--own-database", metavar="FOLDER", type=Path, help="Airflow's database is lost: connections come from this folder, as for run_procedure")
+    options = parser.parse_args(arguments)
+    try:
+        if options.own_database:
+            os.environ.update(own_database_environment(options.own_database))
+        # Connections come from Airflow's own places, as a server reads them; a task would ask the API.
+        os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+        importlib.import_module(_WATCHING).watch(_say)
+    except SwitchbackError as error:
+        print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 2
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
