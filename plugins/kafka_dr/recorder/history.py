@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.hooks.archive import Archive
@@ -66,23 +67,35 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
         ArchiveUnavailable: it cannot be read.
     """
     tables: list[pa.Table] = []
-    found = recorded([])
-    for hour in reversed(archive.hours(SAMPLES)):
-        tables.insert(0, archive.read(SAMPLES, hour, hour))
+    unreached: pd.DataFrame | None = None
+    for table in archive.back(SAMPLES):
+        tables.insert(0, table)
         # The newest hour may have begun a moment ago, without a sample of the source.
         if len(tables) < 2:
             continue
-        found = recorded(tables)
-        if sum(map(len, tables)) > most_rows or (found.source_at is not None and not _too_short(found)):
-            return found
+        if unreached is not None:
+            unreached = _still_unreached(unreached, table)
+        elif (found := recorded(tables)).source_at is not None:
+            unreached = _unreached(found)
+        if sum(map(len, tables)) > most_rows or (unreached is not None and unreached.empty):
+            break
     return recorded(tables)
 
 
-def _too_short(found: Recorded) -> bool:
-    """Whether a position lies below the oldest sample of its partition, and above the log's beginning."""
+def _unreached(found: Recorded) -> pd.DataFrame:
+    """Positions that lie below the oldest sample of their partition, and above the log's beginning."""
     oldest = found.floors.groupby(PARTITION, as_index=False)["source_end"].min()
-    reached = found.positions.merge(oldest, on=PARTITION).merge(found.partitions[[*PARTITION, "source_start"]], on=PARTITION)
-    return bool(((reached["position"] < reached["source_end"]) & (reached["position"] > reached["source_start"].fillna(0))).any())
+    known = found.positions.merge(oldest, on=PARTITION).merge(found.partitions[[*PARTITION, "source_start"]], on=PARTITION)
+    below = (known["position"] < known["source_end"]) & (known["position"] > known["source_start"].fillna(0))
+    return known[below].groupby(PARTITION, as_index=False)["position"].min()
+
+
+def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
+    """Those of them that lie below an older hour's samples too; a partition that an hour with samples does not have was not there yet."""
+    seen = hour.filter(pc.is_valid(hour["source_end"]))
+    oldest = seen.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
+    known = positions.merge(oldest, on=PARTITION) if len(seen) else positions.assign(source_end_min=positions["position"] + 1)
+    return known[known["position"] < known["source_end_min"]][[*PARTITION, "position"]]
 
 
 def recorded(tables: Iterable[pa.Table]) -> Recorded:

@@ -120,3 +120,17 @@ def test_too_many_rows_end_the_reading(tmp_path: Path) -> None:
         sample.add(Kind.POSITION, group="g", topic="orders", partition=0, position=5)
         archive.write(SAMPLES, sample.table(), NOON + timedelta(hours=hour))
     assert len(last_known(archive, most_rows=5).floors) == 2
+
+
+@pytest.mark.parametrize(("silent", "oldest"), [([], 3), ([3], 2), ([3, 2], 1)])
+def test_hours_without_the_source_are_passed_over(tmp_path: Path, silent: list[int], oldest: int) -> None:
+    """Reading goes on behind them, up to the hour that lacks the position's partition: then that was not there yet."""
+    archive = Archive(f"file://{tmp_path}", "flow")
+    for hour in range(6):
+        sample = Sample(hour * 3600, answered=hour not in silent)
+        if hour not in silent:
+            sample.ends(9, 9, partition=1)
+        if hour > 3:
+            sample.ends(200 * hour, 200 * hour).add(Kind.POSITION, group="g", topic="orders", partition=0, position=3)
+        archive.write(SAMPLES, sample.table(), NOON + timedelta(hours=hour))
+    assert last_known(archive).floors["sampled_at"].min() == at(oldest * 3600)
