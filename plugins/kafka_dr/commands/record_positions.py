@@ -9,9 +9,11 @@ Settings are one line of JSON, since they hold secrets: `topology` (path), `clus
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -28,8 +30,8 @@ from kafka_dr.topology import Flow, Topology
 
 
 def main() -> int:
-    """Runs the command; 0 when it was ended, 2 when it could not begin."""
-    ended = threading.Event()
+    """Runs the command; 0 when it was ended, 1 when a flow's recorder failed, 2 when it could not begin."""
+    ended, failed = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
@@ -40,12 +42,22 @@ def main() -> int:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
     threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
-    threads = [threading.Thread(target=one.run) for one in recordings]
+    threads = [threading.Thread(target=_run, args=(one, ended, failed)) for one in recordings]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return 0
+    return 1 if failed.is_set() else 0
+
+
+def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> None:
+    """A flow whose recorder fails ends them all: whoever supervises the process starts it again, and no flow goes unrecorded unnoticed."""
+    try:
+        one.run()
+    except Exception:
+        print(f"ERROR {one.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
+        failed.set()
+        ended.set()
 
 
 def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
@@ -70,7 +82,9 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 def _end_with_parent(ended: threading.Event) -> None:
     """An orphan would go on beside its successor."""
-    sys.stdin.read()
+    # Past sys.stdin: Python aborts at exit where it needs the lock of a reader that another thread still holds.
+    while os.read(0, 1):
+        pass
     ended.set()
 
 
