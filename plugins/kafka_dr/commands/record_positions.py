@@ -23,7 +23,9 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader
 from kafka_dr.hooks.mirror_maker import MirrorMaker
-from kafka_dr.recorder.looking import Access, Looker
+from kafka_dr.recorder.access import Access
+from kafka_dr.recorder.looking import Looker
+from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import Recording
 from kafka_dr.settings import load_topology
 from kafka_dr.topology import Flow, Topology
@@ -70,7 +72,8 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
     )  # fmt: skip
     name, kept = f"{flow.source}->{flow.target}", topology.recorder
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
-    return Recording(name, Looker(flow, topology.names, access).look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
+    looker = Looker(flow, topology.names, access, lambda: read_so_far(archive))
+    return Recording(name, looker.look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
 
 
 def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:

@@ -6,10 +6,8 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
-from kafka_dr.domain.mirror_records import Decoded, decode_checkpoints, decode_heartbeat, decode_offset_syncs
+from kafka_dr.domain.mirror_records import decode_heartbeat
 from kafka_dr.domain.naming import Naming
 from kafka_dr.domain.own_pairs import OwnPair, Seen, own_pair, suffix_start
 from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
@@ -17,57 +15,35 @@ from kafka_dr.domain.recorded import Kind, Newest, PartitionSeen, Rows, commits_
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable, SwitchbackError
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
-from kafka_dr.hooks.kafka_records import Record, RecordReader, Span
-from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.hooks.kafka_records import Span
+from kafka_dr.recorder.access import ASK_SECONDS, SILENT, Access, Side
+from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics, Place
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
-#: A system that does not answer must not keep the next sample waiting.
-_ASK_SECONDS = 4.0
 #: Source records read at one sample, over all partitions, to find the target's newest ones.
 _MOST_RECORDS = 200_000
 _MOVED_TYPES = ("classic", "consumer")
 
 
-@dataclass
-class Access:
-    """What the recorder reads with; everything on the source may fail at any time.
-
-    Attributes:
-        worker: None where MirrorMaker 2 runs in dedicated mode, and nothing can be asked of it.
-    """
-
-    source: KafkaCluster
-    target: KafkaCluster
-    source_records: RecordReader
-    target_records: RecordReader
-    worker: MirrorMaker | None
-
-
-@dataclass(frozen=True)
-class Side:
-    """One cluster at one sample; `answered` is False where it did not, and then nothing is known of it."""
-
-    answered: bool
-    topics: Mapping[str, TopicInfo]
-    spans: Mapping[TopicPartition, Span]
-
-
-_SILENT = Side(False, {}, {})
-
-
 class Looker:
     """One flow, and what was last written down of it."""
 
-    def __init__(self, flow: Flow, naming: Naming, access: Access) -> None:
+    def __init__(self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[Place, int]] = dict) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            read_before: how far MirrorMaker 2's topics were read by earlier recorders.
+        """
         self.flow, self.naming, self.access = flow, naming, access
         self._configs: dict[str, dict[str, str]] = {"source": dict(flow.mirror_maker), "checkpoint": dict(flow.mirror_maker)}
+        self._syncs_location = flow.mirror_maker.get(LOCATION)
+        self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
         self._replicated: dict[TopicPartition, int | None] = {}
         self._partitions: Newest[TopicPartition, PartitionSeen] = Newest()
         self._groups: Newest[str, tuple[int, str]] = Newest()
         self._commits: Newest[int, int] = Newest()
         self._pairs: dict[TopicPartition, OwnPair] = {}
-        self._read: dict[TopicPartition, int] = {}
         self._problems: list[str] = []
 
     def look(self, whole: bool) -> Rows:
@@ -81,14 +57,21 @@ class Looker:
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
         parts = {
-            "groups": lambda: self._look_at_groups(rows, whole),
-            "own pairs": lambda: self._look_for_pairs(rows, changed, source),
-            "MirrorMaker 2's topics": lambda: self._read_internal_topics(rows, target),
+            "offset syncs": lambda: self._problems.extend(self._mirror_topics.write_syncs(rows, self._syncs_location, source.answered)),
+            "checkpoints": lambda: self._problems.extend(self._mirror_topics.write_checkpoints(rows)),
         }
+        # A source that is away was named, and is waited for once.
+        if source.answered:
+            parts["groups"] = lambda: self._look_at_groups(rows, whole)
+            parts["own pairs"] = lambda: self._look_for_pairs(rows, changed, source)
         for what, look in parts.items():
             with self._tolerating(what):
                 look()
-        told = {"whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "heartbeat_at": self._heartbeat(target), "took_ms": int(time.time() * 1000) - rows.at}
+        heartbeat_at = self._heartbeat(target)
+        told = {
+            "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "heartbeat_at": heartbeat_at,
+            "read_to": self._mirror_topics.read_to, "took_ms": int(time.time() * 1000) - rows.at,
+        }  # fmt: skip
         rows.add(Kind.SAMPLE, details=json.dumps(told))
         return rows
 
@@ -109,19 +92,20 @@ class Looker:
             return states
         with self._tolerating("Connect"):
             for kind, name in (("source", names.source), ("checkpoint", names.checkpoint)):
-                states[kind] = str(worker.status(name, _ASK_SECONDS))
-                self._configs[kind] = worker.config(name, _ASK_SECONDS)
-            self._replicated = worker.offsets(names.source, _ASK_SECONDS).of(self.flow.source)
+                states[kind] = str(worker.status(name, ASK_SECONDS))
+                self._configs[kind] = worker.config(name, ASK_SECONDS)
+            self._syncs_location = self._configs["source"].get(LOCATION, "source")
+            self._replicated = worker.offsets(names.source, ASK_SECONDS).of(self.flow.source)
         return states
 
     def _side(self, cluster: KafkaCluster, what: str, wanted: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]) -> Side:
         with self._tolerating(what):
-            topics = cluster.topics(timeout=_ASK_SECONDS)
+            topics = cluster.topics(timeout=ASK_SECONDS)
             partitions = wanted(topics)
-            ends = cluster.ends(partitions, timeout=_ASK_SECONDS)
-            starts = cluster.starts(partitions, timeout=_ASK_SECONDS)
+            ends = cluster.ends(partitions, timeout=ASK_SECONDS)
+            starts = cluster.starts(partitions, timeout=ASK_SECONDS)
             return Side(True, topics, {tp: Span(starts[tp], ends[tp]) for tp in partitions})
-        return _SILENT
+        return SILENT
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
         """Partitions of the source's topics that the flow mirrors."""
@@ -169,7 +153,7 @@ class Looker:
         """Positions of the groups that may have committed since: only they are asked, by the ends of Kafka's topic of commits."""
         ends = self._commit_ends()
         moved = self._commits.differing(ends, whole)
-        listed = self.access.source.groups(_ASK_SECONDS)
+        listed = self.access.source.groups(ASK_SECONDS)
         selects = group_filter_of(self._configs["checkpoint"])
         groups = {name: info for name, info in listed.items() if selects(name) and info.type in _MOVED_TYPES}
         states = {name: (len(info.members), info.state) for name, info in groups.items()}
@@ -178,16 +162,16 @@ class Looker:
         for name in self._groups.gone(states):
             rows.add(Kind.GROUP, group=name, state="Gone")
         asked = [name for name in groups if not ends or commits_partition(name, len(ends)) in moved]
-        held = self.access.source.position_columns(asked, require_stable=False, timeout=_ASK_SECONDS)
+        held = self.access.source.position_columns(asked, require_stable=False, timeout=ASK_SECONDS)
         if held.group:
             rows.extend(Kind.POSITION, group=held.group, topic=held.topic, partition=held.partition, position=held.position)
 
     def _commit_ends(self) -> dict[int, int]:
         """By partition; empty where the topic cannot be seen: then all groups are asked every time."""
         try:
-            topics = self.access.source.topics([COMMITS_TOPIC], _ASK_SECONDS)
+            topics = self.access.source.topics([COMMITS_TOPIC], ASK_SECONDS)
             partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
-            return {tp.partition: end for tp, end in self.access.source.ends(partitions, timeout=_ASK_SECONDS).items()}
+            return {tp.partition: end for tp, end in self.access.source.ends(partitions, timeout=ASK_SECONDS).items()}
         except KafkaUnavailable:
             return {}
 
@@ -195,14 +179,14 @@ class Looker:
 
     def _look_for_pairs(self, rows: Rows, changed: Mapping[TopicPartition, PartitionSeen], source: Side) -> None:
         """The newest record of each target partition that grew, found again on the source, which is read to its end afterwards."""
-        grown = [tp for tp, seen in changed.items() if source.answered and seen.target_end and seen.source_end is not None]
+        grown = [tp for tp, seen in changed.items() if seen.target_end and seen.source_end is not None]
         if not grown:
             return
         newest = self._newest_records(grown)
-        ends = self.access.source.ends(list(newest), timeout=_ASK_SECONDS)
+        ends = self.access.source.ends(list(newest), timeout=ASK_SECONDS)
         share = max(1_000, _MOST_RECORDS // max(1, len(newest)))
         spans = {tp: Span(suffix_start(source.spans[tp].start, ends[tp], self._pairs.get(tp), share), ends[tp]) for tp in newest}
-        suffixes = self.access.source_records.ranges(spans, timeout=_ASK_SECONDS)
+        suffixes = self.access.source_records.ranges(spans, timeout=ASK_SECONDS)
         for tp, suffix in suffixes.items():
             pair = own_pair(newest[tp], [Seen(r.offset, r.fingerprint()) for r in suffix], spans[tp].end)
             if pair:
@@ -210,52 +194,16 @@ class Looker:
                 rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
 
     def _newest_records(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Seen]:
-        tails = self.access.target_records.last_records([self._remote(tp) for tp in partitions], timeout=_ASK_SECONDS)
+        tails = self.access.target_records.last_records([self._remote(tp) for tp in partitions], timeout=ASK_SECONDS)
         found = {tp: tails[self._remote(tp)].last for tp in partitions}
         return {tp: Seen(last.offset, last.fingerprint()) for tp, last in found.items() if last is not None}
-
-    # -- MirrorMaker 2's own topics ----------------------------------------------------------------------------------
-
-    def _read_internal_topics(self, rows: Rows, target: Side) -> None:
-        """Every offset sync and checkpoint that was written since: the topics are compacted, and forget."""
-        syncs = self._new_records(*self._syncs_topic())
-        self._keep(rows, Kind.SYNC, syncs, decode_offset_syncs([r.key for r in syncs], [r.value for r in syncs]))
-        checkpoints = self._new_records(self.access.target_records, self.access.target, self.naming.checkpoints_topic(self.flow.source))
-        self._keep(rows, Kind.CHECKPOINT, checkpoints, decode_checkpoints([r.key for r in checkpoints], [r.value for r in checkpoints]))
-
-    def _syncs_topic(self) -> tuple[RecordReader, KafkaCluster, str]:
-        access = self.access
-        if self._configs["source"].get("offset-syncs.topic.location", "source") == "target":
-            return access.target_records, access.target, self.naming.offset_syncs_topic(self.flow.source)
-        return access.source_records, access.source, self.naming.offset_syncs_topic(self.flow.target)
-
-    def _new_records(self, reader: RecordReader, cluster: KafkaCluster, topic: str) -> list[Record]:
-        """Records since the last time; all that are left, the first time."""
-        info = cluster.topics([topic], _ASK_SECONDS).get(topic)
-        partitions = [TopicPartition(topic, p) for p in info.partitions] if info else []
-        spans = reader.spans(partitions, _ASK_SECONDS)
-        new = {tp: Span(max(span.start, self._read.get(tp, 0)), span.end) for tp, span in spans.items()}
-        found = list(reader.scan(new, _ASK_SECONDS * 10))
-        self._read |= {tp: span.end for tp, span in spans.items()}
-        return found
-
-    def _keep(self, rows: Rows, kind: Kind, records: list[Record], decoded: Decoded[Any]) -> None:
-        unreadable = {index for index, _ in decoded.malformed}
-        if unreadable:
-            self._problems.append(f"{len(unreadable)} of {len(records)} records cannot be what they should be: {kind.value}s")
-        sequence = [record.offset for index, record in enumerate(records) if index not in unreadable]
-        columns = {name: [getattr(one, name) for one in decoded.records] for name in ("topic", "partition", "upstream", "downstream")}
-        if kind is Kind.CHECKPOINT:
-            columns["group"] = [one.group for one in decoded.records]
-        if sequence:
-            rows.extend(kind, sequence=sequence, **columns)
 
     def _heartbeat(self, target: Side) -> int | None:
         """When MirrorMaker 2's newest heartbeat on the target was emitted, in milliseconds since 1970."""
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
             partitions = [TopicPartition(topic, p) for p in target.topics[topic].partitions] if topic in target.topics else []
-            tails = self.access.target_records.last_records(partitions, timeout=_ASK_SECONDS)
+            tails = self.access.target_records.last_records(partitions, timeout=ASK_SECONDS)
             stamps = [decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last]
             return max(stamps, default=None)
         return None

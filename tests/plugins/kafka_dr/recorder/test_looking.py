@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_heartbeat, encode_offset_sync, Heartbeat
 from kafka_dr.domain.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorded import Rows
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.errors import ArchiveUnavailable, ConnectUnavailable, KafkaUnavailable
+from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.group_requests import PositionColumns
 from kafka_dr.hooks.kafka_cluster import GroupInfo
 from kafka_dr.hooks.kafka_records import Record, Span, Tail
-from kafka_dr.recorder.looking import Access, Looker
+from kafka_dr.recorder.access import Access
+from kafka_dr.recorder.looking import Looker
+from kafka_dr.recorder.mirror_topics import Place, read_so_far
+from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 from kafka_dr.topology import Connectors, Flow
 
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
@@ -30,7 +37,7 @@ class Cluster:
     """A cluster of logs: records by partition; `away` makes every question fail."""
 
     def __init__(self, name: str, asked: list[str]) -> None:
-        self.name, self.asked, self.away = name, asked, False
+        self.name, self.asked, self.away, self.made = name, asked, False, 0
         self.logs: dict[TopicPartition, list[Record]] = {}
         self.positions: dict[str, dict[TopicPartition, int]] = {}
         self.read: list[str] = []
@@ -49,7 +56,7 @@ class Cluster:
         """Topics by name."""
         self._answer("topics")
         there = sorted({tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs)))
-        return {name: SimpleNamespace(topic_id=f"id-{name}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}) for name in there}
+        return {name: SimpleNamespace(topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}) for name in there}
 
     def ends(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, int]:
         """Log ends."""
@@ -72,6 +79,20 @@ class Cluster:
         return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
 
 
+class Message:
+    """A record as the Kafka client hands it out."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: getattr(self._record, name)
+
+    def timestamp(self) -> tuple[int, int]:
+        """Set by whoever wrote it."""
+        return 1, self._record.timestamp
+
+
 class Reader:
     """Reads a cluster's logs."""
 
@@ -82,9 +103,10 @@ class Reader:
         """Whole logs."""
         return {tp: Span(0, len(self.cluster.logs[tp])) for tp in partitions}
 
-    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float = 0) -> list[Record]:
+    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float = 0, limit: int | None = None, take: Callable[[Any], Any] = lambda message: message._record) -> Iterator[Any]:
         """Records of all spans."""
-        return [record for tp, span in spans.items() for record in self.cluster.logs[tp][span.start : span.end]]
+        self.cluster.asked += [f"{self.cluster.name} {tp} from {span.start}" for tp, span in spans.items() if span.start < span.end]
+        yield from (take(Message(record)) for tp, span in spans.items() for record in self.cluster.logs[tp][span.start : span.end][:limit])
 
     def ranges(self, spans: Mapping[TopicPartition, Span], limit: int | None = None, timeout: float = 0) -> dict[TopicPartition, list[Record]]:
         """Records by partition."""
@@ -98,13 +120,19 @@ class Reader:
 class Worker:
     """A Connect worker of a flow that runs."""
 
+    def __init__(self) -> None:
+        self.away = False
+        self.settings = {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
+
     def status(self, name: str, timeout: float) -> str:
         """A state."""
+        if self.away:
+            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
         return f"{name} RUNNING"
 
     def config(self, name: str, timeout: float) -> dict[str, str]:
         """What the recorder needs of it."""
-        return {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
+        return self.settings
 
     def offsets(self, name: str, timeout: float) -> Any:
         """Two records were replicated."""
@@ -142,7 +170,7 @@ def test_a_first_sample_tells_everything(site: Any) -> None:
     sample = site.looker.look(whole=True)
     assert told(sample)["problems"] == [] and told(sample)["heartbeat_at"] == 77 and told(sample)["whole"] is True
     (partition,) = rows(sample, "partition")
-    assert (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"]) == (3, 2, 1, "id-orders")
+    assert (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"]) == (3, 2, 1, "id-orders-0")
     assert rows(sample, "group") == [{"group": "billing", "members": 0, "state": "Empty"}]
     assert rows(sample, "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
     assert rows(sample, "sync") == [{"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}]
@@ -189,6 +217,103 @@ def test_a_source_that_is_away_is_named_and_the_target_is_still_recorded(site: A
     assert partition["target_end"] == 3 and "source_end" not in partition
     assert any(problem.startswith("the source: ") for problem in told(sample)["problems"])
     assert rows(sample, "pair") == []
+
+
+def test_a_source_that_is_away_is_waited_for_once(site: Any) -> None:
+    """Its groups, its commits, its offset syncs are not asked for: the next sample must not be late."""
+    site.looker.access.worker.settings["offset-syncs.topic.location"] = "source"
+    site.looker.look(whole=True)
+    site.asked.clear()
+    site.east.away = True
+    sample = site.looker.look(whole=False)
+    assert [asked for asked in site.asked if asked.startswith("east")] == ["east topics"]
+    assert len(told(sample)["problems"]) == 1 and len(rows(sample, "checkpoint")) == 0
+
+
+def test_checkpoints_are_written_down_while_the_syncs_cannot_be_read(site: Any) -> None:
+    """They died with the source."""
+    site.looker.access.worker.settings["offset-syncs.topic.location"] = "source"
+    site.east.away = True
+    sample = site.looker.look(whole=True)
+    assert len(rows(sample, "checkpoint")) == 1 and not rows(sample, "sync")
+
+
+def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> None:
+    """The other flow's lie under the same name on the source, until Connect says where this one's are; named meanwhile."""
+    key, value = encode_offset_sync(OffsetSync("orders", 0, 900, 900))
+    site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
+    worker = site.looker.access.worker
+    worker.away = True
+    sample = site.looker.look(whole=True)
+    assert not rows(sample, "sync") and any("offset syncs: nobody says where" in problem for problem in told(sample)["problems"])
+    worker.away = False
+    assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [1]
+    worker.away = True
+    write_sync(site, 2)
+    assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [2]
+
+
+@pytest.mark.parametrize(("stated", "found"), [({}, []), ({"offset-syncs.topic.location": "target"}, [1]), ({"offset-syncs.topic.location": "source"}, [7])])
+def test_in_dedicated_mode_the_topology_says_where_syncs_are(site: Any, stated: dict[str, str], found: list[int]) -> None:
+    """Or nobody does."""
+    key, value = encode_offset_sync(OffsetSync("orders", 0, 7, 7))
+    site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
+    flow = FLOW.model_copy(update={"mirror_maker": stated})
+    sample = Looker(flow, site.looker.naming, replace(site.looker.access, worker=None)).look(True)
+    assert [row["upstream"] for row in rows(sample, "sync")] == found
+
+
+def write_sync(site: Any, upstream: int) -> None:
+    """MirrorMaker 2 writes another one."""
+    key, value = encode_offset_sync(OffsetSync("orders", 0, upstream, upstream))
+    site.west.write(TopicPartition(SYNCS, 0), value, key=key)
+
+
+def again(site: Any, archive: Archive) -> Looker:
+    """Another process's, which goes on by the archive."""
+    return Looker(FLOW, site.looker.naming, site.looker.access, lambda: read_so_far(archive))
+
+
+def keep(archive: Archive, sample: Rows) -> None:
+    """As the recorder does."""
+    archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(sample.at / 1000, UTC))
+
+
+def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path: Path) -> None:
+    """What was written down stands with its own time; a topic made anew is read from its beginning."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    keep(archive, again(site, archive).look(True))
+    write_sync(site, 2)
+    second = again(site, archive).look(True)
+    assert [row["upstream"] for row in rows(second, "sync")] == [2] and not rows(second, "checkpoint")
+    keep(archive, second)
+    assert read_so_far(archive) == {Place(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))}
+    site.west.made += 1
+    assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
+
+
+def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> None:
+    """It is asked again; MirrorMaker 2's topics wait."""
+    answers: list[Any] = [ArchiveUnavailable("reading in the archive failed", "OSError", "look"), ArchiveUnavailable("reading in the archive failed", "OSError", "look"), {}]
+
+    def read_before() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    looker = Looker(FLOW, site.looker.naming, site.looker.access, read_before)
+    first = looker.look(True)
+    assert not rows(first, "sync") and told(first)["read_to"] is None and any("in the archive failed" in problem for problem in told(first)["problems"])
+    assert len(rows(looker.look(False), "sync")) == 1
+
+
+def test_millions_of_statements_are_read_in_parts(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many at one sample, none twice."""
+    monkeypatch.setattr("kafka_dr.recorder.mirror_topics._MOST_RECORDS", 2)
+    for upstream in range(2, 6):
+        write_sync(site, upstream)
+    assert [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)] == [[1, 2], [3, 4], [5], []]
 
 
 def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
