@@ -210,17 +210,20 @@ class RecordReader:
             found[record.topic_partition].append(record)
         return found
 
-    def read_all(self, topic: str, timeout: float = 600.0, take: Callable[[Message], _T] = record_of) -> Iterator[_T]:
+    def read_all(
+        self, topic: str, timeout: float = 600.0, take: Callable[[Message], _T] = record_of, begin: Mapping[TopicPartition, int] | None = None
+    ) -> Iterator[_T]:
         """Every record of a topic that is there now, partition by partition in order; made for MM2's internal topics.
 
         Args:
             take: what to make of each message; `key_and_value` where millions are read for these alone.
+            begin: where to begin, of partitions that are not read from their beginning.
         """
         info = self._cluster.topics([topic], min(timeout, _QUESTION_SECONDS)).get(topic)
         if info is None:
             raise KafkaUnavailable(f"topic {topic!r} of {self._alias} does not exist", next_step="check its name, and that MirrorMaker 2 made it")
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _QUESTION_SECONDS))
-        return self.scan(spans, timeout, take=take)
+        return self.scan({tp: Span(max(span.start, (begin or {}).get(tp, 0)), span.end) for tp, span in spans.items()}, timeout, take=take)
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, Span]:
         """Log start, and log end (under read_committed the last stable offset), of each partition."""

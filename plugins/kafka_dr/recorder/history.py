@@ -2,21 +2,27 @@
 
 Invariants
 1. Of a topic that was deleted and made anew, only what was seen since counts: before that, rows speak of another log.
-2. Hours are read back until every position lies above a sample of its partition, or there are none left, or they are too many.
+2. Of groups and positions, only what was written since they were last listed whole counts: what that listing lacks is gone, or is of
+   an earlier life of a group.
+3. Hours are read back until there are a sample of the source and a whole listing of its groups, and every position lies above a sample
+   of its partition; or until there are none left, or they are too many.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.hooks.archive import Archive
+from kafka_dr.recorder.groups import WHOLE
+from kafka_dr.recorder.mirror_topics import Place
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 
 PARTITION = ["topic", "partition"]
@@ -33,11 +39,13 @@ class Recorded:
         floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
         pairs: pairs by content: topic, partition, upstream, downstream, source_end, records, sampled_at.
-        positions: group, topic, partition, position, position_at.
+        positions: group, topic, partition, position, position_at: when it was last known to stand.
         groups: group, members, state.
         last_at: when the last sample was begun; None without one.
         source_at: when the source last answered.
         problems: what that last sample could not read.
+        groups_at: when groups and positions were last read, all that there were; None where they were never listed whole.
+        read_to: how far MirrorMaker 2's topics had been read just before that.
     """
 
     partitions: pd.DataFrame
@@ -49,6 +57,8 @@ class Recorded:
     last_at: int | None
     source_at: int | None
     problems: tuple[str, ...]
+    groups_at: int | None
+    read_to: Mapping[Place, int]
 
     @property
     def stretches(self) -> pd.DataFrame:
@@ -69,17 +79,27 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
     tables: list[pa.Table] = []
     unreached: pd.DataFrame | None = None
     for table in archive.back(SAMPLES):
-        tables.insert(0, table)
+        tables.insert(0, _thinned(table))
         # The newest hour may have begun a moment ago, without a sample of the source.
         if len(tables) < 2:
             continue
         if unreached is not None:
             unreached = _still_unreached(unreached, table)
-        elif (found := recorded(tables)).source_at is not None:
+        elif (found := recorded(tables)).source_at is not None and found.groups_at is not None:
             unreached = _unreached(found)
         if sum(map(len, tables)) > most_rows or (unreached is not None and unreached.empty):
             break
     return recorded(tables)
+
+
+def _thinned(hour: pa.Table) -> pa.Table:
+    """Without what nobody asks for: of each position all rows but the newest, and checkpoints. Living groups write millions of rows an hour."""
+    kind = hour["kind"]
+    positions = hour.filter(pc.equal(kind, Kind.POSITION.value)).sort_by("at")
+    places = positions.select(["group", *PARTITION]).append_column("row", pa.array(range(len(positions)), pa.int64()))
+    newest = places.group_by(["group", *PARTITION]).aggregate([("row", "max")])["row_max"]
+    others = hour.filter(pc.invert(pc.is_in(kind, pa.array([Kind.POSITION.value, Kind.CHECKPOINT.value]))))
+    return pa.concat_tables([others, positions.take(newest)])
 
 
 def _unreached(found: Recorded) -> pd.DataFrame:
@@ -103,18 +123,23 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     rows = _since_begun_anew(_frame(tables))
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
     samples, seen = of[Kind.SAMPLE], of[Kind.PARTITION]
-    told = [json.loads(details) for details in samples["details"]]
-    source_at = max((at for at, one in zip(samples["at"].tolist(), told, strict=True) if one["source_answered"]), default=None)
+    told = [{"at": at, **json.loads(details)} for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)]
+    source_at = max((one["at"] for one in told if one["source_answered"]), default=None)
+    listed_at = max((one["at"] for one in told if one.get("groups_read") == WHOLE), default=None)
+    last_listing = next((one for one in reversed(told) if one.get("groups_read")), {}) if listed_at is not None else {}
+    groups, positions = (of[kind][of[kind]["at"] >= (listed_at or 0)] for kind in (Kind.GROUP, Kind.POSITION))
     return Recorded(
         partitions=_newest_partitions(seen, source_at),
         floors=_floors(seen, source_at),
         syncs=of[Kind.SYNC].drop_duplicates("sequence").sort_values("sequence")[[*PARTITION, "upstream", "downstream", "sequence"]],
         pairs=of[Kind.PAIR].rename(columns={"at": "sampled_at"})[[*PARTITION, "upstream", "downstream", "source_end", "records", "sampled_at"]],
-        positions=_positions(of[Kind.POSITION], of[Kind.GROUP]),
-        groups=of[Kind.GROUP].drop_duplicates("group", keep="last").query("state != 'Gone'")[["group", "members", "state"]],
+        positions=_positions(positions, groups, last_listing.get("at")),
+        groups=groups.drop_duplicates("group", keep="last").query("state != 'Gone'")[["group", "members", "state"]],
         last_at=max(samples["at"].tolist(), default=None),
         source_at=source_at,
         problems=tuple(told[-1]["problems"]) if told else (),
+        groups_at=last_listing.get("at"),
+        read_to={Place(*place): offset for *place, offset in last_listing.get("read_to") or ()},
     )
 
 
@@ -129,7 +154,7 @@ def _since_begun_anew(rows: pd.DataFrame) -> pd.DataFrame:
     source, target = (rows["topic"].map(_made_anew(rows, column)).fillna(-1) for column in ("topic_id", "target_topic_id"))
     pairs = rows["kind"].isin([Kind.SYNC.value, Kind.CHECKPOINT.value, Kind.PAIR.value])
     older = (rows["at"] < source) | ((rows["at"] < target) & (rows["kind"] != Kind.POSITION.value))
-    return rows[~(older | (pairs & (rows["at"] <= source.combine(target, max))))].reset_index(drop=True)
+    return rows[~(older | (pairs & (rows["at"] <= np.maximum(source, target))))].reset_index(drop=True)
 
 
 def _made_anew(rows: pd.DataFrame, column: str) -> dict[str, int]:
@@ -156,9 +181,11 @@ def _floors(seen: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
     return pd.concat([floors, again], ignore_index=True).astype({"sampled_at": "Int64"})
 
 
-def _positions(rows: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
-    """The newest position of each group and partition, of the groups that are still there."""
+def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:
+    """The newest position of each group and partition that it still has: none from before the group was gone."""
     newest = rows.drop_duplicates(["group", *PARTITION], keep="last")
-    gone = set(groups.drop_duplicates("group", keep="last").query("state == 'Gone'")["group"])
-    kept = newest[~newest["group"].isin(gone)]
-    return kept.rename(columns={"at": "position_at"})[["group", *PARTITION, "position", "position_at"]].reset_index(drop=True)
+    gone_at = newest["group"].map(groups[groups["state"] == "Gone"].groupby("group")["at"].max().to_dict()).fillna(-1)
+    kept = newest[newest["position"].notna() & (newest["at"] > gone_at)]
+    # A row stands for as long as no other one is written.
+    at = kept["at"] if groups_at is None else groups_at
+    return kept.assign(position_at=at)[["group", *PARTITION, "position", "position_at"]].astype({"position_at": "Int64"}).reset_index(drop=True)

@@ -11,19 +11,18 @@ from kafka_dr.domain.mirror_records import decode_heartbeat
 from kafka_dr.domain.naming import Naming
 from kafka_dr.domain.own_pairs import OwnPair, Seen, own_pair, suffix_start
 from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
-from kafka_dr.domain.recorded import Kind, Newest, PartitionSeen, Rows, commits_partition
+from kafka_dr.domain.recorded import Kind, Newest, PartitionSeen, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import KafkaUnavailable, SwitchbackError
+from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
 from kafka_dr.hooks.kafka_records import Span
 from kafka_dr.recorder.access import ASK_SECONDS, SILENT, Access, Side
+from kafka_dr.recorder.groups import Groups
 from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics, Place
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import COMMITS_TOPIC
 
 #: Source records read at one sample, over all partitions, to find the target's newest ones.
 _MOST_RECORDS = 200_000
-_MOVED_TYPES = ("classic", "consumer")
 
 
 class Looker:
@@ -41,8 +40,8 @@ class Looker:
         self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
         self._replicated: dict[TopicPartition, int | None] = {}
         self._partitions: Newest[TopicPartition, PartitionSeen] = Newest()
-        self._groups: Newest[str, tuple[int, str]] = Newest()
-        self._commits: Newest[int, int] = Newest()
+        self._groups = Groups(access.source)
+        self._topic_ids: dict[str, str] = {}
         self._pairs: dict[TopicPartition, OwnPair] = {}
         self._problems: list[str] = []
 
@@ -56,21 +55,19 @@ class Looker:
         changed = self._partitions.differing(self._both(source, target), whole)
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
-        parts = {
-            "offset syncs": lambda: self._problems.extend(self._mirror_topics.write_syncs(rows, self._syncs_location, source.answered)),
-            "checkpoints": lambda: self._problems.extend(self._mirror_topics.write_checkpoints(rows)),
-        }
-        # A source that is away was named, and is waited for once.
+        with self._tolerating("offset syncs"):
+            self._problems += self._mirror_topics.write_syncs(rows, self._syncs_location, source.answered)
+        with self._tolerating("checkpoints"):
+            self._problems += self._mirror_topics.write_checkpoints(rows)
+        # After the checkpoints: one that is read later may say more than the positions.
+        groups_read = self._look_at_groups(rows, source, whole)
         if source.answered:
-            parts["groups"] = lambda: self._look_at_groups(rows, whole)
-            parts["own pairs"] = lambda: self._look_for_pairs(rows, changed, source)
-        for what, look in parts.items():
-            with self._tolerating(what):
-                look()
+            with self._tolerating("own pairs"):
+                self._look_for_pairs(rows, changed, source)
         heartbeat_at = self._heartbeat(target)
         told = {
             "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "heartbeat_at": heartbeat_at,
-            "read_to": self._mirror_topics.read_to, "took_ms": int(time.time() * 1000) - rows.at,
+            "groups_read": groups_read, "read_to": self._mirror_topics.read_to, "took_ms": int(time.time() * 1000) - rows.at,
         }  # fmt: skip
         rows.add(Kind.SAMPLE, details=json.dumps(told))
         return rows
@@ -147,33 +144,16 @@ class Looker:
             replicated=self._replicated.get(tp),
         )
 
-    # -- groups ----------------------------------------------------------------------------------------------------
-
-    def _look_at_groups(self, rows: Rows, whole: bool) -> None:
-        """Positions of the groups that may have committed since: only they are asked, by the ends of Kafka's topic of commits."""
-        ends = self._commit_ends()
-        moved = self._commits.differing(ends, whole)
-        listed = self.access.source.groups(ASK_SECONDS)
-        selects = group_filter_of(self._configs["checkpoint"])
-        groups = {name: info for name, info in listed.items() if selects(name) and info.type in _MOVED_TYPES}
-        states = {name: (len(info.members), info.state) for name, info in groups.items()}
-        for name, (members, state) in self._groups.differing(states, whole).items():
-            rows.add(Kind.GROUP, group=name, members=members, state=state)
-        for name in self._groups.gone(states):
-            rows.add(Kind.GROUP, group=name, state="Gone")
-        asked = [name for name in groups if not ends or commits_partition(name, len(ends)) in moved]
-        held = self.access.source.position_columns(asked, require_stable=False, timeout=ASK_SECONDS)
-        if held.group:
-            rows.extend(Kind.POSITION, group=held.group, topic=held.topic, partition=held.partition, position=held.position)
-
-    def _commit_ends(self) -> dict[int, int]:
-        """By partition; empty where the topic cannot be seen: then all groups are asked every time."""
-        try:
-            topics = self.access.source.topics([COMMITS_TOPIC], ASK_SECONDS)
-            partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
-            return {tp.partition: end for tp, end in self.access.source.ends(partitions, timeout=ASK_SECONDS).items()}
-        except KafkaUnavailable:
-            return {}
+    def _look_at_groups(self, rows: Rows, source: Side, whole: bool) -> str | None:
+        """Whether the groups were listed, and how; a source that is away was named, and is waited for once."""
+        ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
+        # With a topic made anew Kafka dropped its positions: one that is as high again must be told from them.
+        if whole or any(self._topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in ids.items()):
+            self._groups.owe_whole()
+        self._topic_ids |= ids
+        with self._tolerating("groups"):
+            return self._groups.write(rows, group_filter_of(self._configs["checkpoint"]).selects) if source.answered else None
+        return None
 
     # -- own pairs -------------------------------------------------------------------------------------------------
 

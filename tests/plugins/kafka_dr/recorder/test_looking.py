@@ -41,6 +41,7 @@ class Cluster:
         self.logs: dict[TopicPartition, list[Record]] = {}
         self.positions: dict[str, dict[TopicPartition, int]] = {}
         self.read: list[str] = []
+        self.failing = ""
 
     def write(self, tp: TopicPartition, *values: bytes, key: bytes | None = b"k") -> None:
         """Append records."""
@@ -49,7 +50,7 @@ class Cluster:
 
     def _answer(self, what: str) -> None:
         self.asked.append(f"{self.name} {what}")
-        if self.away:
+        if self.away or what == self.failing:
             raise KafkaUnavailable(f"{what} on {self.name} failed", "no answer in time", "look")
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
@@ -74,6 +75,7 @@ class Cluster:
 
     def position_columns(self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0) -> PositionColumns:
         """Positions of the groups that were asked for."""
+        self._answer("positions")
         self.read = list(groups)
         rows = [(group, *tp, position) for group in self.read for tp, position in self.positions[group].items()]
         return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
@@ -316,13 +318,94 @@ def test_millions_of_statements_are_read_in_parts(site: Any, monkeypatch: pytest
     assert [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)] == [[1, 2], [3, 4], [5], []]
 
 
+def commit(site: Any, group: str, **held: int | None) -> None:
+    """A group commits on partitions of orders, named by their number; None takes a position away."""
+    known = site.east.positions.setdefault(group, {})
+    for number, position in held.items():
+        known[TopicPartition("orders", int(number[1:]))] = position
+    site.east.positions[group] = {tp: position for tp, position in known.items() if position is not None}
+    site.east.write(COMMITS, b"")
+
+
 def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
-    """Its positions are nobody's any more."""
+    """Its positions are nobody's any more; when it comes back they are all told, also one that is as high."""
     site.looker.look(whole=True)
     site.east.positions = {}
     site.east.write(COMMITS, b"")
     assert rows(site.looker.look(whole=False), "group") == [{"group": "billing", "state": "Gone"}]
     assert rows(site.looker.look(whole=False), "group") == []
+    commit(site, "billing", p0=1)
+    assert rows(site.looker.look(whole=False), "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
+
+
+@pytest.mark.parametrize("failing", ["groups", "positions", "topics of commits"])
+def test_after_a_slow_answer_the_same_groups_are_asked_again(site: Any, failing: str) -> None:
+    """They committed, and do not again: what they hold is not forgotten."""
+    site.looker.look(whole=True)
+    commit(site, "billing", p0=2)
+    site.east.failing = failing
+    if failing == "topics of commits":
+        real = site.east.topics
+        site.east.topics = lambda names=None, timeout=0: site.east._answer(failing) if names else real(names, timeout)
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] is None and not rows(sample, "position") and any(problem.startswith("groups: ") for problem in told(sample)["problems"])
+    site.east.failing = ""
+    if failing == "topics of commits":
+        site.east.topics = real
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "changed" and [row["position"] for row in rows(sample, "position")] == [2]
+
+
+def test_a_whole_listing_that_failed_is_made_up_for(site: Any) -> None:
+    """The source was away, or slow, at the beginning of the hour: the next listing repeats everything."""
+    site.looker.look(whole=True)
+    site.east.away = True
+    site.looker.look(whole=True)
+    site.east.away, site.east.failing = False, "positions"
+    site.looker.look(whole=False)
+    site.east.failing = ""
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "whole" and len(rows(sample, "group")) == len(rows(sample, "position")) == len(rows(sample, "partition")) + 1 == 1
+    assert told(site.looker.look(whole=False))["groups_read"] == "changed"
+
+
+def test_positions_that_did_not_change_are_not_written_again(site: Any) -> None:
+    """Whoever else commits into the same partition of Kafka's topic; what a group holds no more is told once."""
+    commit(site, "billing", p0=1, p1=4)
+    site.looker.look(whole=True)
+    commit(site, "audit", p0=3)
+    assert [(row["group"], row["position"]) for row in rows(site.looker.look(whole=False), "position")] == [("audit", 3)]
+    assert site.east.read == ["billing", "audit"]
+    commit(site, "billing", p0=2, p1=None)
+    assert [(row["partition"], row.get("position")) for row in rows(site.looker.look(whole=False), "position")] == [(0, 2), (1, None)]
+    commit(site, "billing", p0=2)
+    assert rows(site.looker.look(whole=False), "position") == []
+
+
+def test_where_kafka_does_not_show_its_commits_all_groups_are_asked(site: Any) -> None:
+    """What did not change is not written all the same."""
+    real = site.east.topics
+
+    def hidden(names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
+        if names:
+            error = KafkaUnavailable("describing topics failed", "TOPIC_AUTHORIZATION_FAILED", "look")
+            error.from_broker = True
+            raise error
+        return real(names, timeout)
+
+    site.east.topics = hidden
+    site.looker.look(whole=True)
+    commit(site, "audit", p0=3)
+    sample = site.looker.look(whole=False)
+    assert site.east.read == ["billing", "audit"] and [row["group"] for row in rows(sample, "position")] == ["audit"] and told(sample)["problems"] == []
+
+
+def test_with_a_topic_made_anew_all_positions_are_told_again(site: Any) -> None:
+    """A group that has read as much of the new one stands where it stood in the old one, whose rows count no more."""
+    site.looker.look(whole=True)
+    site.east.made += 1
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "whole" and [row["position"] for row in rows(sample, "position")] == [1]
 
 
 def test_a_record_that_is_no_sync_is_counted(site: Any) -> None:
