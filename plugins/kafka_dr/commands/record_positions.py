@@ -30,6 +30,9 @@ from kafka_dr.recorder.recording import Recording
 from kafka_dr.settings import load_topology
 from kafka_dr.topology import Flow, Topology
 
+#: Records that wait within a client: they are the recorder's largest part of memory where they are large.
+_QUEUED_KBYTES = 16_384
+
 
 def main() -> int:
     """Runs the command; 0 when it was ended, 1 when a flow's recorder failed, 2 when it could not begin."""
@@ -67,12 +70,12 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
-        RecordReader(source, flow.source, flow.isolation), RecordReader(target, flow.target),
+        RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES), RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES),
         _worker(settings["workers"], flow),
     )  # fmt: skip
     name, kept = f"{flow.source}->{flow.target}", topology.recorder
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
-    looker = Looker(flow, topology.names, access, lambda: read_so_far(archive))
+    looker = Looker(flow, topology.names, access, kept.interval_seconds, lambda: read_so_far(archive))
     return Recording(name, looker.look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
 
 

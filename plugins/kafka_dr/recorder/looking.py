@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from kafka_dr.domain.mirror_records import decode_heartbeat
 from kafka_dr.domain.naming import Naming
-from kafka_dr.domain.own_pairs import OwnPair, Seen, own_pair, suffix_start
 from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
 from kafka_dr.domain.recorded import Kind, Newest, PartitionSeen, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -19,19 +18,21 @@ from kafka_dr.hooks.kafka_records import Span
 from kafka_dr.recorder.access import ASK_SECONDS, SILENT, Access, Side
 from kafka_dr.recorder.groups import Groups
 from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics, Place
+from kafka_dr.recorder.pairing import Pairing
 from kafka_dr.topology import Flow
 
-#: Source records read at one sample, over all partitions, to find the target's newest ones.
-_MOST_RECORDS = 200_000
+#: Of an interval, for own pairs: all the rest of a look takes a second or two.
+_PAIRING_SHARE = 0.6
 
 
 class Looker:
     """One flow, and what was last written down of it."""
 
-    def __init__(self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[Place, int]] = dict) -> None:
+    def __init__(self, flow: Flow, naming: Naming, access: Access, interval_seconds: float = 10.0, read_before: Callable[[], Mapping[Place, int]] = dict) -> None:
         """Nothing is looked at yet.
 
         Args:
+            interval_seconds: from one look to the next.
             read_before: how far MirrorMaker 2's topics were read by earlier recorders.
         """
         self.flow, self.naming, self.access = flow, naming, access
@@ -42,7 +43,7 @@ class Looker:
         self._partitions: Newest[TopicPartition, PartitionSeen] = Newest()
         self._groups = Groups(access.source)
         self._topic_ids: dict[str, str] = {}
-        self._pairs: dict[TopicPartition, OwnPair] = {}
+        self._pairing = Pairing(access, _PAIRING_SHARE * interval_seconds)
         self._problems: list[str] = []
 
     def look(self, whole: bool) -> Rows:
@@ -63,7 +64,7 @@ class Looker:
         groups_read = self._look_at_groups(rows, source, whole)
         if source.answered:
             with self._tolerating("own pairs"):
-                self._look_for_pairs(rows, changed, source)
+                self._problems += self._pairing.write(rows, changed.values())
         heartbeat_at = self._heartbeat(target)
         told = {
             "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "heartbeat_at": heartbeat_at,
@@ -154,29 +155,6 @@ class Looker:
         with self._tolerating("groups"):
             return self._groups.write(rows, group_filter_of(self._configs["checkpoint"]).selects) if source.answered else None
         return None
-
-    # -- own pairs -------------------------------------------------------------------------------------------------
-
-    def _look_for_pairs(self, rows: Rows, changed: Mapping[TopicPartition, PartitionSeen], source: Side) -> None:
-        """The newest record of each target partition that grew, found again on the source, which is read to its end afterwards."""
-        grown = [tp for tp, seen in changed.items() if seen.target_end and seen.source_end is not None]
-        if not grown:
-            return
-        newest = self._newest_records(grown)
-        ends = self.access.source.ends(list(newest), timeout=ASK_SECONDS)
-        share = max(1_000, _MOST_RECORDS // max(1, len(newest)))
-        spans = {tp: Span(suffix_start(source.spans[tp].start, ends[tp], self._pairs.get(tp), share), ends[tp]) for tp in newest}
-        suffixes = self.access.source_records.ranges(spans, timeout=ASK_SECONDS)
-        for tp, suffix in suffixes.items():
-            pair = own_pair(newest[tp], [Seen(r.offset, r.fingerprint()) for r in suffix], spans[tp].end)
-            if pair:
-                self._pairs[tp] = pair
-                rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
-
-    def _newest_records(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Seen]:
-        tails = self.access.target_records.last_records([self._remote(tp) for tp in partitions], timeout=ASK_SECONDS)
-        found = {tp: tails[self._remote(tp)].last for tp in partitions}
-        return {tp: Seen(last.offset, last.fingerprint()) for tp, last in found.items() if last is not None}
 
     def _heartbeat(self, target: Side) -> int | None:
         """When MirrorMaker 2's newest heartbeat on the target was emitted, in milliseconds since 1970."""
