@@ -23,7 +23,7 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader
 from kafka_dr.hooks.mirror_maker import MirrorMaker
-from kafka_dr.recorder.access import Access
+from kafka_dr.recorder.access import Access, FlowBack
 from kafka_dr.recorder.looking import Looker
 from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import Recording
@@ -71,7 +71,7 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
     access = Access(
         KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
         RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES), RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES),
-        _worker(settings["workers"], flow),
+        _worker(settings["workers"], flow), _flow_back(topology, flow, settings["workers"]),
     )  # fmt: skip
     name, kept = f"{flow.source}->{flow.target}", topology.recorder
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
@@ -84,6 +84,12 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
         return None
     worker = workers[flow.connect]
     return MirrorMaker(worker["url"], (worker["user"], worker["password"]) if worker["user"] else None)
+
+
+def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
+    """The flow the other way, where topics have the same names on both sides; elsewhere it writes into topics of its own."""
+    back = topology.find_flow(flow.target, flow.source)
+    return FlowBack(_worker(workers, back), back.connectors.source) if back and topology.naming.policy == "identity" else None
 
 
 def _end_with_parent(ended: threading.Event) -> None:

@@ -17,6 +17,9 @@ from typing import Generic, NamedTuple, TypeVar
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
+#: What Connect keeps of a partition that it has not begun, or whose offset was deleted: another thing than not having been told.
+NONE_KEPT = -1
+
 
 class Kind(StrEnum):
     """What a row tells."""
@@ -35,7 +38,7 @@ class PartitionSeen(NamedTuple):
 
     Attributes:
         topic_id, target_topic_id: another id under the same name is another topic: its history begins anew.
-        replicated: the last replicated offset that Connect keeps, up to a minute old.
+        replicated: the last replicated offset that Connect keeps, up to a minute old; `NONE_KEPT` where it keeps none.
     """
 
     topic: str

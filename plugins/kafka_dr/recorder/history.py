@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,8 @@ class Recorded:
     Attributes:
         partitions: one row a partition, as it was when the source was seen last: topic, partition, target_topic, topic_id, target_topic_id,
             source_start, source_end, replicated, sampled_at.
-        floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first.
+        floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first, and no record that
+            the source took later came from below it.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
         pairs: pairs by content: topic, partition, upstream, downstream, source_end, records, sampled_at.
         positions: group, topic, partition, position, position_at: when it was last known to stand.
@@ -122,7 +124,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     """What samples say, given in the order in which they were made."""
     rows = _since_begun_anew(_frame(tables))
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
-    samples, seen = of[Kind.SAMPLE], of[Kind.PARTITION]
+    samples, seen = of[Kind.SAMPLE], _with_last_replicated(of[Kind.PARTITION])
     told = [{"at": at, **json.loads(details)} for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)]
     source_at = max((one["at"] for one in told if one["source_answered"]), default=None)
     listed_at = max((one["at"] for one in told if one.get("groups_read") == WHOLE), default=None)
@@ -130,7 +132,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     groups, positions = (of[kind][of[kind]["at"] >= (listed_at or 0)] for kind in (Kind.GROUP, Kind.POSITION))
     return Recorded(
         partitions=_newest_partitions(seen, source_at),
-        floors=_floors(seen, source_at),
+        floors=_floors(seen, source_at, _flowed_back_at(told)),
         syncs=of[Kind.SYNC].drop_duplicates("sequence").sort_values("sequence")[[*PARTITION, "upstream", "downstream", "sequence"]],
         pairs=of[Kind.PAIR].rename(columns={"at": "sampled_at"})[[*PARTITION, "upstream", "downstream", "source_end", "records", "sampled_at"]],
         positions=_positions(positions, groups, last_listing.get("at")),
@@ -172,13 +174,31 @@ def _newest_partitions(seen: pd.DataFrame, source_at: int | None) -> pd.DataFram
     return newest[names].assign(sampled_at=pd.array([source_at] * len(newest), "Int64"))
 
 
-def _floors(seen: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
+def _with_last_replicated(seen: pd.DataFrame) -> pd.DataFrame:
+    """With what Connect told last where it has told nothing since: a recorder that is started again may find it silent."""
+    return seen.assign(replicated=seen.groupby(PARTITION)["replicated"].ffill())
+
+
+def _flowed_back_at(told: list[dict[str, Any]]) -> int:
+    """When the flow the other way may have been mirroring last, -1 without such a sample; where it did not answer it was as before."""
+    last, flows = -1, False
+    for one in told:
+        flows = flows if (said := one.get("flows_back")) is None else said
+        last = one["at"] if flows else last
+    return last
+
+
+def _floors(seen: pd.DataFrame, source_at: int | None, flowed_back_at: int) -> pd.DataFrame:
+    """Both ends at each sample since the flow the other way stood still.
+
+    What it mirrored into the source at or above the source's end came from records on the target that may lie below the target's end.
+    """
     names = [*PARTITION, "source_end", "target_end", "replicated", "sampled_at"]
-    floors = seen.rename(columns={"at": "sampled_at"})[names].dropna(subset=["source_end", "target_end"])
     # What had not changed when the source last answered was seen once more then.
-    last = floors.drop_duplicates(PARTITION, keep="last")
-    again = last[last["sampled_at"] < (source_at or 0)].assign(sampled_at=source_at)
-    return pd.concat([floors, again], ignore_index=True).astype({"sampled_at": "Int64"})
+    last = seen[seen["at"] <= (source_at or 0)].drop_duplicates(PARTITION, keep="last")
+    again = last[last["at"] < (source_at or 0)].assign(at=source_at)
+    floors = pd.concat([seen, again], ignore_index=True).astype({"at": "Int64"}).rename(columns={"at": "sampled_at"})
+    return floors[floors["sampled_at"] > flowed_back_at][names].dropna(subset=["source_end", "target_end"]).reset_index(drop=True)
 
 
 def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from kafka_dr.domain.mirror_records import decode_heartbeat
 from kafka_dr.domain.naming import Naming
 from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
-from kafka_dr.domain.recorded import Kind, Newest, PartitionSeen, Rows
+from kafka_dr.domain.recorded import NONE_KEPT, Kind, Newest, PartitionSeen, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
@@ -39,7 +39,8 @@ class Looker:
         self._configs: dict[str, dict[str, str]] = {"source": dict(flow.mirror_maker), "checkpoint": dict(flow.mirror_maker)}
         self._syncs_location = flow.mirror_maker.get(LOCATION)
         self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
-        self._replicated: dict[TopicPartition, int | None] = {}
+        self._replicated: dict[TopicPartition, int | None] | None = None
+        self._source_answered = True
         self._partitions: Newest[TopicPartition, PartitionSeen] = Newest()
         self._groups = Groups(access.source)
         self._topic_ids: dict[str, str] = {}
@@ -50,9 +51,11 @@ class Looker:
         """One sample: what differs from what is known, or everything."""
         rows, self._problems = Rows(int(time.time() * 1000)), []
         states = self._connect()
+        flows_back = self._flows_back()
         # The target first: records written between the two looks are in no pair of ends.
         target = self._side(self.access.target, "the target", self._mirrored)
         source = self._side(self.access.source, "the source", self._replicating)
+        self._source_answered = source.answered
         changed = self._partitions.differing(self._both(source, target), whole)
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
@@ -62,12 +65,12 @@ class Looker:
             self._problems += self._mirror_topics.write_checkpoints(rows)
         # After the checkpoints: one that is read later may say more than the positions.
         groups_read = self._look_at_groups(rows, source, whole)
-        if source.answered:
+        if source.answered and not flows_back:
             with self._tolerating("own pairs"):
                 self._problems += self._pairing.write(rows, changed.values())
         heartbeat_at = self._heartbeat(target)
         told = {
-            "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "heartbeat_at": heartbeat_at,
+            "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "flows_back": flows_back, "heartbeat_at": heartbeat_at,
             "groups_read": groups_read, "read_to": self._mirror_topics.read_to, "took_ms": int(time.time() * 1000) - rows.at,
         }  # fmt: skip
         rows.add(Kind.SAMPLE, details=json.dumps(told))
@@ -95,6 +98,16 @@ class Looker:
             self._syncs_location = self._configs["source"].get(LOCATION, "source")
             self._replicated = worker.offsets(names.source, ASK_SECONDS).of(self.flow.source)
         return states
+
+    def _flows_back(self) -> bool | None:
+        """Whether the flow the other way may be mirroring into what this one reads; None where it was not said."""
+        flow_back = self.access.flow_back
+        if flow_back is None:
+            return False
+        with self._tolerating("the flow back"):
+            # Its worker stands beside the source: where that is away, it is not waited for as well.
+            return flow_back.may_mirror() if self._source_answered else None
+        return None
 
     def _side(self, cluster: KafkaCluster, what: str, wanted: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]) -> Side:
         with self._tolerating(what):
@@ -142,8 +155,14 @@ class Looker:
             source_end=here.end if here else None,
             target_start=there.start if there else None,
             target_end=there.end if there else None,
-            replicated=self._replicated.get(tp),
+            replicated=self._last_replicated(tp),
         )
+
+    def _last_replicated(self, tp: TopicPartition) -> int | None:
+        if self._replicated is None:
+            return None
+        kept = self._replicated.get(tp)
+        return NONE_KEPT if kept is None else kept
 
     def _look_at_groups(self, rows: Rows, source: Side, whole: bool) -> str | None:
         """Whether the groups were listed, and how; a source that is away was named, and is waited for once."""

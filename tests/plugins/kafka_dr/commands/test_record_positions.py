@@ -5,10 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from kafka_dr.commands.record_positions import recording
+from kafka_dr.topology import Connectors, Flow, Topology
 from tests.conftest import ROOT
 
 #: The command with recorders of ours in the place of real ones.
@@ -84,3 +87,30 @@ def test_it_does_not_begin_without_its_settings() -> None:
     assert process.wait(20) == 0
     with subprocess.Popen([sys.executable, "-m", "kafka_dr.commands.record_positions"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT / "plugins")}) as empty:
         assert "the recorder cannot begin" in output(empty) and empty.returncode == 2
+
+
+CLUSTERS = {"east": {"bootstrap.servers": "127.0.0.1:9"}, "west": {"bootstrap.servers": "127.0.0.1:9"}}
+WORKERS = {name: {"url": f"http://127.0.0.1:9/{name}", "user": "", "password": ""} for name in ("there", "back")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "flows", "expected"),
+    [("identity", "both", "s.back"), ("default", "both", None), ("identity", "one", None), ("identity", "dedicated", "s.back")],
+)
+def test_the_flow_the_other_way_is_watched_where_it_writes_back(tmp_path: Path, policy: str, flows: str, expected: str | None) -> None:
+    """Under identity naming into the very topics that this flow reads; its worker is its own."""
+    made = {
+        "there": Flow(source="east", target="west", connect="there", connectors=Connectors(source="s.there", checkpoint="c")),
+        "back": Flow(source="west", target="east", connect="back", connectors=Connectors(source="s.back", checkpoint="c")),
+        "dedicated": Flow(source="west", target="east", stop_hook="stop", connectors=Connectors(source="s.back", checkpoint="c")),
+    }
+    names = {"both": ("there", "back"), "one": ("there",), "dedicated": ("there", "dedicated")}[flows]
+    topology = Topology(
+        clusters={alias: {"connection": alias} for alias in CLUSTERS}, naming={"policy": policy}, flows=[made[name] for name in names],
+        routing={"kind": "file", "path": "r"}, journal={"connection": "j"}, airflow_api={"connection": "a"}, spark={"connection": "s"}, evidence="e",
+        recorder={"archive": f"file://{tmp_path}"},
+    )  # fmt: skip
+    looker = recording(topology, topology.flows[0], {"clusters": CLUSTERS, "workers": WORKERS, "archive": {}}, threading.Event())._look.__self__
+    back = looker.access.flow_back
+    assert (back.connector if back else None) == expected
+    assert not back or (repr(back.worker) == ("None" if flows == "dedicated" else "MirrorMaker('http://127.0.0.1:9/back')"))

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_dr.domain.recorded import Kind, Rows
+from kafka_dr.domain.recorded import NONE_KEPT, Kind, Rows
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known, recorded
 from kafka_dr.recorder.mirror_topics import Place
@@ -128,6 +128,51 @@ def test_a_topic_whose_id_could_not_be_read_is_the_same() -> None:
     """No id is no other id."""
     found = known(Sample(0).ends(10, 8), Sample(10, answered=False).ends(None, 8, topic_id=None), Sample(20).ends(12, 8))
     assert found.floors["source_end"].tolist() == [10, 12]
+
+
+def test_the_last_replicated_offset_stands_while_connect_is_silent() -> None:
+    """A recorder that was started again has not been told it; that Connect keeps none is another thing, and said."""
+    samples = [Sample(0).ends(10, 8, replicated=5), Sample(10).ends(11, 8, replicated=None), Sample(20).ends(12, 9, replicated=7)]
+    assert known(*samples).floors["replicated"].tolist() == [5, 5, 7]
+    assert known(*samples[:2]).partitions["replicated"].tolist() == [5]
+    deleted = known(samples[0], Sample(10).ends(11, 8, replicated=NONE_KEPT), Sample(20).ends(12, 8, replicated=None))
+    assert deleted.floors["replicated"].tolist() == [5, -1, -1]
+    assert known(Sample(0).ends(10, 8, replicated=None)).floors["replicated"].isna().all()
+    other = known(Sample(0).ends(10, 8, replicated=5).ends(10, 8, partition=1, replicated=None))
+    assert other.floors["replicated"].dropna().tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("states", "kept"),
+    [
+        ((False, False, False), [10, 11, 12]),
+        ((None, None, None), [10, 11, 12]),
+        # Records that it mirrored back may have their originals below the ends of earlier samples too: clients wrote them before it was resumed.
+        ((False, True, False), [12]),
+        ((True, False, False), [11, 12]),
+        ((False, False, True), []),
+        # It does not answer: it is as it was.
+        ((True, None, False), [12]),
+        ((False, None, None), [10, 11, 12]),
+    ],
+)
+def test_no_floor_stands_from_before_the_other_flow_stood_still(states: tuple[bool | None, ...], kept: list[int]) -> None:
+    """What it mirrors into the source came from the target, where it lies lower."""
+    found = known(*(Sample(10 * n, flows_back=state).ends(10 + n, 8) for n, state in enumerate(states)))
+    assert found.floors["source_end"].tolist() == kept
+    assert found.partitions["source_end"].tolist() == [12]
+
+
+def test_what_did_not_change_since_the_other_flow_stood_still_is_a_floor() -> None:
+    """Its row is older."""
+    found = known(Sample(0, flows_back=True).ends(10, 8), Sample(10, flows_back=False), Sample(20, flows_back=False))
+    assert found.floors[["source_end", "target_end", "sampled_at"]].values.tolist() == [[10, 8, at(20)]]
+
+
+def test_ends_of_which_one_was_unknown_last_were_not_seen_again() -> None:
+    """The target was silent when the source last answered."""
+    found = known(Sample(0).ends(10, 8), Sample(10).ends(15, None))
+    assert found.floors[["source_end", "sampled_at"]].values.tolist() == [[10, at(0)]]
 
 
 def test_stretches_are_where_every_offset_held_a_record() -> None:

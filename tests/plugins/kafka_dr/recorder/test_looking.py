@@ -22,7 +22,8 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.group_requests import PositionColumns
 from kafka_dr.hooks.kafka_cluster import GroupInfo
 from kafka_dr.hooks.kafka_records import Record, Span, Tail
-from kafka_dr.recorder.access import Access
+from kafka_dr.hooks.mirror_maker import ConnectorStatus
+from kafka_dr.recorder.access import Access, FlowBack
 from kafka_dr.recorder.looking import Looker
 from kafka_dr.recorder.mirror_topics import Place, read_so_far
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
@@ -431,6 +432,77 @@ def test_a_topic_made_anew_has_pairs_from_its_beginning(site: Any) -> None:
         cluster.logs[ORDERS] = []
         cluster.write(ORDERS, b"new")
     assert pairs(site.looker.look(False)) == [(0, 0, 0), (1, 8, 8), (2, 8, 8)]
+
+
+class OtherWorker:
+    """The Connect worker of the flow the other way."""
+
+    def __init__(self, state: str, tasks: tuple[str, ...]) -> None:
+        self.state, self.tasks, self.away, self.asked = state, tasks, False, 0
+
+    def connectors(self, timeout: float) -> list[str]:
+        """All of it, in time."""
+        self.asked += 1
+        assert timeout <= 2
+        if self.away:
+            raise ConnectUnavailable("Connect did not answer", "no connection", "look")
+        return ["back"]
+
+    def status(self, name: str, timeout: float) -> ConnectorStatus:
+        """Of the one there is."""
+        return ConnectorStatus(name, self.state, dict(enumerate(self.tasks)))
+
+
+FLOWS_BACK = {
+    "running": ("RUNNING", ("RUNNING",), "back", True),
+    "stopping": ("STOPPED", ("RUNNING",), "back", True),
+    "its tasks failed, and may be started again": ("RUNNING", ("FAILED",), "back", True),
+    "stopped": ("STOPPED", (), "back", False),
+    "paused": ("PAUSED", ("PAUSED",), "back", False),
+    "not there": ("RUNNING", ("RUNNING",), "never made", False),
+}
+
+
+@pytest.mark.parametrize(("state", "tasks", "connector", "flows"), FLOWS_BACK.values(), ids=FLOWS_BACK)
+def test_a_sample_tells_whether_the_other_flow_may_mirror(site: Any, state: str, tasks: tuple[str, ...], connector: str, flows: bool) -> None:
+    """While it does no pair is looked for: positions rest on nothing of that time."""
+    site.looker.access.flow_back = FlowBack(OtherWorker(state, tasks), connector)
+    sample = site.looker.look(True)
+    assert told(sample)["flows_back"] is flows and told(sample)["problems"] == [] and bool(pairs(sample)) is not flows
+
+
+def test_where_no_flow_writes_back_that_is_said(site: Any) -> None:
+    """Names differ, or there is none; in dedicated mode nobody can be asked."""
+    assert told(site.looker.look(True))["flows_back"] is False
+    site.looker.access.flow_back = FlowBack(None, "back")
+    assert told(site.looker.look(True))["flows_back"] is None
+
+
+def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(site: Any) -> None:
+    """It stands beside it; what it does is not known then, and asked again when the source is back."""
+    worker = OtherWorker("STOPPED", ())
+    site.looker.access.flow_back = FlowBack(worker, "back")
+    worker.away = site.east.away = True
+    sample = site.looker.look(True)
+    assert told(sample)["flows_back"] is None and any(problem.startswith("the flow back: ") for problem in told(sample)["problems"])
+    site.looker.look(False)
+    assert worker.asked == 1
+    worker.away = site.east.away = False
+    site.looker.look(False)
+    assert told(site.looker.look(False))["flows_back"] is False and worker.asked == 2
+
+
+def test_that_connect_keeps_no_offset_is_told_from_not_knowing(site: Any) -> None:
+    """A recorder that is started while Connect is silent knows none; one that was told keeps it."""
+    worker = site.looker.access.worker
+    worker.away = True
+    assert "replicated" not in rows(site.looker.look(True), "partition")[0]
+    worker.away = False
+    assert rows(site.looker.look(True), "partition")[0]["replicated"] == 1
+    worker.away = True
+    assert rows(site.looker.look(True), "partition")[0]["replicated"] == 1
+    worker.away, worker.offsets = False, lambda name, timeout: SimpleNamespace(of=lambda alias: {})
+    assert rows(site.looker.look(True), "partition")[0]["replicated"] == -1
 
 
 def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
