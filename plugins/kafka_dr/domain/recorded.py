@@ -53,6 +53,14 @@ class PartitionSeen(NamedTuple):
     replicated: int | None = None
 
 
+class Place(NamedTuple):
+    """Where MirrorMaker 2's own records are read; a topic made anew under its name has another id."""
+
+    topic_id: str
+    topic: str
+    partition: int
+
+
 class Newest(Generic[_K, _V]):
     """The newest value written down by key."""
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
+from kafka_dr.domain.recorded import Place
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
-from kafka_dr.recorder.mirror_topics import Place
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
 

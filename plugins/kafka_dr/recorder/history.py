@@ -20,10 +20,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr.domain.recorded import Kind
+from kafka_dr.domain.recorded import Kind, Place
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.groups import WHOLE
-from kafka_dr.recorder.mirror_topics import Place
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 
 PARTITION = ["topic", "partition"]

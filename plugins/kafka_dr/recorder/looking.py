@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from kafka_dr.domain.mirror_records import decode_heartbeat
 from kafka_dr.domain.naming import Naming
 from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
-from kafka_dr.domain.recorded import NONE_KEPT, Kind, Newest, PartitionSeen, Rows
+from kafka_dr.domain.recorded import NONE_KEPT, Kind, Newest, PartitionSeen, Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
 from kafka_dr.hooks.kafka_records import Span
 from kafka_dr.recorder.access import ASK_SECONDS, SILENT, Access, Side
 from kafka_dr.recorder.groups import Groups
-from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics, Place
+from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics
 from kafka_dr.recorder.pairing import Pairing
 from kafka_dr.topology import Flow
 
@@ -59,10 +59,7 @@ class Looker:
         changed = self._partitions.differing(self._both(source, target), whole)
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
-        with self._tolerating("offset syncs"):
-            self._problems += self._mirror_topics.write_syncs(rows, self._syncs_location, source.answered)
-        with self._tolerating("checkpoints"):
-            self._problems += self._mirror_topics.write_checkpoints(rows)
+        self._read_mirror_topics(rows, source)
         # After the checkpoints: one that is read later may say more than the positions.
         groups_read = self._look_at_groups(rows, source, whole)
         if source.answered and not flows_back:
@@ -163,6 +160,12 @@ class Looker:
             return None
         kept = self._replicated.get(tp)
         return NONE_KEPT if kept is None else kept
+
+    def _read_mirror_topics(self, rows: Rows, source: Side) -> None:
+        with self._tolerating("offset syncs"):
+            self._problems += self._mirror_topics.write_syncs(rows, self._syncs_location, source.answered)
+        with self._tolerating("checkpoints"):
+            self._problems += self._mirror_topics.write_checkpoints(rows)
 
     def _look_at_groups(self, rows: Rows, source: Side, whole: bool) -> str | None:
         """Whether the groups were listed, and how; a source that is away was named, and is waited for once."""

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 
 from kafka_dr.domain.mirror_records import Decoded, decode_checkpoints, decode_offset_syncs
 from kafka_dr.domain.naming import Naming
-from kafka_dr.domain.recorded import Kind, Rows
+from kafka_dr.domain.recorded import Kind, Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.archive import Archive
@@ -29,14 +29,6 @@ from kafka_dr.topology import Flow
 LOCATION = "offset-syncs.topic.location"
 #: Read of one partition at one sample: millions may wait for a recorder that was just started.
 _MOST_RECORDS = 50_000
-
-
-class Place(NamedTuple):
-    """A partition of one of these topics; made anew under its name, the topic has another id."""
-
-    topic_id: str
-    topic: str
-    partition: int
 
 
 class Statement(NamedTuple):

@@ -85,7 +85,8 @@ def test_it_does_not_begin_without_its_settings() -> None:
     process = started()
     process.stdin.close()
     assert process.wait(20) == 0
-    with subprocess.Popen([sys.executable, "-m", "kafka_dr.commands.record_positions"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT / "plugins")}) as empty:
+    command = [sys.executable, "-m", "kafka_dr.commands.record_positions"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT / "plugins")}) as empty:
         assert "the recorder cannot begin" in output(empty) and empty.returncode == 2
 
 

@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_dr.domain.recorded import NONE_KEPT, Kind, Rows
+from kafka_dr.domain.recorded import NONE_KEPT, Kind, Place, Rows
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known, recorded
-from kafka_dr.recorder.mirror_topics import Place
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 
 NOON = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ import pytest
 
 from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_heartbeat, encode_offset_sync, Heartbeat
 from kafka_dr.domain.naming import NamingSpec, naming_of
-from kafka_dr.domain.recorded import Rows
+from kafka_dr.domain.recorded import Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -25,7 +25,7 @@ from kafka_dr.hooks.kafka_records import Record, Span, Tail
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.recorder.access import Access, FlowBack
 from kafka_dr.recorder.looking import Looker
-from kafka_dr.recorder.mirror_topics import Place, read_so_far
+from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 from kafka_dr.topology import Connectors, Flow
 
