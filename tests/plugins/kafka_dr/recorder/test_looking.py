@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from kafka_dr.hooks.kafka_cluster import GroupInfo
 from kafka_dr.hooks.kafka_records import Record, Span, Tail
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.recorder.access import Access, FlowBack
+from kafka_dr.recorder.history import last_known
 from kafka_dr.recorder.looking import Looker
 from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
@@ -302,6 +304,25 @@ def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path:
     assert read_so_far(archive) == {Place(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))}
     site.west.made += 1
     assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
+
+
+def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
+    """By the reader of the archive: a group deleted and made anew without any recorder, an hour of the other flow, how far checkpoints were read."""
+    archive, worker = Archive(f"file://{tmp_path}", "f"), OtherWorker("RUNNING", ("RUNNING",))
+    site.looker.access.flow_back = FlowBack(worker, "back")
+    commit(site, "billing", p0=1, p1=7)
+    keep(archive, again(site, archive).look(True))
+    assert last_known(archive).floors.empty
+    worker.state, worker.tasks = "STOPPED", ()
+    site.east.positions = {}
+    commit(site, "billing", p0=2)
+    time.sleep(0.002)
+    second = again(site, archive).look(True)
+    keep(archive, second)
+    found = last_known(archive)
+    assert found.positions[["group", "partition", "position", "position_at"]].values.tolist() == [["billing", 0, 2, second.at]]
+    assert found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]] and found.groups_at == second.at
+    assert found.read_to == {Place(f"id-{topic}-0", topic, 0): 1 for topic in (SYNCS, CHECKPOINTS)}
 
 
 def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> None:
