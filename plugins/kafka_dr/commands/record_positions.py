@@ -9,9 +9,11 @@ Settings are one line of JSON, since they hold secrets: `topology` (path), `clus
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -21,15 +23,20 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader
 from kafka_dr.hooks.mirror_maker import MirrorMaker
-from kafka_dr.recorder.looking import Access, Looker
+from kafka_dr.recorder.access import Access, FlowBack
+from kafka_dr.recorder.looking import Looker
+from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import Recording
 from kafka_dr.settings import load_topology
 from kafka_dr.topology import Flow, Topology
 
+#: Records that wait within a client: they are the recorder's largest part of memory where they are large.
+_QUEUED_KBYTES = 16_384
+
 
 def main() -> int:
-    """Runs the command; 0 when it was ended, 2 when it could not begin."""
-    ended = threading.Event()
+    """Runs the command; 0 when it was ended, 1 when a flow's recorder failed, 2 when it could not begin."""
+    ended, failed = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
@@ -40,12 +47,22 @@ def main() -> int:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
     threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
-    threads = [threading.Thread(target=one.run) for one in recordings]
+    threads = [threading.Thread(target=_run, args=(one, ended, failed)) for one in recordings]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return 0
+    return 1 if failed.is_set() else 0
+
+
+def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> None:
+    """A flow whose recorder fails ends them all: whoever supervises the process starts it again, and no flow goes unrecorded unnoticed."""
+    try:
+        one.run()
+    except Exception:
+        print(f"ERROR {one.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
+        failed.set()
+        ended.set()
 
 
 def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
@@ -53,12 +70,13 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
-        RecordReader(source, flow.source, flow.isolation), RecordReader(target, flow.target),
-        _worker(settings["workers"], flow),
+        RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES), RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES),
+        _worker(settings["workers"], flow), _flow_back(topology, flow, settings["workers"]),
     )  # fmt: skip
     name, kept = f"{flow.source}->{flow.target}", topology.recorder
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
-    return Recording(name, Looker(flow, topology.names, access).look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
+    looker = Looker(flow, topology.names, access, kept.interval_seconds, lambda: read_so_far(archive))
+    return Recording(name, looker.look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)
 
 
 def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
@@ -68,9 +86,17 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
     return MirrorMaker(worker["url"], (worker["user"], worker["password"]) if worker["user"] else None)
 
 
+def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
+    """The flow the other way, where topics have the same names on both sides; elsewhere it writes into topics of its own."""
+    back = topology.find_flow(flow.target, flow.source)
+    return FlowBack(_worker(workers, back), back.connectors.source) if back and topology.naming.policy == "identity" else None
+
+
 def _end_with_parent(ended: threading.Event) -> None:
     """An orphan would go on beside its successor."""
-    sys.stdin.read()
+    # Past sys.stdin: Python aborts at exit where it needs the lock of a reader that another thread still holds.
+    while os.read(0, 1):
+        pass
     ended.set()
 
 

@@ -5,15 +5,7 @@ Invariant: the record's true origin lies at or below `upstream`, whatever recurs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
-
-
-class Seen(NamedTuple):
-    """A record as far as it is compared."""
-
-    offset: int
-    fingerprint: str
 
 
 class OwnPair(NamedTuple):
@@ -31,25 +23,51 @@ class OwnPair(NamedTuple):
     records: int
 
 
-def own_pair(newest: Seen, suffix: Sequence[Seen], source_end: int) -> OwnPair | None:
-    """Pair a target partition's newest record with the source.
+class PairSearch:
+    """Pairs a target partition's newest record with the source's records as they pass; none of them is kept."""
+
+    def __init__(self, downstream: int) -> None:
+        """Nothing has passed yet.
+
+        Args:
+            downstream: the offset of the target's last returnable record, read first.
+        """
+        self._downstream = downstream
+        self._upstream: int | None = None
+        self._above = 0
+
+    def saw(self, offset: int, same: bool) -> None:
+        """Take the next returnable record of the source.
+
+        Args:
+            same: whether it has the content of the target's record.
+        """
+        self._above += 1
+        if same:
+            self._upstream, self._above = offset, 0
+
+    def pair(self, source_end: int) -> OwnPair | None:
+        """The pair, once all records from some offset to the log end have passed, as that stood after the target's record was read.
+
+        Returns:
+            None where the content does not occur among them.
+        """
+        return None if self._upstream is None else OwnPair(self._upstream, self._downstream, source_end, self._above)
+
+
+def suffix_starts(source_start: int, source_end: int, newest: int, last_pair: OwnPair | None, most: int) -> tuple[int, ...]:
+    """Where to begin to look for a partition's newest target record on the source, up to the log's end, in turn.
+
+    First where it stands if MirrorMaker 2 repeated nothing since the last pair, which leaves little to read however long ago that was; then
+    right above that pair: what was mirrored since has its origin there, unless MirrorMaker 2 repeats records from below it. Then there is
+    no pair until it has caught up, nor while it lags by more than `most` offsets.
 
     Args:
-        newest: the target's last returnable record, read first.
-        suffix: all returnable source records from some offset to the log end, as that stood after `newest` was read.
-        source_end: that log end.
-
-    Returns:
-        None where the content does not occur in the suffix.
+        newest: the record's offset on the target.
     """
-    found = [index for index, record in enumerate(suffix) if record.fingerprint == newest.fingerprint]
-    return OwnPair(suffix[found[-1]].offset, newest.offset, source_end, len(suffix) - found[-1] - 1) if found else None
-
-
-def suffix_start(source_start: int, source_end: int, last_pair: OwnPair | None, most: int) -> int:
-    """Where the suffix begins in which a partition's newest target record is looked for; it ends at the log's end.
-
-    Above the last pair: what was mirrored since has its origin there, unless MirrorMaker 2 repeats records; then there is no pair until
-    it has caught up. Nor is there one while it lags by more than `most` offsets, which are read at every sample at most.
-    """
-    return max(source_start, source_end - most, last_pair.upstream + 1 if last_pair else 0)
+    lowest = max(source_start, source_end - most)
+    if last_pair is None:
+        return (lowest,)
+    above = max(lowest, last_pair.upstream + 1)
+    expected = min(last_pair.upstream + newest - last_pair.downstream, source_end)
+    return (expected, above) if expected > above else (above,)

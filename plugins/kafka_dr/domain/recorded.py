@@ -5,6 +5,7 @@ Invariants
 2. Of one partition the target's end was read before the source's: no copy of a record at or above `source_end` lies below `target_end`.
 3. A row is written when it differs from the newest one of its kind and key; a whole sample repeats all of them, so that older files may go.
 4. What could not be read has no row; the sample's own row says why. No row never means zero.
+5. A position that a group has no more is a row without a number. Before a whole listing of groups no row counts: what that lacks is gone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
+
+#: What Connect keeps of a partition that it has not begun, or whose offset was deleted: another thing than not having been told.
+NONE_KEPT = -1
 
 
 class Kind(StrEnum):
@@ -35,7 +39,7 @@ class PartitionSeen(NamedTuple):
 
     Attributes:
         topic_id, target_topic_id: another id under the same name is another topic: its history begins anew.
-        replicated: the last replicated offset that Connect keeps, up to a minute old.
+        replicated: the last replicated offset that Connect keeps, up to a minute old; `NONE_KEPT` where it keeps none.
     """
 
     topic: str
@@ -48,6 +52,14 @@ class PartitionSeen(NamedTuple):
     target_start: int | None = None
     target_end: int | None = None
     replicated: int | None = None
+
+
+class Place(NamedTuple):
+    """Where MirrorMaker 2's own records are read; a topic made anew under its name has another id."""
+
+    topic_id: str
+    topic: str
+    partition: int
 
 
 class Newest(Generic[_K, _V]):
@@ -73,6 +85,32 @@ class Newest(Generic[_K, _V]):
         for key in left:
             del self._known[key]
         return left
+
+
+class Positions:
+    """The positions written down, by group, topic and partition."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[tuple[str, int], int]] = {}
+
+    def __contains__(self, group: object) -> bool:
+        """Whether a group's positions were ever read."""
+        return group in self._known
+
+    def differing(self, group: str, held: Mapping[tuple[str, int], int], whole: bool = False) -> dict[tuple[str, int], int | None]:
+        """What must be written down of a group, from now on known; None is a position that it had and has no more.
+
+        Args:
+            held: all that it holds.
+            whole: all of it must be.
+        """
+        known, self._known[group] = self._known.get(group, {}), held
+        changed = {place: position for place, position in held.items() if whole or known.get(place) != position}
+        return {**changed, **dict.fromkeys(sorted(known.keys() - held.keys()))}
+
+    def forget(self, group: str) -> None:
+        """The group is gone: what it holds when it comes back is new."""
+        self._known.pop(group, None)
 
 
 def commits_partition(group: str, partitions: int) -> int:

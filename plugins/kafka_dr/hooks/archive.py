@@ -25,6 +25,8 @@ from kafka_dr.errors import ArchiveUnavailable
 _MADE_FROM = b"switchback.made_from"
 _ASIDE = ".writing-"
 _HOUR = "%Y-%m-%d/%H"
+#: How often an hour is listed again whose files vanish while they are read.
+_READINGS = 3
 
 
 class Archive:
@@ -50,15 +52,29 @@ class Archive:
         self._put(name, rows)
         return name
 
-    def read(self, kind: str, since: datetime | None = None, until: datetime | None = None) -> pa.Table | None:
+    def read(self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None) -> pa.Table | None:
         """All rows of a kind of the hours from `since` to `until`, both included; None when there are none."""
-        files = [name for hour, names in self._hours(kind, since, until) for name in self._valid(names)]
-        tables = [self._get(name) for name in files]
-        return pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default") if tables else None
+        for _ in range(_READINGS - 1):
+            try:
+                return self._read(kind, since, until, columns)
+            except ArchiveUnavailable as error:
+                # What was listed may be merged or expire before it is read: its rows are in another file by then, or too old.
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+        return self._read(kind, since, until, columns)
 
-    def hours(self, kind: str) -> list[datetime]:
-        """The hours of which something of a kind is kept, in order."""
-        return [datetime.strptime(hour, _HOUR).replace(tzinfo=UTC) for hour, names in self._hours(kind, None, None) if names]
+    def back(self, kind: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """Rows hour by hour, the newest hour first; older ones are neither listed nor read before they are asked for."""
+        with self._border("listing", kind):
+            days = sorted(self._names(f"{self._root}/{kind}"), reverse=True)
+        for day in days:
+            with self._border("listing", f"{kind}/{day}"):
+                hours = sorted(self._names(f"{self._root}/{kind}/{day}"), reverse=True)
+            for hour in hours:
+                at = datetime.strptime(f"{day}/{hour}", _HOUR).replace(tzinfo=UTC)
+                rows = self.read(kind, at, at, columns)
+                if rows is not None:
+                    yield rows
 
     def merge(self, before: datetime) -> int:
         """Make one file of each hour that ended before a time; answers how many files went into others."""
@@ -77,7 +93,7 @@ class Archive:
     def kinds(self) -> list[str]:
         """Kinds of which something is kept, sorted."""
         with self._border("listing", self._root):
-            return sorted(path.rsplit("/", 1)[-1] for path in self._listed(self._root))
+            return sorted(self._names(self._root))
 
     # -- hours and files ---------------------------------------------------------------------------------------------
 
@@ -86,19 +102,26 @@ class Archive:
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
-            days = sorted(path.rsplit("/", 1)[-1] for path in self._listed(f"{self._root}/{kind}"))
-            hours = [f"{day}/{path.rsplit('/', 1)[-1]}" for day in days if first[:10] <= day <= last[:10] for path in sorted(self._listed(f"{self._root}/{kind}/{day}"))]
+            days = sorted(self._names(f"{self._root}/{kind}"))
+            hours = [f"{day}/{hour}" for day in days if first[:10] <= day <= last[:10] for hour in sorted(self._names(f"{self._root}/{kind}/{day}"))]
         for hour in hours:
             if first <= hour <= last:
                 with self._border("listing", f"{kind}/{hour}"):
-                    files = sorted(path.rsplit("/", 1)[-1] for path in self._listed(f"{self._root}/{kind}/{hour}"))
+                    files = sorted(self._names(f"{self._root}/{kind}/{hour}"))
                 yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and not name.startswith(_ASIDE)]
 
-    def _listed(self, path: str) -> list[str]:
+    def _names(self, path: str) -> list[str]:
+        """What lies in a folder now, whatever the file system remembers of it."""
+        self._fs.invalidate_cache(path)
         try:
-            return self._fs.ls(path, detail=False)
+            return [found.rsplit("/", 1)[-1] for found in self._fs.ls(path, detail=False)]
         except FileNotFoundError:
             return []
+
+    def _read(self, kind: str, since: datetime | None, until: datetime | None, columns: list[str] | None) -> pa.Table | None:
+        files = [name for hour, names in self._hours(kind, since, until) for name in self._valid(names)]
+        tables = [self._get(name, columns) for name in files]
+        return pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default") if tables else None
 
     def _valid(self, names: list[str]) -> list[str]:
         """Without the files that a merged one was made from."""
@@ -136,9 +159,9 @@ class Archive:
             self._fs.pipe_file(f"{folder}/{_ASIDE}{last}", sink.getvalue())
             self._fs.mv(f"{folder}/{_ASIDE}{last}", path)
 
-    def _get(self, name: str) -> pa.Table:
+    def _get(self, name: str, columns: list[str] | None = None) -> pa.Table:
         with self._border("reading", name):
-            return pq.read_table(io.BytesIO(self._fs.cat_file(f"{self._root}/{name}")))
+            return pq.read_table(io.BytesIO(self._fs.cat_file(f"{self._root}/{name}")), columns=columns)
 
     def _delete(self, names: Iterable[str]) -> None:
         with self._border("deleting", self._root):

@@ -32,6 +32,8 @@ _T = TypeVar("_T")
 _CONSUME = 10_000
 _LOOK_BACK_GROWTH = 8
 _QUESTION_SECONDS = 60.0
+#: librdkafka's own default.
+_QUEUED_KBYTES = 65_536
 
 #: Errors that only a client's own connection work reports; the deadline decides whether they matter.
 _PASSING = frozenset(
@@ -146,12 +148,13 @@ def key_and_value(message: Message) -> tuple[bytes | None, bytes | None]:
 class RecordReader:
     """Reads records by partition and offset; joins no group and commits nothing."""
 
-    def __init__(self, config: Mapping[str, Any], alias: str = "the cluster", isolation: str = READ_UNCOMMITTED) -> None:
+    def __init__(self, config: Mapping[str, Any], alias: str = "the cluster", isolation: str = READ_UNCOMMITTED, queued_kbytes: int = _QUEUED_KBYTES) -> None:
         """Prepare; a client is made for each read.
 
         Args:
             config: librdkafka keys of the connection.
             isolation: read_uncommitted (as MirrorMaker 2 by default) or read_committed.
+            queued_kbytes: of records that wait within the client.
         """
         if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
             raise BadInput("there is no such isolation level", repr(isolation), f"{READ_UNCOMMITTED} or {READ_COMMITTED}")
@@ -169,6 +172,7 @@ class RecordReader:
             "fetch.wait.max.ms": 50,
             "fetch.error.backoff.ms": 50,
             "fetch.queue.backoff.ms": 50,
+            "queued.max.messages.kbytes": queued_kbytes,
         }
 
     def __repr__(self) -> str:
@@ -210,17 +214,20 @@ class RecordReader:
             found[record.topic_partition].append(record)
         return found
 
-    def read_all(self, topic: str, timeout: float = 600.0, take: Callable[[Message], _T] = record_of) -> Iterator[_T]:
+    def read_all(
+        self, topic: str, timeout: float = 600.0, take: Callable[[Message], _T] = record_of, begin: Mapping[TopicPartition, int] | None = None
+    ) -> Iterator[_T]:
         """Every record of a topic that is there now, partition by partition in order; made for MM2's internal topics.
 
         Args:
             take: what to make of each message; `key_and_value` where millions are read for these alone.
+            begin: where to begin, of partitions that are not read from their beginning.
         """
         info = self._cluster.topics([topic], min(timeout, _QUESTION_SECONDS)).get(topic)
         if info is None:
             raise KafkaUnavailable(f"topic {topic!r} of {self._alias} does not exist", next_step="check its name, and that MirrorMaker 2 made it")
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _QUESTION_SECONDS))
-        return self.scan(spans, timeout, take=take)
+        return self.scan({tp: Span(max(span.start, (begin or {}).get(tp, 0)), span.end) for tp, span in spans.items()}, timeout, take=take)
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, Span]:
         """Log start, and log end (under read_committed the last stable offset), of each partition."""
@@ -229,8 +236,16 @@ class RecordReader:
         ends = self._cluster.ends(wanted, self.isolation, timeout)
         return {tp: Span(starts[tp], ends[tp]) for tp in wanted}
 
-    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float = 60.0, limit: int | None = None, take: Callable[[Message], _T] = record_of) -> Iterator[_T]:
+    def scan(
+        self, spans: Mapping[TopicPartition, Span], timeout: float = 60.0, limit: int | None = None, take: Callable[[Message], _T] = record_of,
+        given_up: dict[TopicPartition, str] | None = None,
+    ) -> Iterator[_T]:
         """Records of all spans as they come, ordered within a partition; ends when every position has passed its span.
+
+        Args:
+            limit: of one partition.
+            take: what to make of each message.
+            given_up: where given, a partition that cannot be passed is noted in it, with why, and the others are read on.
 
         Raises:
             KafkaUnavailable: a span was not passed in time, or its offsets are no longer in the log.
@@ -243,21 +258,25 @@ class RecordReader:
         try:
             with border(self._alias, "assigning partitions"):
                 consumer.incremental_assign([WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()])
-            yield from self._scanned(consumer, waiting, time.monotonic() + timeout, limit, take)
+            yield from self._scanned(consumer, waiting, time.monotonic() + timeout, limit, take, given_up)
         finally:
             consumer.close()
 
     def _scanned(
-        self, consumer: Consumer, waiting: dict[TopicPartition, Span], ends_at: float, limit: int | None, take: Callable[[Message], _T]
+        self, consumer: Consumer, waiting: dict[TopicPartition, Span], ends_at: float, limit: int | None, take: Callable[[Message], _T],
+        given_up: dict[TopicPartition, str] | None,
     ) -> Iterator[_T]:
         counts: dict[tuple[str, int], int] = {}
         complaint = ""
         while waiting:
             if time.monotonic() > ends_at:
-                raise self._unfinished(waiting, complaint)
+                if given_up is None:
+                    raise self._unfinished(waiting, complaint)
+                given_up |= dict.fromkeys(waiting, "not reached in time")
+                return
             for message in consumer.consume(_CONSUME, 0.1):
                 if message.error():
-                    complaint = self._noted(message, waiting) or complaint
+                    complaint = self._noted(message, waiting, given_up) or complaint
                     continue
                 where, offset = (message.topic(), message.partition()), message.offset()
                 span = waiting.get(where)
@@ -269,8 +288,8 @@ class RecordReader:
                 if offset + 1 >= span.end or (limit and counts[where] >= limit):
                     del waiting[where]
 
-    def _noted(self, message: Message, waiting: dict[TopicPartition, Span]) -> str:
-        """An end of partition finishes it; errors that pass are remembered; all others are raised."""
+    def _noted(self, message: Message, waiting: dict[TopicPartition, Span], given_up: dict[TopicPartition, str] | None) -> str:
+        """An end of partition finishes it; errors that pass are remembered; all others are raised, unless the partition may be given up."""
         error, where = message.error(), TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if where in waiting and message.offset() >= waiting[where].end:
@@ -279,6 +298,10 @@ class RecordReader:
         if error.code() in _PASSING:
             return described(error)
         if where.topic is not None and where not in waiting:
+            return ""
+        if given_up is not None and where in waiting:
+            given_up[where] = described(error)
+            del waiting[where]
             return ""
         raise KafkaUnavailable(f"reading {where} on {self._alias} failed", described(error), "its log or our rights changed: look, then ask again")
 

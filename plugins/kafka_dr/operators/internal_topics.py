@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
 from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
+from kafka_dr.domain.recorded import Place
+from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
@@ -57,12 +61,16 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
 
 def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
     """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition, mirror_maker_position."""
-    return checkpoints_frame(_newest_checkpoints(procedure))
+    return checkpoints_frame(_newest_checkpoints(procedure, {}))
 
 
-def checkpoints_with_origin(procedure: Procedure) -> pd.DataFrame:
-    """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition, position."""
-    found = _newest_checkpoints(procedure)
+def checkpoints_with_origin(procedure: Procedure, read_to: Mapping[Place, int] | None = None) -> pd.DataFrame:
+    """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition, position.
+
+    Args:
+        read_to: how far the recorder read them; where given, only what was written since counts.
+    """
+    found = _newest_checkpoints(procedure, read_to or {})
     types = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
     columns = (found.group, found.topic, found.partition, found.upstream)
     frame = pd.DataFrame({name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)})
@@ -77,12 +85,14 @@ def origin_of(procedure: Procedure, topic: str) -> str | None:
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
 
 
-def _newest_checkpoints(procedure: Procedure) -> CheckpointColumns:
+def _newest_checkpoints(procedure: Procedure, read_to: Mapping[Place, int]) -> CheckpointColumns:
     """Of each group and partition; none where the topic is missing."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
-    if topic not in procedure.target.topics([topic]):
+    there = procedure.target.topics([topic]).get(topic)
+    if there is None:
         return newest_checkpoints([])
-    return newest_checkpoints(list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value)))
+    begin = {TopicPartition(topic, p): read_to.get(Place(there.topic_id, topic, p), 0) for p in there.partitions}
+    return newest_checkpoints(list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin)))
 
 
 def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:

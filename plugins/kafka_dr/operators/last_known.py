@@ -50,7 +50,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     stated = checkpoints_with_origin(procedure)
     syncs = all_syncs(kept, from_target(procedure, missing))
     topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)})
-    positions = all_positions(kept, stated, topics)
+    positions = all_positions(kept, stated_since(procedure, kept, stated), topics)
     members = kept.groups[kept.groups["members"].fillna(0) > 0]
     if not len(syncs):
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
@@ -126,6 +126,14 @@ def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
     newest = kept.syncs["sequence"].max() if len(kept.syncs) else -1
     both = pd.concat([kept.syncs, on_target[on_target["sequence"] > newest]], ignore_index=True)
     return both.astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+
+
+def stated_since(procedure: Procedure, kept: Recorded, stated: pd.DataFrame) -> pd.DataFrame:
+    """Of what checkpoints state, that which may say more than the recorder: where it listed all groups, only what was written since.
+
+    An older checkpoint may be of a group that is gone, or of an earlier life of one: its topic never forgets.
+    """
+    return stated if kept.groups_at is None else checkpoints_with_origin(procedure, kept.read_to)
 
 
 def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:

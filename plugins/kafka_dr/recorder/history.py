@@ -3,20 +3,27 @@
 Invariants
 1. Of a topic that was deleted and made anew, only what was seen since counts: before that, rows speak of another log.
 2. Of a topic that the source had deleted when it was seen last nothing counts.
-3. Hours are read back until every position lies above a sample of its partition, or there are none left, or they are too many.
+3. Of groups and positions, only what was written since they were last listed whole counts: what that listing lacks is gone, or is of
+   an earlier life of a group.
+4. Hours are read back until there are a sample of the source and a whole listing of its groups, and every position lies above a sample
+   of its partition; or until there are none left, or they are too many.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kafka_dr.domain.recorded import Kind
+from kafka_dr.domain.recorded import Kind, Place
 from kafka_dr.hooks.archive import Archive
+from kafka_dr.recorder.groups import WHOLE
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 
 PARTITION = ["topic", "partition"]
@@ -30,15 +37,18 @@ class Recorded:
     Attributes:
         partitions: one row a partition, as it was when the source was seen last: topic, partition, target_topic, topic_id, target_topic_id,
             source_start, source_end, replicated, sampled_at.
-        floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first.
+        floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first, and no record that
+            the source took later came from below it.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
         pairs: pairs by content: topic, partition, upstream, downstream, source_end, records, sampled_at.
-        positions: group, topic, partition, position, position_at.
+        positions: group, topic, partition, position, position_at: when it was last known to stand.
         groups: group, members, state.
         last_at: when the last sample was begun; None without one.
         source_at: when the source last answered.
         problems: what that last sample could not read.
         gone: topics of the flow that the source had deleted when it was seen last.
+        groups_at: when groups and positions were last read, all that there were; None where they were never listed whole.
+        read_to: how far MirrorMaker 2's topics had been read just before that.
     """
 
     partitions: pd.DataFrame
@@ -50,6 +60,8 @@ class Recorded:
     last_at: int | None
     source_at: int | None
     problems: tuple[str, ...]
+    groups_at: int | None
+    read_to: Mapping[Place, int]
     gone: tuple[str, ...] = ()
 
     @property
@@ -69,23 +81,45 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
         ArchiveUnavailable: it cannot be read.
     """
     tables: list[pa.Table] = []
-    found = recorded([])
-    for hour in reversed(archive.hours(SAMPLES)):
-        tables.insert(0, archive.read(SAMPLES, hour, hour))
+    unreached: pd.DataFrame | None = None
+    for table in archive.back(SAMPLES):
+        tables.insert(0, _thinned(table))
         # The newest hour may have begun a moment ago, without a sample of the source.
         if len(tables) < 2:
             continue
-        found = recorded(tables)
-        if sum(map(len, tables)) > most_rows or (found.source_at is not None and not _too_short(found)):
-            return found
+        if unreached is not None:
+            unreached = _still_unreached(unreached, table)
+        elif (found := recorded(tables)).source_at is not None and found.groups_at is not None:
+            unreached = _unreached(found)
+        if sum(map(len, tables)) > most_rows or (unreached is not None and unreached.empty):
+            break
     return recorded(tables)
 
 
-def _too_short(found: Recorded) -> bool:
-    """Whether a position lies below the oldest sample of its partition, and above the log's beginning."""
+def _thinned(hour: pa.Table) -> pa.Table:
+    """Without what nobody asks for: of each position all rows but the newest, and checkpoints. Living groups write millions of rows an hour."""
+    kind = hour["kind"]
+    positions = hour.filter(pc.equal(kind, Kind.POSITION.value)).sort_by("at")
+    places = positions.select(["group", *PARTITION]).append_column("row", pa.array(range(len(positions)), pa.int64()))
+    newest = places.group_by(["group", *PARTITION]).aggregate([("row", "max")])["row_max"]
+    others = hour.filter(pc.invert(pc.is_in(kind, pa.array([Kind.POSITION.value, Kind.CHECKPOINT.value]))))
+    return pa.concat_tables([others, positions.take(newest)])
+
+
+def _unreached(found: Recorded) -> pd.DataFrame:
+    """Positions that lie below the oldest sample of their partition, and above the log's beginning."""
     oldest = found.floors.groupby(PARTITION, as_index=False)["source_end"].min()
-    reached = found.positions.merge(oldest, on=PARTITION).merge(found.partitions[[*PARTITION, "source_start"]], on=PARTITION)
-    return bool(((reached["position"] < reached["source_end"]) & (reached["position"] > reached["source_start"].fillna(0))).any())
+    known = found.positions.merge(oldest, on=PARTITION).merge(found.partitions[[*PARTITION, "source_start"]], on=PARTITION)
+    below = (known["position"] < known["source_end"]) & (known["position"] > known["source_start"].fillna(0))
+    return known[below].groupby(PARTITION, as_index=False)["position"].min()
+
+
+def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
+    """Those of them that lie below an older hour's samples too; a partition that an hour with samples does not have was not there yet."""
+    seen = hour.filter(pc.is_valid(hour["source_end"]))
+    oldest = seen.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
+    known = positions.merge(oldest, on=PARTITION) if len(seen) else positions.assign(source_end_min=positions["position"] + 1)
+    return known[known["position"] < known["source_end_min"]][[*PARTITION, "position"]]
 
 
 def recorded(tables: Iterable[pa.Table]) -> Recorded:
@@ -94,19 +128,24 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     gone = _deleted(rows)
     rows = rows[~rows["topic"].isin(gone)]
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
-    samples, seen = of[Kind.SAMPLE], of[Kind.PARTITION]
-    told = [json.loads(details) for details in samples["details"]]
-    source_at = max((at for at, one in zip(samples["at"].tolist(), told, strict=True) if one["source_answered"]), default=None)
+    samples, seen = of[Kind.SAMPLE], _with_last_replicated(of[Kind.PARTITION])
+    told = [{"at": at, **json.loads(details)} for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)]
+    source_at = max((one["at"] for one in told if one["source_answered"]), default=None)
+    listed_at = max((one["at"] for one in told if one.get("groups_read") == WHOLE), default=None)
+    last_listing = next((one for one in reversed(told) if one.get("groups_read")), {}) if listed_at is not None else {}
+    groups, positions = (of[kind][of[kind]["at"] >= (listed_at or 0)] for kind in (Kind.GROUP, Kind.POSITION))
     return Recorded(
         partitions=_newest_partitions(seen, source_at),
-        floors=_floors(seen, source_at),
+        floors=_floors(seen, source_at, _flowed_back_at(told)),
         syncs=of[Kind.SYNC].drop_duplicates("sequence").sort_values("sequence")[[*PARTITION, "upstream", "downstream", "sequence"]],
         pairs=of[Kind.PAIR].rename(columns={"at": "sampled_at"})[[*PARTITION, "upstream", "downstream", "source_end", "records", "sampled_at"]],
-        positions=_positions(of[Kind.POSITION], of[Kind.GROUP]),
-        groups=of[Kind.GROUP].drop_duplicates("group", keep="last").query("state != 'Gone'")[["group", "members", "state"]],
+        positions=_positions(positions, groups, last_listing.get("at")),
+        groups=groups.drop_duplicates("group", keep="last").query("state != 'Gone'")[["group", "members", "state"]],
         last_at=max(samples["at"].tolist(), default=None),
         source_at=source_at,
         problems=tuple(told[-1]["problems"]) if told else (),
+        groups_at=last_listing.get("at"),
+        read_to={Place(*place): offset for *place, offset in last_listing.get("read_to") or ()},
         gone=gone,
     )
 
@@ -129,7 +168,7 @@ def _since_begun_anew(rows: pd.DataFrame) -> pd.DataFrame:
     source, target = (rows["topic"].map(_made_anew(rows, column)).fillna(-1) for column in ("topic_id", "target_topic_id"))
     pairs = rows["kind"].isin([Kind.SYNC.value, Kind.CHECKPOINT.value, Kind.PAIR.value])
     older = (rows["at"] < source) | ((rows["at"] < target) & (rows["kind"] != Kind.POSITION.value))
-    return rows[~(older | (pairs & (rows["at"] <= source.combine(target, max))))].reset_index(drop=True)
+    return rows[~(older | (pairs & (rows["at"] <= np.maximum(source, target))))].reset_index(drop=True)
 
 
 def _made_anew(rows: pd.DataFrame, column: str) -> dict[str, int]:
@@ -147,18 +186,38 @@ def _newest_partitions(seen: pd.DataFrame, source_at: int | None) -> pd.DataFram
     return newest[names].assign(sampled_at=pd.array([source_at] * len(newest), "Int64"))
 
 
-def _floors(seen: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
+def _with_last_replicated(seen: pd.DataFrame) -> pd.DataFrame:
+    """With what Connect told last where it has told nothing since: a recorder that is started again may find it silent."""
+    return seen.assign(replicated=seen.groupby(PARTITION)["replicated"].ffill())
+
+
+def _flowed_back_at(told: list[dict[str, Any]]) -> int:
+    """When the flow the other way may have been mirroring last, -1 without such a sample; where it did not answer it was as before."""
+    last, flows = -1, False
+    for one in told:
+        flows = flows if (said := one.get("flows_back")) is None else said
+        last = one["at"] if flows else last
+    return last
+
+
+def _floors(seen: pd.DataFrame, source_at: int | None, flowed_back_at: int) -> pd.DataFrame:
+    """Both ends at each sample since the flow the other way stood still.
+
+    What it mirrored into the source at or above the source's end came from records on the target that may lie below the target's end.
+    """
     names = [*PARTITION, "source_end", "target_end", "replicated", "sampled_at"]
-    floors = seen.rename(columns={"at": "sampled_at"})[names].dropna(subset=["source_end", "target_end"])
     # What had not changed when the source last answered was seen once more then.
-    last = floors.drop_duplicates(PARTITION, keep="last")
-    again = last[last["sampled_at"] < (source_at or 0)].assign(sampled_at=source_at)
-    return pd.concat([floors, again], ignore_index=True).astype({"sampled_at": "Int64"})
+    last = seen[seen["at"] <= (source_at or 0)].drop_duplicates(PARTITION, keep="last")
+    again = last[last["at"] < (source_at or 0)].assign(at=source_at)
+    floors = pd.concat([seen, again], ignore_index=True).astype({"at": "Int64"}).rename(columns={"at": "sampled_at"})
+    return floors[floors["sampled_at"] > flowed_back_at][names].dropna(subset=["source_end", "target_end"]).reset_index(drop=True)
 
 
-def _positions(rows: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
-    """The newest position of each group and partition, of the groups that are still there."""
+def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:
+    """The newest position of each group and partition that it still has: none from before the group was gone."""
     newest = rows.drop_duplicates(["group", *PARTITION], keep="last")
-    gone = set(groups.drop_duplicates("group", keep="last").query("state == 'Gone'")["group"])
-    kept = newest[~newest["group"].isin(gone)]
-    return kept.rename(columns={"at": "position_at"})[["group", *PARTITION, "position", "position_at"]].reset_index(drop=True)
+    gone_at = newest["group"].map(groups[groups["state"] == "Gone"].groupby("group")["at"].max().to_dict()).fillna(-1)
+    kept = newest[newest["position"].notna() & (newest["at"] > gone_at)]
+    # A row stands for as long as no other one is written.
+    at = kept["at"] if groups_at is None else groups_at
+    return kept.assign(position_at=at)[["group", *PARTITION, "position", "position_at"]].astype({"position_at": "Int64"}).reset_index(drop=True)

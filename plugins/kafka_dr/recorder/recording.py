@@ -27,10 +27,11 @@ class Recording:
         """Nothing is looked at yet.
 
         Args:
+            name: the flow's, for messages.
             look: makes a sample; True asks for a whole one.
             interval_seconds: from the beginning of one sample to the next; one that takes longer is followed at once.
         """
-        self._name, self._look, self._archive = name, look, archive
+        self.name, self._look, self._archive = name, look, archive
         self._interval, self._retention, self._ended = interval_seconds, retention, ended
         self._waiting: deque[tuple[datetime, pa.Table]] = deque()
         self._hour: datetime | None = None
@@ -57,10 +58,10 @@ class Recording:
             if whole:
                 self._tidy(now)
         except ArchiveUnavailable as error:
-            print(f"ERROR {self._name}: {error}; {len(self._waiting)} samples wait", flush=True)
+            print(f"ERROR {self.name}: {error}; {len(self._waiting)} samples wait", flush=True)
             return
         if whole:
-            print(f"INFO {self._name}: {len(rows)} rows in this hour's whole sample", flush=True)
+            print(f"INFO {self.name}: {len(rows)} rows in this hour's whole sample", flush=True)
 
     def _keep_waiting(self) -> None:
         while self._waiting:

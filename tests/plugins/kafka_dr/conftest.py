@@ -489,8 +489,9 @@ class Bench:
             ends = {tp: (end, end - 1 - cluster.markers.get(tp, 0)) for tp in partitions for end in (cluster.log_ends.get(tp, 0),)}
             return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end) for tp, (end, last) in ends.items()}
 
-        def read_all(topic: str, take: Any = None) -> Iterator[Any]:
-            records = enumerate(cluster.internal.get(topic, []))
+        def read_all(topic: str, take: Any = None, begin: Mapping[TopicPartition, int] | None = None) -> Iterator[Any]:
+            first = (begin or {}).get(TopicPartition(topic, 0), 0)
+            records = list(enumerate(cluster.internal.get(topic, [])))[first:]
             return ((key, value) if take else Record(topic, 0, offset, None, False, key, value, ()) for offset, (key, value) in records)
 
         return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges, last_records=last_records, read_all=read_all)

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_dr.domain.own_pairs import OwnPair, Seen, own_pair, suffix_start
+from kafka_dr.domain.own_pairs import OwnPair, PairSearch, suffix_starts
+
+
+class Seen(NamedTuple):
+    """A record as far as it is compared."""
+
+    offset: int
+    fingerprint: str
+
+
+def own_pair(newest: Seen, suffix: Iterable[Seen], source_end: int) -> OwnPair | None:
+    """What is found when a suffix has passed."""
+    search = PairSearch(newest.offset)
+    for record in suffix:
+        search.saw(record.offset, record.fingerprint == newest.fingerprint)
+    return search.pair(source_end)
 
 
 @st.composite
@@ -62,13 +80,21 @@ def test_with_the_first_copy_above_a_floor_nobody_skips(logs: tuple[list[Seen], 
     assert {origin for origin, _ in target if origin > pair.upstream} <= behind
 
 
-def test_the_suffix_goes_on_above_the_last_pair() -> None:
-    """Of a long one the end is read: a pair found there is as good."""
-    assert suffix_start(0, 100, None, most=30) == 70
-    assert suffix_start(90, 100, None, most=30) == 90
-    assert suffix_start(0, 100, OwnPair(80, 5, 90, 9), most=30) == 81
-    assert suffix_start(0, 200, OwnPair(80, 5, 90, 9), most=30) == 170
-    assert suffix_start(95, 100, OwnPair(80, 5, 90, 9), most=30) == 95
+def test_the_suffix_begins_where_the_record_stands_if_nothing_was_repeated() -> None:
+    """Then right above the last pair; of a long one the end is read: a pair found there is as good."""
+    assert suffix_starts(0, 100, 7, None, most=30) == (70,)
+    assert suffix_starts(90, 100, 7, None, most=30) == (90,)
+    last = OwnPair(80, 5, 90, 9)
+    assert suffix_starts(0, 100, 6, last, most=30) == (81,)
+    assert suffix_starts(0, 100, 20, last, most=30) == (95, 81)
+    assert suffix_starts(0, 200, 20, last, most=30) == (170,)
+    assert suffix_starts(0, 200, 110, last, most=30) == (185, 170)
+    assert suffix_starts(95, 100, 6, last, most=30) == (95,)
+
+
+def test_after_repeats_the_record_is_looked_for_further_below() -> None:
+    """More was written to the target than the source holds."""
+    assert suffix_starts(0, 100, 60, OwnPair(80, 5, 90, 9), most=30) == (100, 81)
 
 
 def test_without_an_occurrence_there_is_no_pair() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_dr.domain.recorded import Kind, Newest, Rows, commits_partition
+from kafka_dr.domain.recorded import Kind, Newest, Positions, Rows, commits_partition
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,18 @@ def test_only_what_differs_is_written_down() -> None:
     assert newest.differing({"a": 1, "b": 3}, whole=True) == {"a": 1, "b": 3}
     assert newest.gone({"b": 3}) == ["a"] and newest.gone({"b": 3}) == []
     assert newest.differing({"a": 1, "b": 3}) == {"a": 1}
+
+
+def test_of_positions_only_what_differs_is_written_down() -> None:
+    """A whole sample repeats all of them; one that is held no more has no number; who comes back after a deletion is new."""
+    positions, a, b = Positions(), ("t", 0), ("t", 1)
+    assert "g" not in positions and positions.differing("g", {a: 1, b: 2}) == {a: 1, b: 2} and "g" in positions
+    assert positions.differing("g", {a: 1, b: 2}) == {} and positions.differing("g", {a: 1, b: 3}) == {b: 3}
+    assert positions.differing("g", {a: 1, b: 3}, whole=True) == {a: 1, b: 3}
+    assert positions.differing("g", {a: 1}) == {b: None} and positions.differing("g", {a: 1}) == {}
+    positions.forget("g")
+    positions.forget("unknown")
+    assert "g" not in positions and positions.differing("g", {a: 1}) == {a: 1}
 
 
 def test_rows_of_all_kinds_are_one_table() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import fsspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -110,6 +111,52 @@ def test_late_rows_join_a_merged_hour(archive: Archive) -> None:
     archive.write("ends", rows(2), NOON)
     assert numbers(archive) == [0, 1, 2]
     assert archive.merge(NOON + timedelta(hours=1)) == 2 and numbers(archive) == [0, 1, 2]
+
+
+def test_a_merge_while_it_is_read_loses_nothing(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was listed is gone before it is read: listed again, as it is now."""
+    for n in range(3):
+        archive.write("ends", rows(n), NOON + timedelta(minutes=n))
+    real, merged = Archive._get, []
+
+    def get(self: Archive, *asked: Any) -> pa.Table:
+        if not merged:
+            merged.append(True)
+            self.merge(NOON + timedelta(hours=1))
+        return real(self, *asked)
+
+    monkeypatch.setattr(Archive, "_get", get)
+    assert numbers(archive) == [0, 1, 2]
+
+
+def test_hours_that_vanish_again_and_again_are_named(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never taken for empty."""
+    archive.write("ends", rows(1), NOON)
+    monkeypatch.setattr(Archive, "_valid", lambda self, names: ["ends/2026-11-22/12/gone.parquet"])
+    with pytest.raises(ArchiveUnavailable, match="reading in the archive failed"):
+        archive.read("ends")
+
+
+def test_hours_are_read_back_one_by_one(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest first, over midnight; an hour that expired meanwhile is passed over, and of a kind without any there is none."""
+    for hour in (0, 11, 13, 37):
+        archive.write("ends", rows(hour), NOON + timedelta(hours=hour))
+    assert [table["n"].to_pylist() for table in archive.back("ends")] == [[37], [13], [11], [0]]
+    hours = archive.back("ends", columns=["n"])
+    assert next(hours)["n"].to_pylist() == [37]
+    archive.expire(NOON + timedelta(hours=12))
+    assert [table["n"].to_pylist() for table in hours] == [[13]]
+    assert list(archive.back("positions")) == []
+
+
+def test_what_another_process_wrote_is_seen(archive: Archive) -> None:
+    """File systems remember what they listed."""
+    archive.write("ends", rows(1), NOON)
+    assert numbers(archive) == [1]
+    other, sink = type(archive._fs)(skip_instance_cache=True, **archive._fs.storage_options), pa.BufferOutputStream()
+    pq.write_table(rows(2), sink)
+    other.pipe_file(f"{archive._root}/ends/2026-11-22/12/120000.000000-x.parquet", sink.getvalue().to_pybytes())
+    assert numbers(archive) == [1, 2]
 
 
 def test_what_is_too_old_goes(archive: Archive) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -136,6 +137,29 @@ def test_a_span_beyond_the_log_ends_in_time_and_is_named(reader: RecordReader) -
     with pytest.raises(KafkaUnavailable, match="orders-1 up to 11"):
         reader.range(ORDERS[1], 5, 11, timeout=1.5)
     assert time.monotonic() - began < 8
+
+
+def test_a_partition_that_is_given_up_keeps_nothing_from_the_others(reader: RecordReader) -> None:
+    """One whose end is not reached in time, and one whose offsets are not in the log: both are noted."""
+    spans, given_up = {ORDERS[1]: Span(5, 11), ORDERS[2]: Span(50, 60), ORDERS[3]: Span(20, 30)}, {}
+    found = [(r.partition, r.offset) for r in reader.scan(spans, 3, given_up=given_up)]
+    assert [offset for partition, offset in found if partition == 3] == list(range(20, 30))
+    assert set(given_up) == {ORDERS[1], ORDERS[2]} and given_up[ORDERS[1]] == "not reached in time"
+
+
+def test_a_topic_may_be_read_from_within(reader: RecordReader) -> None:
+    """Of each partition from an offset on, from its beginning where none is named; one beyond the end reads nothing."""
+    begin = {ORDERS[1]: 8, ORDERS[2]: 20, ORDERS[3]: 99}
+    # Mock brokers do not describe topics.
+    reader._cluster.topics = lambda names, timeout: {"orders": SimpleNamespace(partitions=range(4))}
+    found = [(r.partition, r.offset) for r in reader.read_all("orders", begin=begin)]
+    assert found == [(1, 8), (1, 9)]
+
+
+def test_the_clients_queue_is_as_long_as_asked_for() -> None:
+    """Large records wait in it."""
+    assert RecordReader(NOWHERE)._config["queued.max.messages.kbytes"] == 65_536
+    assert RecordReader(NOWHERE, queued_kbytes=1_024)._config["queued.max.messages.kbytes"] == 1_024
 
 
 def test_a_topic_that_does_not_exist_is_named(reader: RecordReader) -> None:

@@ -75,13 +75,17 @@ class Recorder:
         self.archive = Archive(f"file://{folder}", "primary-to-standby")
         self.at = datetime(2026, 11, 1, 12, 0, tzinfo=UTC).timestamp()
 
-    def sample(self, *rows: tuple[Kind, dict[str, Any]], answered: bool = True, problems: tuple[str, ...] = ()) -> int:
-        """Keep one sample; answers when it was begun, in milliseconds since 1970."""
+    def sample(self, *rows: tuple[Kind, dict[str, Any]], answered: bool = True, problems: tuple[str, ...] = (), **told: Any) -> int:
+        """Keep one sample; answers when it was begun, in milliseconds since 1970.
+
+        Args:
+            told: what else its own row says.
+        """
         self.at += 10
         sample = Rows(int(self.at * 1000))
         for kind, values in rows:
             sample.add(kind, **({"partition": 0} if kind is Kind.PARTITION else {}) | values)
-        sample.add(Kind.SAMPLE, details=json.dumps({"source_answered": answered, "problems": problems}))
+        sample.add(Kind.SAMPLE, details=json.dumps({"source_answered": answered, "problems": problems, **told}))
         self.archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(self.at, UTC))
         return sample.at
 

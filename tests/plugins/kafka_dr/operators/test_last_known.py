@@ -46,6 +46,25 @@ def test_positions_recorded_are_preferred_to_checkpoints(make_lost: Any, recorde
     assert known.positions["position_at"].tolist() == [at, 0, at, 0] and known.positions["policy"].tolist() == ["earliest"] * 3 + ["fail"]
 
 
+def test_where_the_recorder_listed_all_groups_older_checkpoints_say_nothing(make_lost: Any, recorder: Recorder) -> None:
+    """They may be of a group that is gone, or of an earlier life of one; what was written since the listing is taken."""
+    read_to = [[f"id-{CHECKPOINTS}", CHECKPOINTS, 0, 3]]
+    at = recorder.sample(seen(100, 90), held("anew", 5), groups_read="whole", read_to=read_to)
+    bench = make_lost()
+    target_holds(bench, checkpoints=(("gone", "orders", 0, 70), ("anew", "orders", 0, 80), ("anew", "orders", 1, 80), ("young", "orders", 0, 2), ("anew", "orders", 2, 1)))
+    known = what_is_known(bench.procedure())
+    assert positions(known) == [["anew", "orders", 0, 5], ["anew", "orders", 2, 1], ["young", "orders", 0, 2]]
+    assert known.positions["position_at"].tolist() == [at, 0, 0]
+
+
+def test_a_checkpoints_topic_made_anew_is_read_whole(make_lost: Any, recorder: Recorder) -> None:
+    """Its offsets are others than those that the recorder read."""
+    recorder.sample(seen(100, 90), groups_read="whole", read_to=[["id of another one", CHECKPOINTS, 0, 3]])
+    bench = make_lost()
+    target_holds(bench, checkpoints=(("young", "orders", 0, 2),))
+    assert positions(what_is_known(bench.procedure())) == [["young", "orders", 0, 2]]
+
+
 def test_positions_on_topics_that_are_not_mirrored_are_none_of_the_flows(make_lost: Any, recorder: Recorder) -> None:
     """The recorder writes down all that a group holds; a group that reads nothing mirrored is not waited for."""
     rows = [(Kind.GROUP, {"group": group, "members": 2, "state": "Stable"}) for group in "ab"]

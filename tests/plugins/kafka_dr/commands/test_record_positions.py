@@ -1,0 +1,117 @@
+"""The recorder's process: ends when told, and as a whole when one flow's recorder fails."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kafka_dr.commands.record_positions import recording
+from kafka_dr.topology import Connectors, Flow, Topology
+from tests.conftest import ROOT
+
+#: The command with recorders of ours in the place of real ones.
+PROCESS = """
+import sys
+from types import SimpleNamespace
+from kafka_dr.commands import record_positions as command
+
+class Recorder:
+    def __init__(self, name, ended):
+        self.name, self.ended = name, ended
+
+    def run(self):
+        if self.name == "broken":
+            raise KeyError("of nobody")
+        print("runs", flush=True)
+        self.ended.wait()
+
+command.load_topology = lambda path: SimpleNamespace(flows=sys.argv[1:])
+command.recording = lambda topology, flow, settings, ended: Recorder(flow, ended)
+sys.exit(command.main())
+"""
+
+
+def started(*flows: str) -> subprocess.Popen[str]:
+    """The process, told its settings; its standard input stays open."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROCESS, *flows], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={"PYTHONPATH": str(ROOT / "plugins"), "PATH": str(Path(sys.executable).parent)},
+    )  # fmt: skip
+    process.stdin.write('{"topology": "t"}\n')
+    process.stdin.flush()
+    return process
+
+
+def output(process: subprocess.Popen[str]) -> str:
+    """What it said until it ended."""
+    try:
+        process.wait(20)
+    finally:
+        process.kill()
+    return process.stdout.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_well(number: int) -> None:
+    """Its supervisor's pipe is still open then."""
+    process = started("a->b")
+    assert process.stdout.readline() == "runs\n"
+    process.send_signal(number)
+    assert (output(process), process.returncode) == ("", 0)
+
+
+def test_it_ends_with_its_parent() -> None:
+    """Whose pipe closes, however it died."""
+    process = started("a->b")
+    assert process.stdout.readline() == "runs\n"
+    process.stdin.close()
+    assert (output(process), process.returncode) == ("", 0)
+
+
+def test_a_recorder_that_fails_ends_all() -> None:
+    """With an exit code, and with what happened: a flow must not go unrecorded while another one's recorder runs on."""
+    process = started("a->b", "broken")
+    told = output(process)
+    assert process.returncode == 1 and "ERROR broken: its recorder failed, and all end" in told and "KeyError: 'of nobody'" in told
+
+
+def test_it_does_not_begin_without_its_settings() -> None:
+    """Named, with an exit code of its own."""
+    process = started()
+    process.stdin.close()
+    assert process.wait(20) == 0
+    command = [sys.executable, "-m", "kafka_dr.commands.record_positions"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT / "plugins")}) as empty:
+        assert "the recorder cannot begin" in output(empty) and empty.returncode == 2
+
+
+CLUSTERS = {"east": {"bootstrap.servers": "127.0.0.1:9"}, "west": {"bootstrap.servers": "127.0.0.1:9"}}
+WORKERS = {name: {"url": f"http://127.0.0.1:9/{name}", "user": "", "password": ""} for name in ("there", "back")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "flows", "expected"),
+    [("identity", "both", "s.back"), ("default", "both", None), ("identity", "one", None), ("identity", "dedicated", "s.back")],
+)
+def test_the_flow_the_other_way_is_watched_where_it_writes_back(tmp_path: Path, policy: str, flows: str, expected: str | None) -> None:
+    """Under identity naming into the very topics that this flow reads; its worker is its own."""
+    made = {
+        "there": Flow(source="east", target="west", connect="there", connectors=Connectors(source="s.there", checkpoint="c")),
+        "back": Flow(source="west", target="east", connect="back", connectors=Connectors(source="s.back", checkpoint="c")),
+        "dedicated": Flow(source="west", target="east", stop_hook="stop", connectors=Connectors(source="s.back", checkpoint="c")),
+    }
+    names = {"both": ("there", "back"), "one": ("there",), "dedicated": ("there", "dedicated")}[flows]
+    topology = Topology(
+        clusters={alias: {"connection": alias} for alias in CLUSTERS}, naming={"policy": policy}, flows=[made[name] for name in names],
+        routing={"kind": "file", "path": "r"}, journal={"connection": "j"}, airflow_api={"connection": "a"}, spark={"connection": "s"}, evidence="e",
+        recorder={"archive": f"file://{tmp_path}"},
+    )  # fmt: skip
+    looker = recording(topology, topology.flows[0], {"clusters": CLUSTERS, "workers": WORKERS, "archive": {}}, threading.Event())._look.__self__
+    back = looker.access.flow_back
+    assert (back.connector if back else None) == expected
+    assert not back or (repr(back.worker) == ("None" if flows == "dedicated" else "MirrorMaker('http://127.0.0.1:9/back')"))
