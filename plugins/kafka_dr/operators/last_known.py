@@ -47,7 +47,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     """Ask the archive, the target and Connect; whatever of them does not answer is named, and lacks."""
     missing: list[str] = []
     kept, replicated = from_archive(procedure, missing), from_connect(procedure, missing)
-    stated = checkpoints_with_origin(procedure)
+    stated = checkpoints_with_origin(procedure, missing)
     syncs = all_syncs(kept, from_target(procedure, missing))
     topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)})
     positions = all_positions(kept, stated, topics)
@@ -105,7 +105,7 @@ def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     """The offset syncs that the target holds; none where nobody says that those there are this flow's."""
     if syncs_location(procedure) is None:
         missing.append("nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not state it")
-    return syncs_on_target(procedure)
+    return syncs_on_target(procedure, missing)
 
 
 def newest_heartbeat(procedure: Procedure) -> int | None:
