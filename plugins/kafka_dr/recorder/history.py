@@ -39,6 +39,7 @@ class Recorded:
         source_at: when the source last answered.
         problems: what that last sample could not read.
         gone: topics of the flow that the source had deleted when it was seen last.
+        groups_at: when the source last told its groups and their positions.
     """
 
     partitions: pd.DataFrame
@@ -51,6 +52,7 @@ class Recorded:
     source_at: int | None
     problems: tuple[str, ...]
     gone: tuple[str, ...] = ()
+    groups_at: int | None = None
 
     @property
     def stretches(self) -> pd.DataFrame:
@@ -108,6 +110,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
         source_at=source_at,
         problems=tuple(told[-1]["problems"]) if told else (),
         gone=gone,
+        groups_at=max((at for at, one in zip(samples["at"].tolist(), told, strict=True) if one["source_answered"] and not any(p.startswith("groups:") for p in one["problems"])), default=None),
     )
 
 
