@@ -105,10 +105,9 @@ class Floors:
         index = self.index_below(offset)
         return None if index < 0 else int(self.target_end[index])
 
-    def kept_when_target_ended_by(self, offset: int) -> int:
-        """Return what Connect kept as replicated at the newest sample at which the target ended at or below an offset, -1 if none tells."""
-        index = int(np.searchsorted(self.target_end, offset, side="right")) - 1
-        return -1 if index < 0 else int(self.replicated[index])
+    def index_when_target_ended_by(self, offset: int) -> int:
+        """Return the index of the newest sample at which the target ended at or below an offset, -1 if there is none."""
+        return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
 def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np.ndarray, sampled_at: np.ndarray, bounds: Bounds) -> Floors:

@@ -15,14 +15,17 @@ import numpy as np
 from kafka_dr_spark.answers import TARGET, Answer, Case, Search
 from kafka_dr_spark.anchors import pair_below
 from kafka_dr_spark.matching import content_codes
-from kafka_dr_spark.nearest import nearest_answer
+from kafka_dr_spark.rereads import rereads_at_most
 
 
 def from_floors(case: Case, positions: np.ndarray) -> Search:
     """Answer ascending positions from the pairs below them, lowered to first copies, or from the floor where that is higher."""
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
-    return [_answer(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
+    found = [_placed(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
+    targets = np.array([case.bounds.boundary if place is None else place[0] for place in found], np.int64)
+    bounds = yield from rereads_at_most(case, positions, targets)
+    return [None if place is None else _answer(case, *place, bound) for place, bound in zip(found, bounds.tolist())]
 
 
 def _first_copies(case: Case, indexes: list[int]) -> Search:
@@ -48,19 +51,23 @@ def first_offset(case: Case, upstream: int) -> int | None:
     return None if start is None or start < case.bounds.target_start or case.bounds.target_compacted else start
 
 
-def _answer(case: Case, index: int, copy: int | None, position: int) -> Answer | None:
-    """Return the higher one of a pair's first copy and the floor; None where neither lies at or below the position."""
+def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
+    """Return the higher one of a pair's first copy and the floor, and what it rests on; None where neither lies at or below the position."""
     known, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):
         return None
-    best = nearest_answer(case.pairs, known, index, position, exact_pairs=True)
-    upper = best.target_position + best.bound
     hit = index >= 0 and int(case.pairs.upstream[index]) == position
     paired = known.target_start if copy is None else copy + (not hit)
     floored = known.target_start if floor is None else min(max(floor, known.target_start), known.boundary)
-    if paired == best.target_position and paired >= floored:
-        return best
-    target = max(paired, floored)
-    name = f"first copy of {case.pairs.name(index)}" if paired >= floored and copy is not None else f"the target's end when the source's was below {position}"
-    bound = max(upper - target, 0)
-    return Answer(target, "NEAREST", bound == 0, bound, f"nearest: {name}")
+    if copy is not None and paired >= floored:
+        return paired, f"{'pair' if copy == case.pairs.downstream[index] else 'first copy of'} {case.pairs.name(index)}"
+    if floored > known.target_start:
+        return floored, f"the target's end when the source's was below {position}"
+    return known.target_start, f"the target's log start {known.target_start}"
+
+
+def _answer(case: Case, target: int, name: str, bound: int) -> Answer:
+    known = case.bounds
+    # What a cleaner removed on the source, or retention on the target, may hide that something else follows here than there.
+    whole = not known.source_compacted and (target > known.target_start or known.target_start == 0)
+    return Answer(target, "NEAREST", target == known.boundary or (bound == 0 and whole), bound, f"nearest: {name}")

@@ -5,6 +5,7 @@ Invariants:
 1. No acknowledged record below `from_offset` is missing on the target.
 2. No record in [from_offset, certain_to) is on the target. `certain_to` is None where that cannot be shown of any.
 3. Records after the last sample have no bound: `possible_to` is the source's own end, None where nobody knows it.
+4. One wrong offset sync changes neither of these: what it says counts only where another statement says so, too. Doubt only lowers `from_offset`.
 
 MirrorMaker 2 mirrors a partition in order, and begins anew behind what Connect kept: of what it had not mirrored before, it mirrors
 always the next record. So what is on the target is everything up to one source offset, whatever was repeated.
@@ -13,9 +14,11 @@ always the next record. So what is on the target is everything up to one source 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from kafka_dr_spark.anchors import Pairs
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Search
 from kafka_dr_spark.floors import first_offset
 from kafka_dr_spark.matching import Records, content_codes, join
@@ -61,39 +64,80 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
         return Loss(case.bounds.cut_off, None, case.bounds.cut_off, "everything below the cut-off was proven to be on the target")
-    highest = int(np.max(case.pairs.upstream, initial=-1))
-    stored = -1 if seen is None or seen.replicated is None else seen.replicated
-    least = Loss(max(highest, stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
-    if seen is None or seen.source_end is None or not len(case.pairs):
+    pairs, stored = plausible(case), -1 if seen is None or seen.replicated is None else seen.replicated
+    least = Loss(max(highest_confirmed(pairs), stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
+    if seen is None or seen.source_end is None or not len(pairs):
         return least
-    follow = yield from _new_records_after_last_pair(case)
-    return least if follow is None else _counted(case, seen, follow, least)
+    stated, kept = yield from _claims(case, pairs)
+    return _counted(case, seen, stated, kept, least)
 
 
-def _new_records_after_last_pair(case: Case) -> Search:
-    """Return how many records follow the last pair on the target, if it and each of them was mirrored for the first time; else None.
+def plausible(case: Case) -> Pairs:
+    """Return the pairs that no sample contradicts: what stands below the target's end at a sample came from below the source's end there."""
+    pairs, floors = case.pairs, case.floors
+    if not len(floors):
+        return pairs
+    after = np.searchsorted(floors.target_end, pairs.downstream, side="right")
+    # Behind the last sample: a record, and at most one marker beside it, for each that the target took since.
+    since = floors.source_end[-1] + 2 * (pairs.downstream - floors.target_end[-1])
+    kept = pairs.upstream < np.where(after < len(floors), np.append(floors.source_end, 0)[after], since + 1)
+    return Pairs(pairs.upstream[kept], pairs.downstream[kept], pairs.discarded)
+
+
+def highest_confirmed(pairs: Pairs) -> int:
+    """Return the highest source offset that a pair states and the next one bears out: it says that more was mirrored, and no more than can be; -1 if there is none."""
+    further, along = np.diff(pairs.upstream), np.diff(pairs.downstream)
+    return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
+
+
+class Claim(NamedTuple):
+    """The source's next ``count`` records from ``upstream`` on are on the target, if what it rests on is true."""
+
+    upstream: int
+    count: int
+    evidence: str
+
+    @property
+    def end(self) -> int:
+        """Below it nothing is missing."""
+        return self.upstream + self.count
+
+
+def _claims(case: Case, pairs: Pairs) -> Search:
+    """Return what the last two pairs claim, each if it is the first copy and only first copies follow; and what Connect had kept before them, likewise.
 
     What the target took since a sample are copies of records above what Connect kept then. All copies of these are read here.
     """
-    last = int(case.pairs.downstream[-1])
-    start = first_offset(case, case.floors.kept_when_target_ended_by(last) + 1)
-    if start is None or start > last or not case.may_read(TARGET, case.bounds.boundary - start):
-        return None
+    last = range(max(len(pairs) - 2, 0), len(pairs))
+    first = int(pairs.downstream[last[0]])
+    sample = case.floors.index_when_target_ended_by(first)
+    kept = -1 if sample < 0 else int(case.floors.replicated[sample])
+    start = first_offset(case, kept + 1)
+    if start is None or start > first or not case.may_read(TARGET, case.bounds.boundary - start):
+        return [], None
     (tail,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if tail is None or not tail.size():
-        return None
-    first = np.unique(content_codes(tail), return_index=True)[1]
-    since = int(np.sum(tail.offsets >= last))
-    return since - 1 if int(np.sum(tail.offsets[first] >= last)) == since else None
+        return [], None
+    again = np.delete(tail.offsets, np.unique(content_codes(tail), return_index=True)[1])
+    new_from = int(np.max(again + 1, initial=start))
+    counts = [(i, int(np.sum(tail.offsets >= pairs.downstream[i]))) for i in last if pairs.downstream[i] >= new_from]
+    stated = [Claim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target") for i, count in counts]
+    since = -1 if sample < 0 else int(case.floors.target_end[sample])
+    if since < new_from:
+        return stated, None
+    count = int(np.sum(tail.offsets >= since))
+    return stated, Claim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}")
 
 
-def _counted(case: Case, seen: LastSeen, follow: int, least: Loss) -> Loss:
-    """The next ``follow`` source records above the last pair are on the target, and none above those."""
-    upstream = int(case.pairs.upstream[-1])
-    begin = upstream + follow + 1
-    known_to_the_record = follow == 0 or seen.gap_free_up_to(upstream + 1) >= begin
-    certain = seen.source_end if known_to_the_record and least.from_offset <= begin < seen.source_end else None
-    return Loss(max(begin, least.from_offset), certain, case.bounds.cut_off, f"{follow} records follow {case.pairs.name(-1)} on the target")
+def _counted(case: Case, seen: LastSeen, stated: list[Claim], kept: Claim | None, least: Loss) -> Loss:
+    """What two pairs claim both, or Connect alone; to the record where both pairs claim the same, and the source had no gap from the first of them on."""
+    both = [min(stated, key=lambda claim: claim.end)] if len(stated) > 1 else []
+    told = max([*both, *([kept] if kept else [])], key=lambda claim: claim.end, default=None)
+    if told is None or told.end < least.from_offset:
+        return least
+    agreed = {claim.end for claim in stated} == {told.end} and bool(both)
+    certain = agreed and seen.gap_free_up_to(min(claim.upstream for claim in stated) + 1) >= told.end < seen.source_end
+    return Loss(told.end, seen.source_end if certain else None, case.bounds.cut_off, told.evidence)
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:
@@ -103,7 +147,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
         case: as for `loss_of`; `cut_off` is the source's end, and pairs by content do not belong among its pairs.
         stored: the last replicated offset that Connect keeps, None where it keeps none.
     """
-    first = max(int(np.max(case.pairs.upstream, initial=-1)), -1 if stored is None else stored, (case.bounds.source_start or 0) - 1) + 1
+    first = max(highest_confirmed(plausible(case)), -1 if stored is None else stored, (case.bounds.source_start or 0) - 1) + 1
     least = Loss(first, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
     start, lowest = _where_copies_begin(case, first)
     if start is None or not case.may_read(TARGET, case.bounds.boundary - start):

@@ -13,7 +13,7 @@ Kinds = list[pa.Table]
 POSITION, SYNC, FLOOR, SEEN, STRETCH = range(5)
 #: By kind: the input file, and which of its columns stand in which of `TAGGED`.
 TAKEN = {
-    POSITION: ("positions", {"name": "group", "policy": "policy", "a": "position", "b": "position_at"}),
+    POSITION: ("positions", {"name": "group", "policy": "policy", "a": "position", "b": "position_at", "c": "may_have_moved"}),
     SYNC: ("syncs", {"a": "upstream", "b": "downstream", "c": "sequence"}),
     FLOOR: ("floors", {"a": "source_end", "b": "target_end", "c": "replicated", "d": "sampled_at"}),
     SEEN: ("last_seen", {"a": "source_end", "b": "replicated", "c": "sampled_at", "d": "stable_end"}),

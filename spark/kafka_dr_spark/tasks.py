@@ -142,12 +142,22 @@ def finished_rows(key: Key, rows: pa.Table, case: Case | None, answers: dict[int
     said = [_answer_for(case, answers, p, choice) for p in distinct.tolist() for choice in choices]
     taken = pa.array(where * len(choices) + policy)
     columns = {name: pa.array(column).take(taken) for name, column in zip(Answer._fields, _columns(said))}
+    columns |= of_those_that_moved(columns, rows["c"].combine_chunks(), case)
     columns |= {name: rows[name].combine_chunks() for name in ("topic", "partition")}
     columns |= {"group": names, "position": rows["a"].combine_chunks(), "position_at": rows["b"].combine_chunks()}
     columns["class"] = columns.pop("class_")
     columns["target_topic"] = pa.repeat(pa.scalar(case.bounds.target_topic if case else None, pa.string()), len(names))
     columns["kind"] = pa.repeat(ROW, len(names))
     return pa.table([columns[field.name].cast(field.type) for field in output_schema()], schema=output_schema())
+
+
+def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Case | None) -> dict[str, pa.Array]:
+    """Return bound and exactness where groups may have gone on since they were seen: they may have read all that the target holds from their position on."""
+    if case is None or not case.bounds.target_exists:
+        return {}
+    rest = pc.subtract(pa.scalar(case.bounds.boundary, pa.int64()), columns["target_position"].cast(pa.int64()))
+    concerned = pc.and_(pc.equal(moved, 1), pc.is_valid(columns["bound"]))
+    return {"bound": pc.if_else(concerned, rest, columns["bound"].cast(pa.int64())), "exact": pc.if_else(concerned, pc.equal(rest, 0), columns["exact"])}
 
 
 def _answer_for(case: Case | None, answers: dict[int, Answer | None], position: int, policy: str) -> Answer:

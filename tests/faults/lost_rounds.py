@@ -37,6 +37,7 @@ class LostRounds(Rounds):
         quicken(self.lab)
         made = LostSourceRehearsal(state, folder, seed, self.rate, scale=0.05, groups=6)
         always_on.start(self.lab, always_on.RECORDER)
+        always_on.start(self.lab, always_on.WATCHER)
         made.seed_topics()
         self.lose(made)
         made.stop()

@@ -70,6 +70,8 @@ class LostScene:
         """
         if self._recorded:
             always_on.start(self.lab, always_on.RECORDER)
+        # Without it no source that is lost is given up: nobody would fence it when it comes back.
+        always_on.start(self.lab, always_on.WATCHER)
         self.rehearsal.seed_topics()
         if self._clients:
             self.rehearsal.start_clients()

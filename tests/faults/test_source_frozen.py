@@ -17,7 +17,6 @@ from lab.judge.lost_records import loss_rows
 from lab.judge.readers import ClusterReader, Place
 from lab.rehearsal import SOURCE, TARGET
 from lab.workload.truth import Acknowledgement
-from tests.faults import always_on
 from tests.faults.lost_scene import LostScene, lost_scene
 from tests.faults.stepping import WITHOUT_SOURCE, Run
 
@@ -56,7 +55,6 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
     """By ids: each record that it acknowledged is on the target or in a list with an end, none came after its fence; the window was told, and is measured."""
     policy = ("identity", "default")[THAWED_BEFORE.index(step) % 2]
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path) as scene:
-        always_on.start(scene.lab, always_on.WATCHER)
         scene.put_under_load()
         thaw = scene.at[step] = Thaw(scene)
         run = scene.run()

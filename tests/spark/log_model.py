@@ -86,6 +86,19 @@ def between(world: World, start: int, end: int) -> int:
     return sum(start <= c.offset < end for c in world.target if c.record is not None)
 
 
+def consumed_again(world: World, position: int, target: int) -> int:
+    """Count the target's records from an offset on that a group at a source position had consumed: they would be given to it again."""
+    return sum(c.record is not None and c.record < position and c.offset >= target for c in world.target)
+
+
+def verdict_by_record(world: World, position: int, answer: Answer) -> str | None:
+    """Return what is wrong with an answer where only a group's own re-reads count into the bound; None if nothing is."""
+    again = 0 if answer.target_position is None else consumed_again(world, position, answer.target_position)
+    if answer.bound is not None and again > answer.bound:
+        return f"bound {answer.bound} broken: {again} consumed records lie at or above {answer.target_position}"
+    return verdict(world, position, answer._replace(bound=None))
+
+
 def verdict(world: World, position: int, answer: Answer) -> str | None:
     """Return what is wrong with an answer, None if nothing is."""
     if answer.class_ == "REFUSED":
@@ -159,14 +172,15 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
 def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
     """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by then.
 
-    What Connect keeps never falls.
+    What Connect keeps never falls, and is the offset of a record.
     """
     size, seen = world.bounds.cut_off, []
     for end in sorted(dice.randint(0, world.bounds.boundary) for _ in range(dice.choice([1, 3, 8]))):
         mirrored = max([c.record for c in world.target if c.offset < end and c.record is not None], default=-1)
         least = max(mirrored + 1, seen[-1][0] if seen else 0)
         most_kept = kept_at_most(world, end)
-        kept = dice.randint(min(seen[-1][2] if seen else -1, most_kept), most_kept)
+        drawn = dice.randint(min(seen[-1][2] if seen else -1, most_kept), most_kept)
+        kept = max([c.offset for c in world.source if c.record is not None and c.offset <= drawn], default=-1)
         seen.append((dice.randint(least, min(size, least + dice.choice([0, 2, size]))), end, kept))
     return seen
 

@@ -27,6 +27,6 @@ def test_every_row_goes_to_its_partitions_task_once(tmp_path: Path, monkeypatch:
     tasks_of = sources.spread({key: extent.rows for key, extent in extents.items()}, 3)
     came = [[tuple(row.values()) for row in unpack(packed).to_pylist()] for packed in sources.packed_for_tasks(rows, tasks_of, 3)]
     assert [{tasks_of[row[0], row[1]] for row in of_task} for of_task in came] == [{0}, {1}, {2}]
-    given = [(t, p, 0, g, "earliest", n, 1_700_000_000_000, -1, -1) for g, t, p, n in POSITIONS]
+    given = [(t, p, 0, g, "earliest", n, 1_700_000_000_000, 0, -1) for g, t, p, n in POSITIONS]
     given += [(t, p, 1, "", "", u, d, s, -1) for t, p, u, d, s in SYNCS if (t, p) in tasks_of]
     assert Counter(row for of_task in came for row in of_task) == Counter(given)

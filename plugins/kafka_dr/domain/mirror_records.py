@@ -124,13 +124,18 @@ def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | No
 
 
 class CheckpointColumns(NamedTuple):
-    """Checkpoints, column by column: `downstream` is the position of `group` on `partition` of the target's `topic`."""
+    """Checkpoints, column by column: `downstream` is the position of `group` on `partition` of the target's `topic`.
+
+    Attributes:
+        malformed: how many records could not be read, unless a newer one of the same key could.
+    """
 
     group: list[str]
     topic: list[str]
     partition: list[int]
     upstream: list[int]
     downstream: list[int]
+    malformed: int = 0
 
 
 def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
@@ -142,8 +147,10 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
     clean = _clean_checkpoints(dict(records))
     if clean is not None:
         return clean
-    newest = {(c.group, c.topic, c.partition): c for c in decode_checkpoints(*zip(*records, strict=True)).records}
-    return CheckpointColumns(*(list(column) for column in zip(*(c[:5] for c in newest.values()), strict=True))) if newest else CheckpointColumns([], [], [], [], [])
+    read = decode_checkpoints(*zip(*records, strict=True))
+    newest = {(c.group, c.topic, c.partition): c for c in read.records}
+    columns = [[c[field] for c in newest.values()] for field in range(5)]
+    return CheckpointColumns(*columns, malformed=len(read.malformed))
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:

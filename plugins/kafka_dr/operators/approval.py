@@ -66,6 +66,7 @@ class ReviewTranslation(ProcedureGate):
             [
                 *grown_markdown(more),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
+                _rereads(figures),
                 f"{_records(figures['holes'])} records below the cut-off were not found on the target.",
                 f"{_records(figures['cut'])} unread records have already been deleted from the target by its retention.",
                 f"{len(born)} groups were born after the forecast and move too: {cell(', '.join(born[:20])) or 'none'}.",
@@ -80,6 +81,14 @@ class ReviewTranslation(ProcedureGate):
         )
         asked = "Lose more than was approved, and commit these positions? Translation and loss" if more else "Commit these positions? Translation"
         return f"{asked} {digest}", body, digest
+
+
+def _rereads(figures: dict[str, Any]) -> str:
+    """The most that one position may read again, and of how many positions the group may have gone on since it was seen."""
+    largest = "of some nobody knows how many" if figures.get("bound") is None else f"at most {figures['bound']}"
+    moved = figures.get("may_have_moved", 0)
+    since = f" {moved} positions are of groups that may have gone on since they were seen: they are taken to have read all that the target holds." if moved else ""
+    return f"Records that one position reads again: {largest}.{since}"
 
 
 def _records(ranges: list[dict[str, Any]]) -> int:

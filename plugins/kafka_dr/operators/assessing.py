@@ -20,7 +20,7 @@ from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
 from kafka_dr.operators.continuing import Proven, milliseconds, still_proven, told_of, what_was_proven, with_what_was_proven
 from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
-from kafka_dr.operators.last_known import LastKnown, what_is_known
+from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
 from kafka_dr.operators.observing import local_names, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import placed
@@ -57,7 +57,7 @@ class AssessDataLoss(ProcedureStep):
             "plan_digest": digest_of(plan),
             "inventory_digest": summary["digest"],
             "loss": procedure.keep("loss", loss),
-            "positions": procedure.keep("source_positions", known.positions),
+            "positions": procedure.keep("source_positions", with_movement(known)),
             "floors": procedure.keep("floors", known.recorded.floors),
             "syncs": procedure.keep("offset_syncs", known.syncs),
             "pairs": procedure.keep("pairs", known.recorded.pairs),
@@ -166,7 +166,7 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     """What assess_data_loss reads; answers what its job.json says."""
     write_frame(folder, "bounds", bounds_now(procedure, known, source, proven))
     write_frame(folder, "last_seen", last_seen_frame(known, source, proven))
-    write_frame(folder, "positions", known.positions)
+    write_frame(folder, "positions", with_movement(known))
     write_frame(folder, "syncs", known.syncs)
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))

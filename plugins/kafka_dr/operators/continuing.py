@@ -258,6 +258,7 @@ def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven)
         topics=known.topics | topics if proven.cut_off else topics | known.topics,
         positions=positions,
         active=(known.active | proven.active) & frozenset(positions["group"]),
+        moving=known.moving if proven.positions is None else known.moving - frozenset(proven.positions["group"]),
         missing=(*(note for note in known.missing if note != NO_POSITION or not len(positions)), *proven.doubts, *_beyond_the_fence(procedure, proven)),
     )
 

@@ -10,11 +10,13 @@ import pandas as pd
 from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
 from kafka_dr.domain.recorded import Place
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, ConnectUnavailable
+from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
 from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
+#: The share of a topic's records that may be foreign. Above it nobody can tell what else in the topic is wrong.
+_FOREIGN = 0.001
 
 
 def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
@@ -26,15 +28,21 @@ def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
     return _syncs_in(procedure, alias, topic)
 
 
-def syncs_on_target(procedure: Procedure) -> pd.DataFrame:
+def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on the source.
 
     A topic of this name may be there all the same: the flow the other way keeps its own under it, on its source.
+
+    Args:
+        missing: is told how many records could not be read.
+
+    Raises:
+        Contradiction: they are too many.
     """
     flow = procedure.flow
     topic = procedure.naming.offset_syncs_topic(flow.source)
     kept_there = syncs_location(procedure) == "target" and topic in procedure.target.topics([topic])
-    return _syncs_in(procedure, flow.target, topic) if kept_there else _syncs_frame([], [])
+    return _syncs_in(procedure, flow.target, topic, missing) if kept_there else _syncs_frame([], [])
 
 
 def syncs_location(procedure: Procedure) -> str | None:
@@ -46,12 +54,26 @@ def syncs_location(procedure: Procedure) -> str | None:
         return flow.mirror_maker.get(_LOCATION)
 
 
-def _syncs_in(procedure: Procedure, alias: str, topic: str) -> pd.DataFrame:
+def _syncs_in(procedure: Procedure, alias: str, topic: str, missing: list[str] | None = None) -> pd.DataFrame:
     records = list(procedure.reader(alias).read_all(topic))
     decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
+    if missing is not None:
+        tell_foreign(topic, len(decoded.malformed), len(records), missing)
     unreadable = {index for index, _ in decoded.malformed}
     sequence = [r.offset for index, r in enumerate(records) if index not in unreadable]
     return _syncs_frame(decoded.records, sequence)
+
+
+def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> None:
+    """Tell how many of a topic's records are none of MirrorMaker 2's; as of `syncs_on_target`."""
+    if foreign > _FOREIGN * read:
+        raise Contradiction(
+            f"{topic} holds too much that MirrorMaker 2 did not write",
+            f"{foreign} of {read} records cannot be read, and {_FOREIGN:.1%} may be so",
+            "Find out who else writes to it, have these records deleted, and start a new run; nothing was touched.",
+        )
+    if foreign:
+        missing.append(f"{foreign} of {read} records of {topic} cannot be read as what MirrorMaker 2 writes: they are left out")
 
 
 def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
@@ -61,16 +83,16 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
 
 def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
     """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition, mirror_maker_position."""
-    return checkpoints_frame(_newest_checkpoints(procedure, {}))
+    return checkpoints_frame(_newest_checkpoints(procedure, None, {}))
 
 
-def checkpoints_with_origin(procedure: Procedure, read_to: Mapping[Place, int] | None = None) -> pd.DataFrame:
+def checkpoints_with_origin(procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int] | None = None) -> pd.DataFrame:
     """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition, position.
 
-    Args:
+    Args, Raises: as of `syncs_on_target`; beside them:
         read_to: how far the recorder read them; where given, only what was written since counts.
     """
-    found = _newest_checkpoints(procedure, read_to or {})
+    found = _newest_checkpoints(procedure, missing, read_to or {})
     types = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
     columns = (found.group, found.topic, found.partition, found.upstream)
     frame = pd.DataFrame({name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)})
@@ -85,14 +107,18 @@ def origin_of(procedure: Procedure, topic: str) -> str | None:
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
 
 
-def _newest_checkpoints(procedure: Procedure, read_to: Mapping[Place, int]) -> CheckpointColumns:
+def _newest_checkpoints(procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int]) -> CheckpointColumns:
     """Of each group and partition; none where the topic is missing."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
     there = procedure.target.topics([topic]).get(topic)
     if there is None:
         return newest_checkpoints([])
     begin = {TopicPartition(topic, p): read_to.get(Place(there.topic_id, topic, p), 0) for p in there.partitions}
-    return newest_checkpoints(list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin)))
+    records = list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
+    found = newest_checkpoints(records)
+    if missing is not None:
+        tell_foreign(topic, found.malformed, len(records), missing)
+    return found
 
 
 def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:

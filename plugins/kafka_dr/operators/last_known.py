@@ -18,6 +18,8 @@ from kafka_dr.topology import Recorder
 
 NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
+#: Sampling intervals in which groups may not have been told: the source may die between its answers of one sample, and one sample is slow.
+_LOOKS = 3
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class LastKnown:
         topics: source topic -> its name on the target, partitions, and its id as last seen (None where nobody recorded it).
         heartbeat_at: when the newest heartbeat that was mirrored had been written on the source, in milliseconds since 1970; None without one.
         active: of the groups that move, those that had members when they were seen last.
+        moving: of the groups that move, those that may have gone on since their positions were seen.
         missing: what could not be asked, each with why: it limits what can be said.
         gone: topics that the source had deleted when it was seen last: no part of what moves.
     """
@@ -39,6 +42,7 @@ class LastKnown:
     replicated: dict[TopicPartition, int]
     heartbeat_at: int | None
     active: frozenset[str]
+    moving: frozenset[str]
     missing: tuple[str, ...]
     gone: tuple[str, ...] = ()
 
@@ -47,11 +51,11 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     """Ask the archive, the target and Connect; whatever of them does not answer is named, and lacks."""
     missing: list[str] = []
     kept, replicated = from_archive(procedure, missing), from_connect(procedure, missing)
-    stated = checkpoints_with_origin(procedure)
+    stated = checkpoints_with_origin(procedure, missing)
     syncs = all_syncs(kept, from_target(procedure, missing))
     topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)})
     positions = all_positions(kept, stated_since(procedure, kept, stated), topics)
-    members = kept.groups[kept.groups["members"].fillna(0) > 0]
+    active = living(kept) & frozenset(positions["group"])
     if not len(syncs):
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
     if not len(positions):
@@ -63,7 +67,8 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         positions=positions.assign(policy=positions["group"].map(procedure.topology.policy_of).astype(object)),
         replicated=replicated,
         heartbeat_at=newest_heartbeat(procedure),
-        active=frozenset(members["group"]) & frozenset(positions["group"]),
+        active=active,
+        moving=active | frozenset(positions["group"]) - looked_at(procedure, kept),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
         gone=kept.gone,
     )
@@ -105,7 +110,7 @@ def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     """The offset syncs that the target holds; none where nobody says that those there are this flow's."""
     if syncs_location(procedure) is None:
         missing.append("nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not state it")
-    return syncs_on_target(procedure)
+    return syncs_on_target(procedure, missing)
 
 
 def newest_heartbeat(procedure: Procedure) -> int | None:
@@ -114,6 +119,25 @@ def newest_heartbeat(procedure: Procedure) -> int | None:
         return max(heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
     except SwitchbackError:
         return None
+
+
+def living(kept: Recorded) -> frozenset[str]:
+    """Groups that had members when they were seen last."""
+    return frozenset(kept.groups.loc[kept.groups["members"].fillna(0) > 0, "group"])
+
+
+def looked_at(procedure: Procedure, kept: Recorded) -> frozenset[str]:
+    """Groups that the recorder had seen shortly before it saw the source for the last time; one that had no member then is taken to have got none since."""
+    if procedure.topology.recorder is None or kept.groups_at is None or kept.source_at is None:
+        return frozenset()
+    late = kept.source_at - kept.groups_at > _LOOKS * 1000 * procedure.topology.recorder.interval_seconds
+    return frozenset() if late else frozenset(kept.groups["group"])
+
+
+def with_movement(known: LastKnown) -> pd.DataFrame:
+    """The positions, each with whether its group may have gone on since it was seen; of one that a checkpoint states nobody knows when that was."""
+    rows = known.positions
+    return rows.assign(may_have_moved=(rows["group"].isin(known.moving) | (rows["position_at"] == 0)).astype(bool))
 
 
 def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
@@ -133,7 +157,7 @@ def stated_since(procedure: Procedure, kept: Recorded, stated: pd.DataFrame) -> 
 
     An older checkpoint may be of a group that is gone, or of an earlier life of one: its topic never forgets.
     """
-    return stated if kept.groups_at is None else checkpoints_with_origin(procedure, kept.read_to)
+    return stated if kept.groups_at is None else checkpoints_with_origin(procedure, None, kept.read_to)
 
 
 def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:

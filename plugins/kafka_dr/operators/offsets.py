@@ -47,6 +47,7 @@ class TranslateOffsets(ResumedStep):
             "classes": summary["classes"],
             "exact": int(rows[_EXACT].sum()),
             "positions": len(rows),
+            "may_have_moved": int(positions["may_have_moved"].sum()) if "may_have_moved" in positions else 0,
             "bound": _largest(rows.loc[rows["target_position"].notna(), "bound"]),
             "mirror_maker_bound": _largest(rows["mirror_maker_rereads"].dropna()),
             "mirror_maker_missing": int(rows["mirror_maker_position"].isna().sum()),
@@ -69,7 +70,7 @@ class TranslateOffsets(ResumedStep):
 
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, syncs and bounds; answer what the job must know beside."""
-        write_frame(folder, "positions", positions)
+        write_frame(folder, "positions", positions.assign(may_have_moved=False))
         write_frame(folder, "syncs", offset_syncs_of(procedure))
         write_frame(folder, "bounds", bounds_frame(procedure))
         return {"isolation": procedure.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}

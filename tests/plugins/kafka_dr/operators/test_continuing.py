@@ -487,8 +487,8 @@ def with_recorder(make: Any, recorder: Recorder, *more: Any) -> Any:
     """A bench whose recorder saw the source end at 90, and every record of it."""
     recorder.sample(seen(50, 40, replicated=39), held("billing", 45), held("audit", 45), held("cron", 30))
     pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 40, "downstream": 40, "source_end": 90, "records": 49})
-    sync = (Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": 60, "downstream": 60, "sequence": 4})
-    recorder.sample(seen(90, 70, replicated=58), held("billing", 70), held("audit", 20), (Kind.GROUP, {"group": "cron", "members": 1, "state": "Stable"}), sync, pair, *more)
+    syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": at, "downstream": at, "sequence": at}) for at in (50, 60)]
+    recorder.sample(seen(90, 70, replicated=58), held("billing", 70), held("audit", 20), (Kind.GROUP, {"group": "cron", "members": 1, "state": "Stable"}), *syncs, pair, *more)
     return make(recorded=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.operators.last_known import LastKnown, what_is_known
+from kafka_dr.operators.last_known import LastKnown, looked_at, what_is_known, with_movement
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 DEFAULT = {"policy": "default", "separator": "."}
@@ -71,6 +72,33 @@ def test_positions_on_topics_that_are_not_mirrored_are_none_of_the_flows(make_lo
     recorder.sample(seen(100, 90), held("a", 50), held("a", 7, "audit"), held("b", 8, "audit"), *rows)
     known = what_is_known(make_lost().procedure())
     assert positions(known) == [["a", "orders", 0, 50]] and known.active == {"a"}
+
+
+def group(name: str, members: int) -> tuple[Kind, dict[str, Any]]:
+    """A group's row of a sample."""
+    return Kind.GROUP, {"group": name, "members": members, "state": "Stable" if members else "Empty"}
+
+
+def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) -> None:
+    """A group that had members, one that the recorder never saw, and a position that only a checkpoint states; not one that stood still."""
+    recorder.sample(seen(100, 90), held("alive", 50), held("idle", 60), group("alive", 2), group("idle", 0))
+    bench = make_lost()
+    target_holds(bench, checkpoints=(("idle", "orders", 1, 5), ("unseen", "orders", 0, 7)))
+    known = what_is_known(bench.procedure())
+    assert (known.active, known.moving) == ({"alive"}, {"alive", "unseen"})
+    rows = with_movement(known)
+    told = {(row.group, row.partition): row.may_have_moved for row in rows.itertuples()}
+    assert told == {("alive", 0): True, ("idle", 0): False, ("idle", 1): True, ("unseen", 0): True} and rows["may_have_moved"].dtype == bool
+
+
+@pytest.mark.parametrize(("ago", "looked"), [(0, {"idle"}), (30_000, {"idle"}), (30_001, set()), (None, set())])
+def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(make_lost: Any, recorder: Recorder, ago: int | None, looked: set[str]) -> None:
+    """A sample of three in which they did not answer is none to speak of; an hour is."""
+    recorder.sample(seen(100, 90), held("idle", 60), group("idle", 0))
+    bench = make_lost()
+    kept = what_is_known(bench.procedure()).recorded
+    assert kept.groups_at == kept.source_at
+    assert looked_at(bench.procedure(), replace(kept, groups_at=None if ago is None else kept.source_at - ago)) == looked
 
 
 def test_syncs_written_since_the_last_sample_are_added(make_lost: Any, recorder: Recorder) -> None:

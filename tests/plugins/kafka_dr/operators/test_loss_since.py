@@ -189,6 +189,15 @@ def test_the_evidence_tells_both(ready: Any) -> None:
     assert "the source accepted records since" in (ready.procedure().folder / "evidence.html").read_text()
 
 
+def test_what_a_source_that_thawed_had_mirrored_is_not_called_certainly_lost(ready: Any) -> None:
+    """MirrorMaker 2 went on until it was stopped: some of what was approved as lost may be on the target by now."""
+    stopped(ready, {ORDERS: 12})
+    told = closed(ready)
+    (row,) = told["loss"]
+    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]["certain_to"]) == (8, None, None, 10)
+    assert told["plan"]["loss"] == list(LOSS) and told["loss_grown"] == []
+
+
 def test_without_the_files_the_evidence_says_what_was_approved(ready: Any) -> None:
     """And that the rest is gone."""
     accepted(ready, 300)

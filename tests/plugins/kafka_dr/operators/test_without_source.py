@@ -257,6 +257,19 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: A
     assert (told["positions"], told["records_read"]["source"]) == (3, 0)
 
 
+def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: Any, recorder: Recorder) -> None:
+    """It went on after it was seen; one that stood still has a bound of its own, whatever its lag. The review says both."""
+    recorded(recorder)
+    recorder.sample(*((Kind.GROUP, {"group": f"at {p}", "members": int(p == 30), "state": "Stable"}) for p in (30, 60, 90)))
+    bench = assessed(make_lost)
+    told = execute(bench, TRANSLATE)
+    rows = bench.procedure().kept(told["translation"]).set_index("group")
+    assert rows["bound"].to_dict() == {"at 30": 59, "at 60": 15, "at 90": 24} and not rows["exact"].any()
+    assert (told["may_have_moved"], told["bound"]) == (1, 59)
+    body = ReviewTranslation(task_id="review_translation").question(bench.procedure())[1]
+    assert "Records that one position reads again: at most 59. 1 positions are of groups that may have gone on" in body
+
+
 def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) -> None:
     """No row, no digest of one that is not there, and no review."""
     bench = assessed(make_lost, recorded=False)

@@ -1,0 +1,63 @@
+"""How many records a group may be given again at a target position, by what a recorder saw while the source lived. Why: decisions/0008.
+
+Invariants:
+
+1. Of a sample (N, D) what Connect kept as replicated (N) was read before the target's end (D). Records up to N have a copy below D, and whatever
+   began anew after that began behind N: at or above D lie copies of records above N only.
+2. So once N has reached a position, no record below the position lies at or above that D: the ceiling.
+3. Of an earlier sample, position - 1 - N records below the position at most lie at or above its D: each once, and once more for each record
+   between its D and the ceiling whose content has stood there before.
+
+MirrorMaker 2's repeats of records that the group has not read are no re-reads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_dr_spark.answers import TARGET, Case, Search
+from kafka_dr_spark.matching import Records, content_codes
+
+
+def ceilings(case: Case, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each position the first sample at which Connect kept it as replicated, and the target's end then; without one, the boundary."""
+    reached = np.searchsorted(case.floors.replicated, positions)
+    return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
+
+
+def rereads_at_most(case: Case, positions: np.ndarray, targets: np.ndarray) -> Search:
+    """Return for each position how many records below it lie at or above its target position, at most.
+
+    Where more than one sampling interval lies between the target position and the ceiling, the target's records are counted there.
+    """
+    reached, highest = ceilings(case, positions)
+    bounds = np.maximum(highest - targets, 0)
+    begun = np.searchsorted(case.floors.target_end, targets, side="right") - 1
+    counted = {}
+    for row in np.flatnonzero(reached - begun > 1).tolist():
+        sample, once = _fewest(case, int(positions[row]), int(targets[row]), slice(max(int(begun[row]), 0), int(reached[row])))
+        if once < bounds[row]:
+            counted[row] = once, (max(int(case.floors.target_end[sample]), case.bounds.target_start), int(highest[row]))
+    again = yield from _recurring(case, {span for _, span in counted.values()})
+    for row, (once, span) in counted.items():
+        bounds[row] = min(int(bounds[row]), once + again.get(span, int(bounds[row])))
+    return bounds
+
+
+def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:
+    """Return the sample by which the fewest records below a position lie at or above its target position if each stands there once, and how many."""
+    ends, kept = case.floors.target_end[samples], case.floors.replicated[samples]
+    once = np.maximum(ends - target, 0) + np.maximum(position - 1 - kept, 0)
+    best = int(np.argmin(once))
+    return samples.start + best, int(once[best])
+
+
+def _recurring(case: Case, spans: set[tuple[int, int]]) -> Search:
+    """Return for each stretch of the target that may be read how many of its records have a content that stood in it before."""
+    windows = {span: case.window(TARGET, *span) for span in sorted(spans) if case.may_read(TARGET, span[1] - span[0])}
+    parts = yield from case.fetch(*windows.values())
+    return {span: _repeated(records) for span, records in zip(windows, parts)}
+
+
+def _repeated(records: Records | None) -> int:
+    return records.size() - len(np.unique(content_codes(records))) if records else 0
