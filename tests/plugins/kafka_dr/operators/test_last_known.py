@@ -81,7 +81,7 @@ def group(name: str, members: int) -> tuple[Kind, dict[str, Any]]:
 
 def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) -> None:
     """A group that had members, one that the recorder never saw, and a position that only a checkpoint states; not one that stood still."""
-    recorder.sample(seen(100, 90), held("alive", 50), held("idle", 60), group("alive", 2), group("idle", 0))
+    recorder.sample(seen(100, 90), held("alive", 50), held("idle", 60), group("alive", 2), group("idle", 0), groups_read="whole")
     bench = make_lost()
     target_holds(bench, checkpoints=(("idle", "orders", 1, 5), ("unseen", "orders", 0, 7)))
     known = what_is_known(bench.procedure())
@@ -94,7 +94,7 @@ def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) 
 @pytest.mark.parametrize(("ago", "looked"), [(0, {"idle"}), (30_000, {"idle"}), (30_001, set()), (None, set())])
 def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(make_lost: Any, recorder: Recorder, ago: int | None, looked: set[str]) -> None:
     """A sample of three in which they did not answer is none to speak of; an hour is."""
-    recorder.sample(seen(100, 90), held("idle", 60), group("idle", 0))
+    recorder.sample(seen(100, 90), held("idle", 60), group("idle", 0), groups_read="whole")
     bench = make_lost()
     kept = what_is_known(bench.procedure()).recorded
     assert kept.groups_at == kept.source_at
