@@ -240,7 +240,7 @@ def recorded(recorder: Recorder, remote: str = "orders") -> None:
     syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s}) for s, (u, d) in enumerate(((20, 20), (69, 75)))]
     pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 55, "downstream": 55, "source_end": 100, "records": 44})
     recorder.sample(seen(50, 40, remote=remote, replicated=39))
-    recorder.sample(seen(100, 70, remote=remote, replicated=58), held("at 90", 90), held("at 30", 30), held("at 60", 60), *syncs, pair)
+    recorder.sample(seen(100, 70, remote=remote, replicated=58), held("at 90", 90), held("at 30", 30), held("at 60", 60), *syncs, pair, groups_read="whole")
 
 
 @pytest.mark.parametrize("naming", [{"policy": "identity"}, DEFAULT])
@@ -260,7 +260,7 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: A
 def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: Any, recorder: Recorder) -> None:
     """It went on after it was seen; one that stood still has a bound of its own, whatever its lag. The review says both."""
     recorded(recorder)
-    recorder.sample(*((Kind.GROUP, {"group": f"at {p}", "members": int(p == 30), "state": "Stable"}) for p in (30, 60, 90)))
+    recorder.sample(*((Kind.GROUP, {"group": f"at {p}", "members": int(p == 30), "state": "Stable"}) for p in (30, 60, 90)), groups_read="changed")
     bench = assessed(make_lost)
     told = execute(bench, TRANSLATE)
     rows = bench.procedure().kept(told["translation"]).set_index("group")
