@@ -4,7 +4,7 @@
 
 Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, what a recorder knows (floors.parquet, stretches.parquet) and job.json,
 and the ends of both logs as far as they must be compared. With --wait-for-input it starts while they are written: job.json must come last, as a whole.
-Writes loss.parquet, ahead.parquet, summary.json and, where the source is readable, the stranded records themselves into the folder stranded; then DIR
+Writes loss.parquet, ahead.parquet, rereads.parquet, summary.json and, where the source is readable, the stranded records themselves into the folder stranded; then DIR
 must be seen by all workers. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files.
 The same input gives the same rows and digest; a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
 """
@@ -24,7 +24,7 @@ from kafka_dr_spark.digests import input_digest  # noqa: E402
 from kafka_dr_spark.inventory import summarise, write_inventory  # noqa: E402
 from kafka_dr_spark.listing import STRANDED, UNCOMMITTED  # noqa: E402
 from kafka_dr_spark.running import Clock, access, exit_code, options, say  # noqa: E402
-from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC  # noqa: E402
+from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC  # noqa: E402
 
 NAME = "assess_data_loss"
 PARTITIONS_PER_TASK = 500
@@ -45,7 +45,7 @@ def run() -> None:
         return
     clients = access(wanted, limits.source_readable)
     bounds = sources.load_bounds(wanted.input, limits.source_readable)
-    rows = sources.tagged_rows(wanted.input, needed=(SYNC, SEEN), optional=(FLOOR, STRETCH))
+    rows = sources.tagged_rows(wanted.input, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
     say(f"partitions: {len(bounds)}; the source can {'' if limits.source_readable else 'not '}be read")
     clock.phase("plan")
     folder = sinks.aside(output)

@@ -13,9 +13,11 @@ from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window
 from kafka_dr_spark.listing import STRANDED, UNCOMMITTED, ListingReader, uncommitted
 from kafka_dr_spark.loss import LastSeen, Loss, loss_of, loss_with_source
+from kafka_dr_spark.rereads import rereads_before_translation
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.tagging import NO_OFFSET, SEEN, STRETCH, Key, Kinds, pack, split_by_partition, unpack
+from kafka_dr_spark.tagging import NO_OFFSET, POSITION, SEEN, STRETCH, Key, Kinds, pack, split_by_partition, unpack
 from kafka_dr_spark.tasks import case_of, drive
+from kafka_dr_spark.translation import answers_without_reading, first_available
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
 #: What is told of a partition that was read and holds nothing beyond.
@@ -67,7 +69,7 @@ class AssessmentTask:
         with WindowReader(self._access, self._limits) as reader:
             losses = dict(zip(cases, drive([self._search(cases[key], seen[key]) for key in cases], reader.read)))
         listed = self._listed(losses, seen) if self._limits.source_readable else {}
-        made = [row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits) for key in cases]
+        made = [row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits) | rereads_of(cases[key], tables[key][POSITION]) for key in cases]
         return pa.Table.from_pylist(made, schema=output_schema())
 
     def _search(self, case: Case, seen: Seen) -> Search:
@@ -99,8 +101,10 @@ def _counted(states: pa.Table | None) -> dict[str, int]:
 
 
 def output_schema() -> pa.Schema:
-    """Return what a task hands back: rows of loss, and of each partition what was read to find out."""
-    return pa.schema([*arrow_schema("loss"), pa.field("losing", pa.bool_(), False), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))])
+    """Return what a task hands back: rows of loss, and of each partition what was read to find out, and what its groups may be given again."""
+    told = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
+    read = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
+    return pa.schema([*arrow_schema("loss"), pa.field("losing", pa.bool_(), False), *read, *(pa.field(name, pa.list_(kind), False) for name, kind in told)])
 
 
 def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
@@ -113,6 +117,20 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
     row |= {"written_since": written_since(case.floors, loss.from_offset), "records_per_second": growth(case.floors)}
     row |= {"losing": not (final and end is not None and loss.from_offset >= end)}
     return row | {f"read_{side}": count for side, count in case.read.items()}
+
+
+def rereads_of(case: Case, rows: pa.Table) -> dict[str, list[Any]]:
+    """Return the groups that have a position on a partition, how many records each may be given again there at most as far as that is known
+    before the translation (None where it may have no position at all), and whether it may have gone on since it was seen.
+    """
+    positions, moved = rows["a"].to_numpy(), rows["c"].to_numpy() == 1
+    # A cut-off that is no proof of what the target holds is none for the translation either.
+    settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
+    may_be_placed = case.bounds.target_exists and not case.bounds.recreated
+    bounds = rereads_before_translation(case, first_available(case, positions), moved).tolist() if may_be_placed else [None] * len(rows)
+    answers = [None if gone_on else settled.get(position) for position, gone_on in zip(positions.tolist(), moved.tolist())]
+    told = [bound if answer is None else answer.bound for bound, answer in zip(bounds, answers)]
+    return {"groups": rows["name"].to_pylist(), "bounds": told, "moved": moved.tolist()}
 
 
 def written_since(floors: Floors, offset: int) -> int | None:

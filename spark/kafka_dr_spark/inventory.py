@@ -27,18 +27,20 @@ class Inventory(NamedTuple):
     Attributes:
         loss: rows of the partitions that lose or may lose records, in order.
         ahead: groups' positions above what was replicated.
+        rereads: groups, and the most that each may be given again.
         read: records read to find out, by side.
         unknown: partitions that no sample ever saw.
     """
 
     loss: pa.Table
     ahead: pa.Table
+    rereads: pa.Table
     read: dict[str, int]
     unknown: int
 
 
 def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Inventory:
-    """Write loss.parquet and ahead.parquet.
+    """Write loss.parquet, ahead.parquet and rereads.parquet.
 
     Args:
         made: packed rows of the tasks.
@@ -49,9 +51,11 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
     loss = rows.filter(rows["losing"]).select(column_names("loss"))
     ahead = positions_ahead(loss, given)
     pq.write_table(loss, folder / "loss.parquet")
+    rereads = rereads_by_group(rows)
     pq.write_table(ahead, folder / "ahead.parquet")
+    pq.write_table(rereads, folder / "rereads.parquet")
     read = {side: pc.sum(rows[f"read_{side}"]).as_py() or 0 for side in (SOURCE, TARGET)}
-    return Inventory(loss, ahead, read, pc.sum(pc.is_null(rows["sampled_at"])).as_py() or 0)
+    return Inventory(loss, ahead, rereads, read, pc.sum(pc.is_null(rows["sampled_at"])).as_py() or 0)
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
@@ -61,6 +65,14 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
     both = both.append_column("beyond", pc.subtract(both["position"], both["from_offset"]))
     found = both.filter(pc.greater(both["beyond"], 0)).sort_by([("group", "ascending"), ("topic", "ascending"), ("partition", "ascending")])
     return found.select(column_names("ahead")).cast(arrow_schema("ahead"))
+
+
+def rereads_by_group(rows: pa.Table) -> pa.Table:
+    """Return the most that each group may be given again on one partition, and how many of its positions that holds for, and does not."""
+    told = pa.table({"group": pc.list_flatten(rows["groups"]), "bound": pc.list_flatten(rows["bounds"]), "moved": pc.cast(pc.list_flatten(rows["moved"]), pa.int64())})
+    found = told.group_by("group").aggregate([("bound", "max"), ("group", "count"), ("bound", "count"), ("moved", "sum")]).sort_by("group")
+    columns = [found["group"], found["bound_max"], found["group_count"], pc.subtract(found["group_count"], found["bound_count"]), found["moved_sum"]]
+    return pa.table(columns, names=column_names("rereads")).cast(arrow_schema("rereads"))
 
 
 def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
@@ -83,6 +95,7 @@ def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[
         "records_per_second": None if rate is None else round(rate),
         "groups_ahead": len(pc.unique(inventory.ahead["group"])),
         "positions_ahead": len(inventory.ahead),
+        "rereads": {"bound": pc.max(inventory.rereads["bound"]).as_py(), **{name: _total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")}},
         "records_read": inventory.read,
     }
 

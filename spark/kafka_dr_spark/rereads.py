@@ -44,6 +44,21 @@ def rereads_at_most(case: Case, positions: np.ndarray, targets: np.ndarray) -> S
     return bounds
 
 
+def rereads_before_translation(case: Case, positions: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Return for each position how many records it may be given again wherever a translation places it, at most; nothing is read for it.
+
+    No position is placed below its floor. What the target takes until MirrorMaker 2 stands may come on top.
+
+    Args:
+        moved: whether the position's group may have gone on since it was seen.
+    """
+    known = case.bounds
+    below = np.searchsorted(case.floors.source_end, positions, side="right") - 1
+    # Without a sample below, the index -1 takes what was appended.
+    lowest = np.maximum(np.append(case.floors.target_end, 0)[below], known.target_start)
+    return np.maximum(np.where(moved, known.boundary, ceilings(case, positions)[1]) - lowest, 0)
+
+
 def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:
     """Return the sample by which the fewest records below a position lie at or above its target position if each stands there once, and how many."""
     ends, kept = case.floors.target_end[samples], case.floors.replicated[samples]

@@ -117,7 +117,7 @@ def question(fence: str = ARMED) -> str:
     inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1}
     plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}}
     taken = {"procedure_id": "planned", "fenced_at": "10:00", "partitions": 2, "drained": 1, "positions": 5, "translated": 4, "exact": 3, "missing": 6}
-    return loss_markdown({**plan, "continues": taken, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
+    return loss_markdown({**plan, "continues": taken, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "rereads": {"bound": 12, "positions": 4, "may_have_moved": 2, "unknown": 1}, "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
 
 
 def plain(text: str) -> str:
@@ -134,7 +134,7 @@ def test_every_word_of_the_question_is_explained() -> None:
     assert [words for words in [*quoted, *columns] if words not in asked] == []
     heads = [cell.strip() for line in question().splitlines() if line.startswith(("| partition", "| group")) for cell in line.strip("| ").split("|")]
     assert [head for head in heads if head not in plain(PAGE) and head not in ("partition on the source", "group", "partitions")] == []
-    sentences = [part for part in re.split(r"[0-9:;.*|]", question()) if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides)", part)]
+    sentences = [part for part in re.split(r"[0-9:;.*|]", question()) if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides|again|gone on|no place)", part)]
     assert len(sentences) >= 8
     assert [part.strip() for part in sentences if plain(part) not in plain(PAGE)] == []
 

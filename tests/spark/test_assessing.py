@@ -13,17 +13,18 @@ import pytest
 
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.answers import Limits
-from kafka_dr_spark.assessing import AssessmentTask, growth, written_since
+from kafka_dr_spark.assessing import AssessmentTask, growth, output_schema, written_since
 from kafka_dr_spark.inventory import Inventory, loss_digest, summarise, write_inventory
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema, check_columns, check_values
-from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC, TAGGED, pack, unpack
+from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC, TAGGED, pack, unpack
 from kafka_dr_spark.windows import KafkaAccess
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 
 
 def tagged(*rows: tuple) -> bytes:
-    """Tagged rows of topic, partition, kind and its numbers, packed."""
-    filled = [(topic, partition, kind, "", "", *numbers, *[-1] * (4 - len(numbers))) for topic, partition, kind, *numbers in rows]
+    """Tagged rows of topic, partition, kind, a position's group, and numbers, packed."""
+    named = [(*row[:4], "earliest", *row[4:]) if row[2] == POSITION else (*row[:3], "", "", *row[3:]) for row in rows]
+    filled = [(*row, *[-1] * (len(TAGGED) - len(row))) for row in named]
     return pack(pa.table([pa.array(column, field.type) for column, field in zip(zip(*filled), TAGGED)], schema=TAGGED))
 
 
@@ -117,6 +118,18 @@ def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters
         assessed(clusters, tmp_path, ROWS[0])
 
 
+def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(clusters: tuple, tmp_path: Path) -> None:
+    """From the floor to where Connect had kept the position, or to the end; all of it where no sample tells, or for a group that may have gone on."""
+    held = [("orders", 0, POSITION, group, position, 0, moved) for group, position, moved in (("a", 85, 0), ("b", 85, 1), ("c", 5, 0), ("d", 185, 0))]
+    floors = [("orders", 0, FLOOR, 80, 70, 50, 1_000), ("orders", 0, FLOOR, 120, 105, 90, 4_000)]
+    seen = [("orders", 0, SEEN, 190, 69, 5_000), ("orders", 1, SEEN, 50, 49, 5_000)]
+    found = assessed(clusters, tmp_path, *seen, *floors, *held, ("orders", 1, POSITION, "a", 9, 0, 0), source_readable=False)
+    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55} and found[0]["moved"] == [False, True, False, False]
+    assert (found[1]["groups"], found[1]["bounds"]) == (["a"], [50])
+    whole = assessed(clusters, tmp_path / "drained", *seen, ("orders", 1, POSITION, "a", 50, 0, 0), drained=True, source_readable=False)
+    assert whole[1]["bounds"] == [0]
+
+
 def test_time_and_growth_by_samples() -> None:
     """Growth is measured over a minute; one sample tells none."""
     floors = Floors(*(np.array(column) for column in ((0, 100, 700), (0, 90, 600), (-1, 5, 9), (0, 40_000, 100_000))))
@@ -127,13 +140,14 @@ def test_time_and_growth_by_samples() -> None:
 def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> None:
     """Positions above what was replicated; the digest does not depend on where records were written."""
     row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "from_offset": 10, "certain_to": 30, "exact": False, "evidence": "e", "records_per_second": 2.5}
-    schema = pa.schema([*arrow_schema("loss"), pa.field("losing", pa.bool_()), pa.field("read_source", pa.int64()), pa.field("read_target", pa.int64())])
-    extra = {"losing": True, "read_source": 0, "read_target": 7}
-    made = pack(pa.Table.from_pylist([row | extra, row | extra | {"partition": 1, "losing": False}], schema=schema))
+    extra = {"losing": True, "read_source": 0, "read_target": 7, "groups": ["a", "b", "c"], "bounds": [9, 4, None], "moved": [False, True, False]}
+    made = pack(pa.Table.from_pylist([row | extra, row | extra | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]}], schema=output_schema()))
     given = write_input(tmp_path / "in", [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)], [], [])
     inventory = write_inventory([made], given, tmp_path)
     assert inventory.ahead.to_pylist() == [{"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))]
+    assert [tuple(one.values()) for one in inventory.rereads.to_pylist()] == [("a", 9, 1, 0, 0), ("b", 4, 1, 0, 1), ("c", 2, 2, 1, 1)]
     figures = summarise(inventory, 2, "input")
+    assert figures["rereads"] == {"bound": 9, "positions": 4, "unknown": 1, "may_have_moved": 2}
     assert (figures["losing"], figures["certain"], figures["possible"], figures["records"], figures["groups_ahead"], figures["unknown"]) == (1, 20, None, None, 2, 2)
     assert (figures["records_per_second"], figures["records_read"]) == (2, {"source": 0, "target": 14})
     moved = pa.Table.from_pylist([row | {"file": "f", "sha256": "s"}], schema=arrow_schema("loss"))
@@ -142,8 +156,9 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
 
 def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     """All figures are zero."""
-    empty = Inventory(arrow_schema("loss").empty_table(), arrow_schema("ahead").empty_table(), {"source": 0, "target": 0}, 0)
+    empty = Inventory(arrow_schema("loss").empty_table(), arrow_schema("ahead").empty_table(), arrow_schema("rereads").empty_table(), {"source": 0, "target": 0}, 0)
     figures = summarise(empty, 3, "input")
+    assert figures["rereads"] == {"bound": None, "positions": 0, "unknown": 0, "may_have_moved": 0}
     assert [figures[name] for name in ("losing", "certain", "possible", "records", "bytes", "groups_ahead")] == [0] * 6
 
 
@@ -152,6 +167,6 @@ def test_only_what_is_certain_counts_as_certain() -> None:
     row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
     read = [row | {"from_offset": 10, "certain_to": 15, "records": 4, "bytes": 9}, row | {"from_offset": 0, "certain_to": None, "records": 7, "bytes": 1}]
     unread = [row | {"from_offset": 10, "certain_to": 15}, row | {"from_offset": 20, "certain_to": 15}, row | {"from_offset": 0, "certain_to": None}]
-    ahead = arrow_schema("ahead").empty_table()
-    told = [summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, {}, 0), 3, "input") for rows in (read, unread)]
+    ahead, rereads = (arrow_schema(name).empty_table() for name in ("ahead", "rereads"))
+    told = [summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input") for rows in (read, unread)]
     assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [(4, 11, 10, None), (5, None, None, None)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka_dr_spark.anchors import Bounds, Floors, Pairs
 from kafka_dr_spark.answers import Case, Limits, Window
 from kafka_dr_spark.matching import Records
-from kafka_dr_spark.rereads import rereads_at_most
+from kafka_dr_spark.rereads import rereads_at_most, rereads_before_translation
 from kafka_dr_spark.tasks import drive
 from tests.spark.log_model import Cell, World, consumed_again, verdict_by_record
 
@@ -124,9 +124,11 @@ def bounds_of(told: Recorded, **limits: int) -> dict[int, int]:
     world.bounds = Bounds(**{**vars(world.bounds), "cut_off": len(world.source)})
     # Below the first sample, and without a pair, each group's policy decides.
     answers = {position: answer for position, answer in answers.items() if answer}
+    before = rereads_before_translation(world.case(source_readable=False), np.array(positions), np.zeros(len(positions), np.bool_))
     for position, answer in answers.items():
         wrong = verdict_by_record(world, position, answer)
         assert wrong is None, (position, answer, wrong, world)
+        assert answer.bound <= before[position], (position, answer, before[position], world)
     return {position: answer.bound for position, answer in answers.items()}
 
 

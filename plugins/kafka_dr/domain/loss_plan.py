@@ -25,6 +25,7 @@ class LastKnownGroup:
     Attributes:
         position_at: when its oldest position was seen, in milliseconds since 1970; None where nobody knows.
         ahead: partitions on which it had consumed what may never have reached the target.
+        rereads: the most records that it may be given again on one partition, as far as known before the translation; None where nobody knows.
     """
 
     group: str
@@ -33,6 +34,7 @@ class LastKnownGroup:
     active: bool
     position_at: int | None
     ahead: int
+    rereads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class LossPlan:
         continues: the planned run that this one goes on from, and what is taken from it as proven.
         gone: topics that the source had deleted when it was seen last: no part of what moves.
         seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
+        rereads: `bound`, the most that one position may be given again as far as known before the translation (None without any); of how many
+            `positions`; of how many of them `unknown`; how many are of groups that `may_have_moved` since. None where a translation is taken over.
     """
 
     procedure_id: str
@@ -89,6 +93,7 @@ class LossPlan:
     continues: Mapping[str, Any] | None = None
     gone: tuple[str, ...] = ()
     seen: Mapping[str, Any] = field(default_factory=lambda: asdict(LastSeen(False)))
+    rereads: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -114,6 +119,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_unfenced(plan),
             *_figures(inventory),
+            *_rereads(plan),
             "",
             *_loss_table(plan["loss"], inventory),
             "",
@@ -183,6 +189,19 @@ def _figures(inventory: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _rereads(plan: Mapping[str, Any]) -> list[str]:
+    """What groups may be given again, as far as it is known before MirrorMaker 2 stands and positions are translated."""
+    told = plan.get("rereads")
+    if not told or not told["positions"]:
+        return []
+    moved, unknown, most = told["may_have_moved"], told["unknown"], told["bound"]
+    return [
+        *([f"Read again by one position: at most {most} records, and what {plan['target']} takes until MirrorMaker 2 stands. The review shows what it comes to."] if most is not None else []),
+        *([f"{moved} of {told['positions']} positions are of groups that may have gone on since they were seen: these are taken to have read all that {plan['target']} holds."] if moved else []),
+        *([f"{unknown} of {told['positions']} positions may have no place on the target."] if unknown else []),
+    ]
+
+
 def _loss_table(loss: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> list[str]:
     if not loss:
         return ["No partition loses a record."]
@@ -196,10 +215,10 @@ def _loss_table(loss: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any])
 def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     if not groups:
         return ["No group is known to have a position."]
-    ordered = sorted(groups, key=lambda group: (-group["ahead"], group["group"]))
-    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_moment(g['position_at'])} | {g['policy']} |" for g in ordered[:_SHOWN]]
+    ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
+    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), 'unknown')} | {_moment(g['position_at'])} | {g['policy']} |" for g in ordered[:_SHOWN]]
     more = [f"\n... and {len(groups) - _SHOWN} more groups.\n"] if len(groups) > _SHOWN else []
-    head = ["| group | partitions | of these beyond what was replicated | oldest position seen at | policy without evidence |", "| --- | --- | --- | --- | --- |"]
+    head = ["| group | partitions | of these beyond what was replicated | read again on one at most | oldest position seen at | policy without evidence |", "| --- | --- | --- | --- | --- | --- |"]
     return [*head, *rows, *more]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_dr.domain.loss_picture import loss_picture
 from kafka_dr.domain.plain_text import Shown, counted, duration, figure_lines, first_of, moment, number, shortened, time_of_day
 from kafka_dr.domain.time_line import TimeLine, standstill, time_line
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
@@ -78,6 +79,7 @@ class Story:
     approvals: list[dict[str, Any]]
     ends: Shown
     loss: Shown
+    loss_lanes: Shown
     repeats: Shown
     excluded: Shown
     unproven: list[str]
@@ -103,6 +105,7 @@ def story_of(evidence: Evidence) -> Story:
         approvals=[_approval(a, evidence) for a in evidence["approvals"]],
         ends=first_of(_ends(evidence, plan), ROWS_SHOWN),
         loss=first_of(evidence["loss"], ROWS_SHOWN),
+        loss_lanes=loss_picture(evidence["loss"]),
         repeats=first_of(sorted(evidence["repeats"].items()), ROWS_SHOWN),
         excluded=first_of(_excluded(evidence), ROWS_SHOWN),
         unproven=[shortened(note) for note in plan.get("unproven", [])],

@@ -49,9 +49,11 @@ class AssessDataLoss(ProcedureStep):
         made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source, proven), "Spark did not assess the loss")
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
-        loss, ahead = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead"))
+        loss, ahead, rereads = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead", "rereads"))
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
-        plan = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum()))).as_dict()
+        plan = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
+        # What a continued run had translated is taken as it is: how exact it is stands there.
+        plan = (plan if proven.rows is not None else with_rereads(plan, summary["rereads"], rereads)).as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
@@ -291,6 +293,12 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         gone=known.gone,
         seen=asdict(seen),
     )
+
+
+def with_rereads(plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame) -> LossPlan:
+    """The plan, with what groups may be given again as far as that is known before the translation."""
+    most = {group: int(bound) for group, bound in by_group[["group", "bound"]].dropna().itertuples(index=False)}
+    return replace(plan, rereads=told, groups=tuple(replace(group, rereads=most.get(group.group)) for group in plan.groups))
 
 
 def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:

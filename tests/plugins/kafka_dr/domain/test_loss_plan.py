@@ -40,8 +40,19 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     assert "**Certainly lost: 70 records.** Possibly lost: nobody knows how many at most. 1 of 3 partitions are concerned." in text
     assert "1 partitions were never sampled" in text and "Estimate, from how fast the source grew" in text and "40 records a second" in text
     assert "| orders-0 | 10 | 80 | no bound | 2023-11-14 22:13:20 UTC |" in text
-    assert "| billing | 3 | 2 | 2023-11-14 22:13:20 UTC | earliest |" in text
+    assert "| billing | 3 | 2 | unknown | 2023-11-14 22:13:20 UTC | earliest |" in text
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
+
+
+def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
+    """The most of one position and of each group, of whom nobody knows how far they got, and of what; nothing where nothing is known. It is in the digest."""
+    told = {"bound": 700, "positions": 9, "unknown": 2, "may_have_moved": 3}
+    text = shown(rereads=told, groups=(LastKnownGroup("billing", 3, "earliest", True, None, 0, 700), LastKnownGroup("audit", 1, "fail", False, None, 0)))
+    assert "Read again by one position: at most 700 records, and what standby takes until MirrorMaker 2 stands." in text
+    assert "3 of 9 positions are of groups that may have gone on since they were seen: these are taken to have read all that standby holds." in text
+    assert "2 of 9 positions may have no place on the target." in text and text.index("| billing | 3 | 0 | 700 |") < text.index("| audit | 1 | 0 | unknown |")
+    none = shown(rereads={"bound": None, "positions": 2, "unknown": 2, "may_have_moved": 0})
+    assert "Read again" not in none + shown() and "2 of 2 positions may have" in none and "gone on" not in none and plan(rereads=told).digest != plan().digest
 
 
 def test_an_override_stands_out() -> None:

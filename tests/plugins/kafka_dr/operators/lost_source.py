@@ -13,7 +13,7 @@ from kafka_dr_spark import sinks, sources
 from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.inventory import summarise, write_inventory
 from kafka_dr_spark.matching import Records
-from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC
+from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC
 from kafka_dr_spark.tasks import PartitionTask
 from kafka_dr_spark.windows import KafkaAccess
 
@@ -46,7 +46,7 @@ class JobsWithoutSpark:
         sinks.publish(folder, made, {**summary, "seconds": {}}, {"assess_data_loss": "loss_summary"}.get(job, "summary"))
 
     def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
-        rows = sources.tagged_rows(given, needed=(SYNC, SEEN), optional=(FLOOR, STRETCH))
+        rows = sources.tagged_rows(given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
         task = AssessmentTask(bounds, limits, KafkaAccess(None, {}), str(folder))
         made = [task(one) for one in sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)]
         return summarise(write_inventory(made, given, folder), len(bounds), "input")

@@ -52,7 +52,7 @@ def recorded(recorder: Recorder, name: str = "orders") -> int:
     recorder.sample(seen(50, 40, remote=name, replicated=39), held("billing", 45), (Kind.GROUP, {"group": "billing", "members": 1, "state": "Stable"}))
     syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": at, "downstream": at, "sequence": at}) for at in (50, 60)]
     pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 40, "downstream": 40, "source_end": 100, "records": 59})
-    return recorder.sample(seen(100, 70, remote=name, replicated=58), held("billing", 90), held("audit", 20), *syncs, pair)
+    return recorder.sample(seen(100, 70, remote=name, replicated=58), held("billing", 90), held("audit", 20), (Kind.GROUP, {"group": "audit", "members": 0, "state": "Empty"}), *syncs, pair)
 
 
 def row(figures: dict[str, Any]) -> tuple[Any, ...]:
@@ -73,6 +73,8 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(make_lost: Any,
     assert plan["topics"] == [["orders", remote(policy), 1, "id-orders"]] and plan["local_names"] == {"orders": "orders"} and plan["unproven"] == []
     groups = {g["group"]: (g["ahead"], g["active"], g["position_at"]) for g in plan["groups"]}
     assert groups == {"audit": (0, False, at), "billing": (1, True, at)} and figures["active_groups"] == ["billing"]
+    # Audit stands below the target's end of the sample that had kept it; billing may have read all from the floor on, and lives.
+    assert plan["rereads"] == {"bound": 40, "positions": 2, "unknown": 0, "may_have_moved": 1} and {g["group"]: g["rereads"] for g in plan["groups"]} == {"audit": 40, "billing": 40}
     assert (plan["inventory"]["certain"], plan["inventory"]["unknown"], plan["inventory"]["groups_ahead"]) == (20, 0, 1)
     assert (figures["source_readable"], figures["stranded"], figures["records_read"]) == (False, None, {"source": 0, "target": 80})
     text = loss_markdown(plan, figures["plan_digest"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -88,6 +89,18 @@ def test_groups_stand_beside_mirror_makers_checkpoints() -> None:
     assert "What whole groups read again" in page and "&lt;b&gt;" in page and "no bound" in page
     assert [f"width:{share}%" in page for share in ("10.0", "100.0", "40.0")] == [True] * 3
     assert "What whole groups read again" not in evidence_page(evidence("completed"))
+
+
+def test_the_loss_is_drawn() -> None:
+    """A lane a range, the certain part first, an arrow where nobody knows the end; names to the letter; nothing where nothing is lost."""
+    rows = [{"topic": "<b>", "partition": n, "from_offset": 0, "certain_to": to, "possible_to": None, "records": None, "evidence": "e"} for n, to in enumerate((50, 25, None))]
+    page = evidence_page(evidence("completed", loss=rows))
+    (picture,) = re.findall(r"<svg class=.loss.*?\n</svg>", page, flags=re.S)
+    lanes = ElementTree.fromstring(picture).findall("svg")
+    widths = [[rect.get("width") for rect in lane.findall("rect")] for lane in lanes]
+    assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]] and all(lane.find("svg/path") is not None for lane in lanes)
+    assert lanes[0].findtext("text") == "<b>-0 from 0" and "50 certain, no end known" in page
+    assert "<svg" not in evidence_page(evidence("completed", loss=[]))
 
 
 @pytest.mark.parametrize("outcome", [o.value for o in Outcome])
