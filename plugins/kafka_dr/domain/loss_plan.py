@@ -123,7 +123,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_loss_table(plan["loss"], inventory),
             "",
-            *_group_table(plan["groups"]),
+            *_group_table(plan["groups"], "known when they are translated" if plan.get("continues") else "unknown"),
             "",
             *_gone(plan),
             "What cannot be proven:" if plan["unproven"] else "Nothing is left unproven.",
@@ -212,11 +212,11 @@ def _loss_table(loss: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any])
     return [*head, *rows, *more]
 
 
-def _group_table(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+def _group_table(groups: Sequence[Mapping[str, Any]], not_counted: str) -> list[str]:
     if not groups:
         return ["No group is known to have a position."]
     ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
-    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), 'unknown')} | {_moment(g['position_at'])} | {g['policy']} |" for g in ordered[:_SHOWN]]
+    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), not_counted)} | {_moment(g['position_at'])} | {g['policy']} |" for g in ordered[:_SHOWN]]
     more = [f"\n... and {len(groups) - _SHOWN} more groups.\n"] if len(groups) > _SHOWN else []
     head = ["| group | partitions | of these beyond what was replicated | read again on one at most | oldest position seen at | policy without evidence |", "| --- | --- | --- | --- | --- | --- |"]
     return [*head, *rows, *more]

@@ -20,6 +20,8 @@ NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
 #: Sampling intervals in which groups may not have been told: the source may die between its answers of one sample, and one sample is slow.
 _LOOKS = 3
+#: A heartbeat is newer than the sample by up to this, and no sign that nobody looked.
+_HEARTBEAT_LATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,16 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
     if not len(positions):
         missing.append(NO_POSITION)
+    heartbeat_at = newest_heartbeat(procedure)
     return LastKnown(
         recorded=kept,
         topics=topics,
         syncs=syncs,
         positions=positions.assign(policy=positions["group"].map(procedure.topology.policy_of).astype(object)),
         replicated=replicated,
-        heartbeat_at=newest_heartbeat(procedure),
+        heartbeat_at=heartbeat_at,
         active=active,
-        moving=active | frozenset(positions["group"]) - looked_at(procedure, kept),
+        moving=active | frozenset(positions["group"]) - looked_at(procedure, kept, heartbeat_at),
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
         gone=kept.gone,
     )
@@ -126,11 +129,12 @@ def living(kept: Recorded) -> frozenset[str]:
     return frozenset(kept.groups.loc[kept.groups["members"].fillna(0) > 0, "group"])
 
 
-def looked_at(procedure: Procedure, kept: Recorded) -> frozenset[str]:
-    """Groups that the recorder had seen shortly before it saw the source for the last time; one that had no member then is taken to have got none since."""
+def looked_at(procedure: Procedure, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
+    """Groups that the recorder had seen shortly before the source was seen for the last time; one that had no member then is taken to have got none since."""
     if procedure.topology.recorder is None or kept.groups_at is None or kept.source_at is None:
         return frozenset()
-    late = kept.source_at - kept.groups_at > _LOOKS * 1000 * procedure.topology.recorder.interval_seconds
+    # A heartbeat shows that the source lived on while nobody recorded it.
+    late = max(kept.source_at, heartbeat_at or 0) - kept.groups_at > 1000 * (_LOOKS * procedure.topology.recorder.interval_seconds + _HEARTBEAT_LATE_SECONDS)
     return frozenset() if late else frozenset(kept.groups["group"])
 
 

@@ -45,8 +45,8 @@ class StopLeftMirrorMaker(ResumedStep):
         states = asked_to_stop(procedure, self.task_id)
         # What was on its way when the connectors were asked is in the log once its ends stand still.
         ends = still_target_ends(procedure, self.task_id, sorted(remote))
-        # Asked only of a worker that has just answered: one that died with the source is not waited for.
-        replicated = from_connect(procedure, []) if states["states"] else {}
+        # Connect answers this where it also stops tasks: one that is at it, or died with the source, is not waited for.
+        replicated = from_connect(procedure, []) if states["states"] and "still_stopping" not in states else {}
         return {
             **states,
             "boundary": procedure.keep("boundary", partitions_frame(ends, "offset")),

@@ -91,14 +91,17 @@ def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) 
     assert told == {("alive", 0): True, ("idle", 0): False, ("idle", 1): True, ("unseen", 0): True} and rows["may_have_moved"].dtype == bool
 
 
-@pytest.mark.parametrize(("ago", "looked"), [(0, {"idle"}), (30_000, {"idle"}), (30_001, set()), (None, set())])
-def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(make_lost: Any, recorder: Recorder, ago: int | None, looked: set[str]) -> None:
+@pytest.mark.parametrize("seen_by", ["a sample", "a heartbeat"])
+@pytest.mark.parametrize(("ago", "looked"), [(0, {"idle"}), (40_000, {"idle"}), (40_001, set()), (None, set())])
+def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(make_lost: Any, recorder: Recorder, ago: int | None, looked: set[str], seen_by: str) -> None:
     """A sample of three in which they did not answer is none to speak of; an hour is."""
     recorder.sample(seen(100, 90), held("idle", 60), group("idle", 0), groups_read="whole")
     bench = make_lost()
     kept = what_is_known(bench.procedure()).recorded
     assert kept.groups_at == kept.source_at
-    assert looked_at(bench.procedure(), replace(kept, groups_at=None if ago is None else kept.source_at - ago)) == looked
+    before = None if ago is None else kept.source_at - ago
+    old = replace(kept, groups_at=before, source_at=kept.source_at if seen_by == "a sample" else before)
+    assert looked_at(bench.procedure(), old, kept.source_at if seen_by == "a heartbeat" else None) == looked
 
 
 def test_syncs_written_since_the_last_sample_are_added(make_lost: Any, recorder: Recorder) -> None:
