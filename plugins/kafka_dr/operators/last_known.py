@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
+from kafka_dr.domain.patterns import topic_filter_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
+from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.source_views import heartbeats
@@ -55,7 +57,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     kept, replicated = from_archive(procedure, missing), from_connect(procedure, missing)
     stated = checkpoints_with_origin(procedure, missing)
     syncs = all_syncs(kept, from_target(procedure, missing))
-    topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)})
+    topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)}, missing)
     positions = all_positions(kept, stated_since(procedure, kept, stated), topics)
     active = living(kept) & frozenset(positions["group"])
     if not len(syncs):
@@ -171,8 +173,21 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
     return both[both["topic"].isin(set(topics))].astype(types).sort_values(["group", *PARTITION], ignore_index=True)
 
 
-def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition]) -> dict[str, tuple[str, int, str | None]]:
+def selected(procedure: Procedure, there: Mapping[str, TopicInfo]) -> set[str]:
+    """Topics that have the same name on both sides and are selected by the source connector's filter, as its worker or else the topology states it; none where nobody does."""
+    flow, naming = procedure.flow, procedure.naming
+    try:
+        settings = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONNECT_SECONDS)
+    except (SystemUnavailable, BadInput):
+        settings = dict(flow.mirror_maker)
+    selects = topic_filter_of(settings, naming, flow.target) if settings else None
+    return {name for name in there if selects and naming.remote(flow.source, name) == name and selects(name)}
+
+
+def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition], missing: list[str]) -> dict[str, tuple[str, int, str | None]]:
     """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say that they are copies.
+
+    Where nobody recorded the source and names say nothing, all that the flow's filter selects: an empty copy is spoken of by nobody, and its producers go on, too.
 
     Not those that the source had deleted: MirrorMaker 2 goes on speaking of them, and the target keeps its copies.
 
@@ -185,6 +200,10 @@ def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicP
     for topic, partition in (*partitions_in(kept.partitions), *spoken):
         known[topic] = max(known.get(topic, 0), partition + 1)
     named = {naming.upstream(topic) for topic in there if naming.source_alias(topic) == source and not naming.is_internal(topic)}
+    alone = selected(procedure, there) - {*known, *named} if kept.source_at is None else set()
+    if alone:
+        missing.append(f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone: {', '.join(sorted(alone)[:10])}")
+    named |= alone
     remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named} - {*kept.gone}) if not naming.is_heartbeats(topic)}
     copied = {topic: len(there[name].partitions) for topic, name in remote.items() if name in there}
     return {

@@ -49,10 +49,10 @@ def mirrored(bench: Any, count: int, topic: str = "orders") -> None:
 
 def recorded(recorder: Recorder, name: str = "orders") -> int:
     """Two samples: at the second the source ended at 100, the target at 70; syncs of 50 and 60, and all of the source without gaps."""
-    recorder.sample(seen(50, 40, remote=name, replicated=39), held("billing", 45), (Kind.GROUP, {"group": "billing", "members": 1, "state": "Stable"}))
+    recorder.sample(seen(50, 40, remote=name, replicated=39), held("billing", 45), (Kind.GROUP, {"group": "billing", "members": 1, "state": "Stable"}), groups_read="whole")
     syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": at, "downstream": at, "sequence": at}) for at in (50, 60)]
     pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 40, "downstream": 40, "source_end": 100, "records": 59})
-    return recorder.sample(seen(100, 70, remote=name, replicated=58), held("billing", 90), held("audit", 20), (Kind.GROUP, {"group": "audit", "members": 0, "state": "Empty"}), *syncs, pair)
+    return recorder.sample(seen(100, 70, remote=name, replicated=58), held("billing", 90), held("audit", 20), (Kind.GROUP, {"group": "audit", "members": 0, "state": "Empty"}), *syncs, pair, groups_read="changed")
 
 
 def row(figures: dict[str, Any]) -> tuple[Any, ...]:

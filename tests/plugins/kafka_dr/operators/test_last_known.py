@@ -209,3 +209,19 @@ def test_nothing_of_the_source_is_asked(make_lost: Any, recorder: Recorder, monk
     bench = make_lost()
     monkeypatch.delitem(bench.clusters, "primary")
     assert positions(what_is_known(bench.procedure()))
+
+
+@pytest.mark.parametrize(("recorded", "naming", "found"), [(False, {"policy": "identity"}, ["empty", "orders"]), (False, DEFAULT, ["orders"]), (True, {"policy": "identity"}, ["orders"])])
+def test_an_empty_copy_moves_though_nobody_speaks_of_it(recorded: bool, naming: dict[str, str], found: list[str], make_lost: Any, recorder: Recorder) -> None:
+    """Under one name on both sides and without a sample of the source, by the flow's filter alone; not what that leaves out. It is said."""
+    remote = "primary.orders" if naming == DEFAULT else "orders"
+    if recorded:
+        recorder.sample(seen(100, 90))
+    bench = make_lost(recorded=recorded, naming=naming)
+    bench.workers["standby"].settings = {"offset-syncs.topic.location": "target", "topics": "orders|empty|left", "topics.exclude": "left"}
+    bench.workers["standby"].replicated = {TopicPartition("orders", 0): 70}
+    bench.clusters["standby"].partitions |= {remote: {0: 90}, "empty": {0: 0, 1: 0}, "left": {0: 5}, "own": {0: 5}}
+    known = what_is_known(bench.procedure())
+    assert sorted(known.topics) == found
+    assert ("1 topics are taken for mirrored ones by the flow's filter alone: empty" in told(known)) is ("empty" in found)
+    assert known.topics.get("empty", ("empty", 2, None)) == ("empty", 2, None)
