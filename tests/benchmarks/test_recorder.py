@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from tests.benchmarks.recorder import longest_interval, watched
+from kafka_dr.domain.recorded import Kind, Rows
+from kafka_dr.hooks.archive import Archive
+from kafka_dr.recorder.recording import Recording
+from lab.state import Lab
+from tests.benchmarks.clusters import SOURCE, TARGET
+from tests.benchmarks.recorder import longest_interval, samples, watched
 
 
 @pytest.mark.parametrize(
@@ -25,6 +35,25 @@ from tests.benchmarks.recorder import longest_interval, watched
 def test_longest_interval(begun: list[float], longest: float) -> None:
     """Between samples around a span from 5 to 25."""
     assert longest_interval(begun, 5.0, 25.0) == longest
+
+
+def test_samples_are_told_by_what_the_recorder_keeps(tmp_path: Path) -> None:
+    """Their own rows, also those of the hour before; nothing where nothing was kept."""
+    site, began = SimpleNamespace(lab=Lab(tmp_path)), datetime(2026, 3, 1, 11, 59, 55, tzinfo=UTC)
+    assert samples(site, began.timestamp()) == []
+
+    def look(whole: bool) -> Rows:
+        rows = Rows(int(now.timestamp() * 1000))
+        rows.add(Kind.GROUP, group="billing", members=0, state="Empty")
+        rows.add(Kind.SAMPLE, details=json.dumps({"took_ms": 1_500}))
+        return rows
+
+    archive = Archive(f"file://{site.lab.archive}", f"{SOURCE}-to-{TARGET}")
+    recording = Recording("flow", look, archive, 10.0, timedelta(days=1), threading.Event())
+    for now in (began, began + timedelta(seconds=10)):
+        recording.sample(now)
+    at = began.timestamp()
+    assert samples(site, at + 6) == [(at, 1.5), (at + 10, 1.5)]
 
 
 def test_processes_are_watched_side_by_side() -> None:
