@@ -33,5 +33,5 @@ test: setup ## every test
 faults: setup ## every fault that the product must survive
 	@$(VENV) -m pytest tests/faults
 
-bench: setup ## speed beside the peers, every ratio beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)
+bench: setup ## speed beside the peers, and what the recorder takes; every figure beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)
 	@$(VENV) -m tests.benchmarks $(if $(ONLY),--only $(ONLY))

@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks`: runs the benchmarks and prints every ratio beside its bound on its last lines."""
+"""`python -m tests.benchmarks`: runs the benchmarks and prints every figure beside its bound on its last lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "plugins"), str(ROOT / "spark")]
 
 from tests.benchmarks.measuring import Figures, say  # noqa: E402
 
-BENCHMARKS = {"a": "translate", "b": "commits", "c": "rereads", "d": "failover", "e": "content"}
+BENCHMARKS = {"a": "translate", "b": "commits", "c": "rereads", "d": "failover", "e": "content", "f": "stranded", "g": "metadata", "h": "recorder", "i": "lost_source"}
 
 
 def arguments() -> argparse.Namespace:

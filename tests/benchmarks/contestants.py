@@ -1,4 +1,4 @@
-"""The programs that are measured: the Spark job as the operator submits it, and Java peers, fresh or kept alive."""
+"""The programs that are measured: the Spark jobs as the operator submits them, and Java peers, fresh or kept alive."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.benchmarks.clusters import SOURCE, TARGET, Clusters
 from tests.benchmarks.measuring import PeakMemory
 
 PEERS = Path(__file__).parent / "peers"
-JOB = PROJECT / "spark" / "jobs" / "translate_offsets.py"
-SUBMIT = ["spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false", "--name", "translate_offsets"]
+JOBS = PROJECT / "spark" / "jobs"
+SUBMIT = ["spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
 
 
 @dataclass(frozen=True)
-class Translated:
-    """One cold run of the job: wall seconds, its summary, and peaks of memory in MB."""
+class ColdRun:
+    """One cold run of a job: wall seconds, its summary, and peaks of memory in MB."""
 
     seconds: float
     summary: dict[str, Any]
@@ -37,10 +37,10 @@ class Translated:
 
 
 class Job:
-    """The Spark job on one input."""
+    """A Spark job on one input."""
 
-    def __init__(self, site: Clusters, given: Path) -> None:
-        self._site, self._given = site, given
+    def __init__(self, site: Clusters, given: Path, name: str = "translate_offsets") -> None:
+        self._site, self._given, self._script = site, given, JOBS / f"{name}.py"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -53,10 +53,15 @@ class Job:
             "KAFKA_DR_TARGET_CONFIG": settings["TARGET"],
         }
 
-    def cold(self) -> Translated:
-        """Run it as a process of its own."""
+    def cold(self, *more: str) -> ColdRun:
+        """Run it as a process of its own.
+
+        Args:
+            more: of its command line.
+        """
         output = self._site.scratch / f"out-{uuid.uuid4()}"
-        line, began = [*SUBMIT, str(JOB), "--input", str(self._given), "--output", str(output)], time.monotonic()
+        line = [*SUBMIT, "--name", self._script.stem, str(self._script), "--input", str(self._given), "--output", str(output), *more]
+        began = time.monotonic()
         with subprocess.Popen(line, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             with PeakMemory(process.pid) as memory:
                 said, _ = process.communicate()
@@ -65,18 +70,17 @@ class Job:
             raise RuntimeError(f"the job failed: {said[-1000:]}")
         summary = json.loads((output / "summary.json").read_text())
         shutil.rmtree(output)
-        return Translated(seconds, summary, memory.of(_is_driver), memory.of(lambda command: "pyspark.daemon" in command))
+        return ColdRun(seconds, summary, memory.of(self._is_driver), memory.of(lambda command: "pyspark.daemon" in command))
 
     @contextmanager
     def warm(self) -> Iterator[Passes]:
-        """Keep a process with a Spark session; each pass is a whole translation."""
-        line = [sys.executable, "-m", "tests.benchmarks.job_passes", str(self._site.scratch)]
+        """Keep a process with a Spark session; each pass is a whole run."""
+        line = [sys.executable, "-m", "tests.benchmarks.job_passes", self._script.stem, str(self._site.scratch)]
         with kept(line, self.environment) as passes:
             yield passes
 
-
-def _is_driver(command: str) -> bool:
-    return "SparkSubmit" in command or (str(JOB) in command and "spark-submit" not in command)
+    def _is_driver(self, command: str) -> bool:
+        return "SparkSubmit" in command or (str(self._script) in command and "spark-submit" not in command)
 
 
 class Passes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from unittest.mock import patch
@@ -26,10 +28,10 @@ def figure(groups: int) -> str:
     return f"(d) own time of a planned failover, {groups:,} groups x {PARTITIONS}"
 
 
-def sizes() -> dict[int, float]:
+def sizes(bounds: Mapping[int, float] = BOUNDS) -> dict[int, float]:
     """Return the sizes to run with their bounds; SWITCHBACK_BENCH_GROUPS narrows them."""
     wanted = os.environ.get("SWITCHBACK_BENCH_GROUPS")
-    return {groups: BOUNDS[groups] for groups in map(int, wanted.split(","))} if wanted else BOUNDS
+    return {groups: seconds for groups, seconds in bounds.items() if not wanted or str(groups) in wanted.split(",")}
 
 
 def promise(figures: Figures) -> None:
@@ -39,28 +41,39 @@ def promise(figures: Figures) -> None:
 
 
 def run(figures: Figures, scale: float, passes: int) -> None:
-    """One lab and one failover a size; sizes are not scaled, as their bounds are times.
+    """One lab and one failover a size; sizes are not scaled, as their bounds are times."""
+    for groups in sizes():
+        with lab_for(groups) as site:
+            measure(figures, site, groups)
+
+
+@contextmanager
+def lab_for(groups: int) -> Iterator[Clusters]:
+    """Bring a lab with Airflow up for so many groups.
 
     From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it is told to write none: its own would
     keep both cores busy (runbooks/decisions/0007).
     """
-    for groups in sizes():
-        asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
-        with patch.dict(os.environ, asked), clusters(airflow=True) as site:
-            measure(figures, site, groups)
+    asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
+    with patch.dict(os.environ, asked), clusters(airflow=True) as site:
+        yield site
 
 
 def measure(figures: Figures, site: Clusters, groups: int) -> None:
-    """Seed, fail over, and read the times from the evidence."""
+    """Seed, and fail over."""
     seed(site, groups)
-    rehearsal = Rehearsal(site.lab.root, site.scratch / "rehearsal", groups)
+    fail_over(figures, figure(groups), Rehearsal(site.lab.root, site.scratch / "rehearsal", groups), groups)
+
+
+def fail_over(figures: Figures, name: str, rehearsal: Rehearsal, groups: int) -> None:
+    """Run the rehearsal's procedure, and read the times from the evidence."""
     code = rehearsal.run("approver", f"{groups} groups are measured", LONGEST)
     evidence = rehearsal.evidence()[1]
     if code:
         raise RuntimeError(f"the failover of {groups} groups ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")
     for line in by_step(evidence):
         say(line)
-    figures.measured(figure(groups), evidence["seconds"]["own"], f"people {evidence['seconds']['people']:.0f} s, drain {evidence['seconds']['drain']:.0f} s; classes {evidence['classes']}")
+    figures.measured(name, evidence["seconds"]["own"], f"people {evidence['seconds']['people']:.0f} s, drain {evidence['seconds']['drain']:.0f} s; classes {evidence['classes']}")
 
 
 def seed(site: Clusters, groups: int) -> None:

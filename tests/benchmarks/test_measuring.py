@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -45,8 +46,17 @@ def test_a_benchmark_that_fails_leaves_its_figures_unmeasured(monkeypatch: pytes
 
 
 def test_every_letter_is_there() -> None:
-    """(a) to (e), each a module."""
-    assert list(BENCHMARKS) == list("abcde")
+    """(a) to (i), each a module."""
+    assert list(BENCHMARKS) == list("abcdefghi")
+
+
+@pytest.mark.parametrize("letter", BENCHMARKS)
+def test_every_figure_is_named_beforehand(letter: str) -> None:
+    """Under its letter, as long as nothing was measured."""
+    figures = Figures()
+    importlib.import_module(f"tests.benchmarks.{BENCHMARKS[letter]}").promise(figures)
+    assert figures.promised
+    assert all(name.startswith(f"({letter}) ") and figure.verdict == "NOT MEASURED" for name, figure in figures.promised.items())
 
 
 def test_turns_are_taken_in_changing_order() -> None:

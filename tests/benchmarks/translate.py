@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from kafka_dr.domain.mirror_records import Checkpoint, encode_checkpoint
 from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters
-from tests.benchmarks.contestants import Job, Passes, Translated, java_line, kept
+from tests.benchmarks.contestants import ColdRun, Job, Passes, java_line, kept
 from tests.benchmarks.job_input import write_input
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, told
 
@@ -111,7 +111,7 @@ def beside_mirror_client(figures: Figures, site: Clusters, given: Path, groups: 
 
 def cold_processes(figures: Figures, site: Clusters, job: Job, warm_pattern: Callable[[], float], groups: int, passes: int) -> None:
     """A fresh process of each, and the warm Pattern pass between them."""
-    runs: list[Translated] = []
+    runs: list[ColdRun] = []
 
     def cold() -> float:
         runs.append(job.cold())

@@ -1,0 +1,50 @@
+"""(i) A whole unplanned failover through Airflow at 10 and 1,000 groups x 100 positions, the source killed and its addresses silent: own time by step."""
+
+from __future__ import annotations
+
+import time
+
+from lab.lost_source_rehearsal import LostSourceRehearsal
+from tests.benchmarks.clusters import Clusters
+from tests.benchmarks.failover import PARTITIONS, fail_over, lab_for, seed, sizes
+from tests.benchmarks.measuring import Bound, Figures, say
+from tests.faults.black_hole import black_holed, source_ports
+
+BOUNDS = {10: 30.0, 1_000: 60.0}
+#: Records a second under which the source dies, and for how long at least.
+RATE, LOAD_SECONDS = 2_000, 5.0
+
+
+def figure(groups: int) -> str:
+    """Name the figure of one size."""
+    return f"(i) own time of an unplanned failover, {groups:,} groups x {PARTITIONS}"
+
+
+def promise(figures: Figures) -> None:
+    """Name what will be measured."""
+    for groups, seconds in sizes(BOUNDS).items():
+        figures.promise(figure(groups), Bound(seconds), " s")
+
+
+def run(figures: Figures, scale: float, passes: int) -> None:
+    """One lab and one failover a size; as of planned ones, sizes are not scaled."""
+    for groups in sizes(BOUNDS):
+        with lab_for(groups) as site:
+            measure(figures, site, groups)
+
+
+def measure(figures: Figures, site: Clusters, groups: int) -> None:
+    """Seed, have it recorded, kill the source under load, and fail over while its addresses swallow every connection."""
+    rehearsal = LostSourceRehearsal(site.lab.root, site.scratch / "rehearsal", groups, RATE)
+    try:
+        rehearsal.load.create_topics()
+        seed(site, groups)
+        rehearsal.load.start()
+        time.sleep(LOAD_SECONDS)
+        rehearsal.await_samples()
+        rehearsal.kill_source()
+        say(f"  the source is dead; {rehearsal.load.counts()['acknowledged']:,} records of the load were acknowledged by then")
+        with black_holed(source_ports(site.lab)):
+            fail_over(figures, figure(groups), rehearsal, groups)
+    finally:
+        rehearsal.stop()

@@ -1,0 +1,68 @@
+"""What the benchmarks of the loss assessment give the job, and how they run it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from kafka_dr_spark import sources
+from kafka_dr_spark.assessing import AssessmentTask
+from kafka_dr_spark.inventory import summarise, write_inventory
+from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC
+from kafka_dr_spark.windows import KafkaAccess
+from lab.jars import PROJECT
+from tests.benchmarks import metadata, stranded
+from tests.benchmarks.contestants import ColdRun
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def test_metadata_tell_of_every_partition_and_nothing_is_read(tmp_path: Path) -> None:
+    """The job's own code on the benchmark's input, without Spark: where nobody listens, a read would fail."""
+    given = metadata.write_job(tmp_path / "in", 300, 5)
+    limits, bounds = sources.load_limits(given, None, None), sources.load_bounds(given, False)
+    rows = sources.tagged_rows(given, needed=(SYNC, SEEN), optional=(FLOOR, STRETCH))
+    packed = sources.packed_for_tasks(rows, sources.spread(dict.fromkeys(bounds, 1), 2), 2)
+    made = [AssessmentTask(bounds, limits, KafkaAccess(None, NOBODY), str(tmp_path))(one) for one in packed]
+    inventory = write_inventory(made, given, tmp_path)
+    summary = summarise(inventory, len(bounds), "")
+    assert set(inventory.loss["from_offset"].to_pylist()) == {5 * metadata.GROWTH}
+    assert summary["records_per_second"] == 300 * metadata.GROWTH / 10
+    assert summary["groups_ahead"] > 0
+    assert metadata.since_spark_is_up(ColdRun(9.0, summary | {"seconds": {"start": 5.0, "plan": 0.5, "assess": 2.0}}, 0, 0), 300) == 2.5
+
+
+@pytest.mark.parametrize("other", [{"partitions": 299}, {"losing": 299}, {"records_read": {"source": 0, "target": 1}}])
+def test_an_assessment_of_something_else_is_not_counted(other: dict) -> None:
+    """Fewer partitions, or records that were read after all."""
+    summary = {"partitions": 300, "losing": 300, "records_read": {"source": 0, "target": 0}, "seconds": {"start": 1.0}} | other
+    with pytest.raises(RuntimeError, match="not an assessment of 300 partitions"):
+        metadata.since_spark_is_up(ColdRun(9.0, summary, 0, 0), 300)
+
+
+def test_stranded_records_are_of_one_size_and_all_different() -> None:
+    """In turn on all partitions."""
+    made = list(islice(stranded.records(100, 10**6), 3 * stranded.PARTITIONS))
+    assert {len(key) + len(value) for _, _, key, value in made} == {stranded.RECORD_BYTES}
+    assert len({(key, value) for _, _, key, value in made}) == len(made)
+    assert [partition for _, partition, *_ in made] == [*range(stranded.PARTITIONS)] * 3
+
+
+@pytest.mark.parametrize(("count", "size"), [(9, 4_500), (10, 4_999), (11, 5_500)])
+def test_a_pass_that_read_something_else_is_not_counted(count: int, size: int) -> None:
+    """Ten records were stranded."""
+    stranded.all_of_it("nobody", 10, 5_000, 10)
+    with pytest.raises(RuntimeError, match="nobody read"):
+        stranded.all_of_it("nobody", count, size, 10)
+
+
+@pytest.mark.parametrize("job", ["translate_offsets", "assess_data_loss"])
+def test_a_warm_pass_begins_the_job(job: str, tmp_path: Path) -> None:
+    """As far as its input, which is not there."""
+    line = [sys.executable, "-m", "tests.benchmarks.job_passes", job, str(tmp_path)]
+    done = subprocess.run(line, input=f"{tmp_path}\n", capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False)
+    assert done.returncode == 1 and f"job.json: missing in {tmp_path}" in done.stderr, done.stderr[-1000:]
