@@ -98,6 +98,7 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
         "header.converter": _BYTES,
         "errors.tolerance": "none",
         **_OF_KIND[kind],
+        **(_checkpoint_switches() if kind == "checkpoint" else {}),
         **({"source.consumer.isolation.level": record.isolation} if kind == "source" else {}),
         **({"heartbeats.replication.enabled": "false"} if (kind, source) == ("source", "standby") else {}),
     }
@@ -120,9 +121,7 @@ _OF_KIND = {
     "checkpoint": {
         "groups": ".*",
         "groups.exclude": "console-consumer-.*,connect-.*,__.*",
-        "refresh.groups.enabled": os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true"),
         "refresh.groups.interval.seconds": "2",
-        "emit.checkpoints.enabled": os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true"),
         "emit.checkpoints.interval.seconds": "1",
         "sync.group.offsets.enabled": "false",
         "checkpoints.topic.replication.factor": "1",
@@ -131,6 +130,11 @@ _OF_KIND = {
     },
     "heartbeat": {"heartbeats.topic.replication.factor": "1", "emit.heartbeats.interval.seconds": "1"},
 }
+
+
+def _checkpoint_switches() -> dict[str, str]:
+    """Whether checkpoints are written; asked when a connector is made, for one lab of a process may want them and the next one not."""
+    return dict.fromkeys(("refresh.groups.enabled", "emit.checkpoints.enabled"), os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true"))
 
 
 def _cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:

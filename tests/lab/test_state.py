@@ -146,3 +146,13 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
     ids = [_cluster_id() for _ in range(2000)]
     assert {len(one) for one in ids} == {22}
     assert not [one for one in ids if one.startswith("-")]
+
+
+@pytest.mark.parametrize("asked", ["true", "false"])
+def test_whether_checkpoints_are_written_is_asked_for_each_lab(lab: Lab, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that brings up one lab after the other may want them in one only."""
+    assert connector_config(lab, "primary", "standby", "checkpoint")["emit.checkpoints.enabled"] == "true"
+    monkeypatch.setenv("SWITCHBACK_EMIT_CHECKPOINTS", asked)
+    config = connector_config(lab, "primary", "standby", "checkpoint")
+    assert (config["refresh.groups.enabled"], config["emit.checkpoints.enabled"]) == (asked, asked)
+    assert "emit.checkpoints.enabled" not in connector_config(lab, "primary", "standby", "source")
