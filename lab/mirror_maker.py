@@ -98,7 +98,7 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
         "header.converter": _BYTES,
         "errors.tolerance": "none",
         **_OF_KIND[kind],
-        **(_checkpoint_switches() if kind == "checkpoint" else {}),
+        **(_checkpoint_intervals() if kind == "checkpoint" else {}),
         **({"source.consumer.isolation.level": record.isolation} if kind == "source" else {}),
         **({"heartbeats.replication.enabled": "false"} if (kind, source) == ("source", "standby") else {}),
     }
@@ -121,8 +121,6 @@ _OF_KIND = {
     "checkpoint": {
         "groups": ".*",
         "groups.exclude": "console-consumer-.*,connect-.*,__.*",
-        "refresh.groups.interval.seconds": "2",
-        "emit.checkpoints.interval.seconds": "1",
         "sync.group.offsets.enabled": "false",
         "checkpoints.topic.replication.factor": "1",
         **_SYNCS,
@@ -132,9 +130,14 @@ _OF_KIND = {
 }
 
 
-def _checkpoint_switches() -> dict[str, str]:
-    """Whether checkpoints are written; asked when a connector is made, for one lab of a process may want them and the next one not."""
-    return dict.fromkeys(("refresh.groups.enabled", "emit.checkpoints.enabled"), os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true"))
+def _checkpoint_intervals() -> dict[str, str]:
+    """How often groups are looked for and checkpoints written; asked when a connector is made, for one lab of a process may want them and the next one not.
+
+    MirrorMaker 2 refuses a checkpoint connector that is to write none: one that looks once a day finds no groups when it starts.
+    """
+    wanted = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
+    refresh, emit = ("2", "1") if wanted else ("86400", "86400")
+    return {"refresh.groups.interval.seconds": refresh, "emit.checkpoints.interval.seconds": emit}
 
 
 def _cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ class OnTerminal:
         self._looked = 0
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            argv, cwd=ROOT, env=environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            argv, cwd=ROOT, env=environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=_take_terminal,
         )  # fmt: skip
         os.close(slave)
 
@@ -92,3 +92,9 @@ class OnTerminal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _take_terminal() -> None:
+    """As a login does; Ctrl-C must arrive also where these tests run in the background, which ignores it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

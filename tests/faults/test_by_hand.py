@@ -139,7 +139,8 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         with pytest.raises(AssertionError, match="still there"):
             person.notes(run.procedure_id, "opened")
         denied = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY)
-        for lifted in AdminClient(lab.client_properties("standby", "admin")).delete_acls([denied]).values():
+        admin = AdminClient(lab.client_properties("standby", "admin"))
+        for lifted in admin.delete_acls([denied]).values():
             assert lifted.result(30)
         person.notes(run.procedure_id, "opened")
         assert driver.forward(run, after="open_target"), run.texts

@@ -148,11 +148,12 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
     assert not [one for one in ids if one.startswith("-")]
 
 
-@pytest.mark.parametrize("asked", ["true", "false"])
-def test_whether_checkpoints_are_written_is_asked_for_each_lab(lab: Lab, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("asked", "seconds"), [("true", ("2", "1")), ("false", ("86400", "86400"))])
+def test_whether_checkpoints_are_written_is_asked_for_each_lab(lab: Lab, asked: str, seconds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that brings up one lab after the other may want them in one only."""
-    assert connector_config(lab, "primary", "standby", "checkpoint")["emit.checkpoints.enabled"] == "true"
+    often = ("refresh.groups.interval.seconds", "emit.checkpoints.interval.seconds")
+    assert [connector_config(lab, "primary", "standby", "checkpoint")[name] for name in often] == ["2", "1"]
     monkeypatch.setenv("SWITCHBACK_EMIT_CHECKPOINTS", asked)
     config = connector_config(lab, "primary", "standby", "checkpoint")
-    assert (config["refresh.groups.enabled"], config["emit.checkpoints.enabled"]) == (asked, asked)
-    assert "emit.checkpoints.enabled" not in connector_config(lab, "primary", "standby", "source")
+    assert tuple(config[name] for name in often) == seconds
+    assert often[1] not in connector_config(lab, "primary", "standby", "source")
