@@ -97,6 +97,12 @@ class Case:
     def __post_init__(self) -> None:
         self.left = self.left or {SOURCE: self.limits.content_limit, TARGET: self.limits.content_limit}
 
+    def first_offset(self, upstream: int) -> int | None:
+        """Return from where the target holds every copy of a source record; None where a cleaner or retention may have taken the first one."""
+        floor = self.floors.below(upstream)
+        start = self.bounds.target_start if floor is None and self.bounds.target_start == 0 else floor
+        return None if start is None or start < self.bounds.target_start or self.bounds.target_compacted else start
+
     def window(self, side: str, start: int, end: int) -> Window:
         """Return a window of this partition on one side."""
         known = self.bounds

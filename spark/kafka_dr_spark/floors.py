@@ -14,16 +14,19 @@ import numpy as np
 
 from kafka_dr_spark.answers import TARGET, Answer, Case, Search
 from kafka_dr_spark.anchors import pair_below
+from kafka_dr_spark.counting import counted_down
 from kafka_dr_spark.matching import content_codes
 from kafka_dr_spark.rereads import rereads_at_most
 
 
 def from_floors(case: Case, positions: np.ndarray) -> Search:
-    """Answer ascending positions from the pairs below them, lowered to first copies, or from the floor where that is higher."""
+    """Answer ascending positions from the pairs below them, lowered to first copies, from the floor, or by counting down from the pair above: the highest of these."""
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
     found = [_placed(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
     targets = np.array([case.bounds.boundary if place is None else place[0] for place in found], np.int64)
+    for row, place in (yield from counted_down(case, positions, below + 1, targets)).items():
+        found[row], targets[row] = place, place[0]
     bounds = yield from rereads_at_most(case, positions, targets)
     return [None if place is None else _answer(case, *place, bound) for place, bound in zip(found, bounds.tolist())]
 
@@ -32,7 +35,7 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
     """Return for each pair that can be settled the first target offset with its content above the floor."""
     windows = {}
     for index in indexes:
-        downstream, start = int(case.pairs.downstream[index]), first_offset(case, int(case.pairs.upstream[index]))
+        downstream, start = int(case.pairs.downstream[index]), case.first_offset(int(case.pairs.upstream[index]))
         if start is not None and start <= downstream and case.may_read(TARGET, downstream + 1 - start):
             windows[index] = case.window(TARGET, start, downstream + 1)
     parts = yield from case.fetch(*windows.values())
@@ -42,13 +45,6 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
             codes = content_codes(records)
             copies[index] = int(records.offsets[codes == codes[-1]][0])
     return copies
-
-
-def first_offset(case: Case, upstream: int) -> int | None:
-    """Return from where the target holds every copy of a source record; None where a cleaner or retention may have taken the first one."""
-    floor = case.floors.below(upstream)
-    start = case.bounds.target_start if floor is None and case.bounds.target_start == 0 else floor
-    return None if start is None or start < case.bounds.target_start or case.bounds.target_compacted else start
 
 
 def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[int, str] | None:

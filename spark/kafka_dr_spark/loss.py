@@ -20,7 +20,6 @@ import numpy as np
 
 from kafka_dr_spark.anchors import Pairs
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Search
-from kafka_dr_spark.floors import first_offset
 from kafka_dr_spark.matching import Records, content_codes, join
 
 
@@ -112,7 +111,7 @@ def _claims(case: Case, pairs: Pairs) -> Search:
     first = int(pairs.downstream[last[0]])
     sample = case.floors.index_when_target_ended_by(first)
     kept = -1 if sample < 0 else int(case.floors.replicated[sample])
-    start = first_offset(case, kept + 1)
+    start = case.first_offset(kept + 1)
     if start is None or start > first or not case.may_read(TARGET, case.bounds.boundary - start):
         return [], None
     (tail,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
@@ -164,7 +163,7 @@ def _where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 
     None where the source has lost records that can: what it still holds could then not be told from them.
     """
-    start, known, index = first_offset(case, first), case.bounds, case.floors.index_below(first)
+    start, known, index = case.first_offset(first), case.bounds, case.floors.index_below(first)
     lowest = int(case.floors.replicated[index]) + 1 if index >= 0 else 0
     return (start if lowest >= (known.source_start or 0) else None), lowest
 

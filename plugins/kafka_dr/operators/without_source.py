@@ -139,7 +139,7 @@ def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataF
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
     """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the target's log.
 
-    A sync is a statement that nobody checked; where samples tell as much, it is not needed.
+    A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's records are counted.
     """
     first = floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
     older = syncs.merge(first, on=PARTITION, how="left")

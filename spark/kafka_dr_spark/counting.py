@@ -1,0 +1,107 @@
+"""Positions counted down from the recorder's own pair above, by the target's records alone. Why this is safe: decisions/0008.
+
+Of a pair (u, d) that was made by content the target's record d comes from a source record o at or below u.
+
+Invariants:
+
+1. Of the newest sample (E, D, N) with E at or below a position p all copies of records from p on lie at or above D, and what lies there comes
+   from above N. All copies of records above N lie at or above the floor of N + 1: from there the target is read, up to d.
+2. A record is *new* if none with its content was read before it. The record d, or one of its content before it, is new: d'. By 1. the first
+   copy of o lies at or above d', and between D and d only first copies are new.
+3. Source records are first mirrored in their order. So where the first record from p on was first mirrored at f, at or below d', the new ones from f
+   to d' are first copies of as many records, all of them between p and o: u + 1 - p at most. Whatever f is, it does not lie below the lowest t
+   with no more new ones than that from t to d'.
+
+Gaps on the source, recurring contents and repeats can only make t lie lower. Danger: what somebody else wrote to the target would make it lie higher.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kafka_dr_spark.answers import TARGET, Case, Search
+from kafka_dr_spark.matching import Records, content_codes
+
+Span = tuple[int, int]
+
+
+class Count(NamedTuple):
+    """One position to count down to: the index of the pair above, the target offset from which on is read, and the one it cannot lie below."""
+
+    row: int
+    pair: int
+    start: int
+    floor: int
+
+
+def counted_down(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.ndarray) -> Search:
+    """Return by row the target offsets above `targets`, each with what it rests on.
+
+    Args:
+        positions: ascending source positions.
+        above: for each the index from which on all pairs lie above it.
+        targets: where each is placed without counting; only what can be higher is read for.
+    """
+    by_pair: dict[int, list[Count]] = {}
+    for count in _counts(case, positions, above, targets):
+        by_pair.setdefault(count.pair, []).append(count)
+    spans = _spans(case, {pair: (min(c.start for c in counts), int(case.pairs.downstream[pair]) + 1) for pair, counts in by_pair.items()})
+    parts = yield from case.fetch(*(case.window(TARGET, *span) for _, span in spans))
+    found = {}
+    for (pairs, (start, _)), records in zip(spans, parts):
+        new = New(records)
+        for count in (count for pair in pairs for count in by_pair[pair]):
+            target = new.lowest(int(case.pairs.downstream[count.pair]), int(case.pairs.upstream[count.pair] - positions[count.row]) + 1, start)
+            if target is not None and max(target, count.floor) > targets[count.row]:
+                found[count.row] = max(target, count.floor), f"counted down from pair {case.pairs.name(count.pair)}"
+    return found
+
+
+class New:
+    """The records of a stretch with whose content no record before them was read."""
+
+    def __init__(self, records: Records) -> None:
+        """Number the contents in the order in which they come."""
+        self._records, self._codes = records, content_codes(records)
+        self._offsets = records.offsets[np.unique(self._codes, return_index=True)[1]]
+
+    def lowest(self, offset: int, count: int, start: int) -> int | None:
+        """Return the lowest offset from which at most `count` new records lead up to the first one with the content of the record at `offset`.
+
+        Returns:
+            `start` where all that were read are no more; None where no record stands at `offset`.
+        """
+        at = int(np.searchsorted(self._records.offsets, offset))
+        if at == self._records.size() or self._records.offsets[at] != offset:
+            return None
+        last_outside = int(self._codes[at]) - count
+        return start if last_outside < 0 else int(self._offsets[last_outside]) + 1
+
+
+def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.ndarray) -> list[Count]:
+    """What can come out higher than `targets` and may be counted: what lies between a sample's floor and an own pair."""
+    pairs, floors = case.pairs, case.floors
+    samples = np.searchsorted(floors.source_end, positions, side="right") - 1
+    if case.bounds.other_writer or not len(pairs) or not len(floors):
+        return []
+    # Pairs at or above a floor are the recorder's own: offset syncs are trusted below the first sample only.
+    chosen = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[samples]))
+    last = np.minimum(chosen, len(pairs) - 1)
+    highest = pairs.downstream[last] - (pairs.upstream[last] - positions)
+    rows = np.flatnonzero((samples >= 0) & (chosen < len(pairs)) & (highest > targets))
+    starts = {sample: case.first_offset(int(floors.replicated[sample]) + 1) for sample in np.unique(samples[rows]).tolist()}
+    found = zip(rows.tolist(), chosen[rows].tolist(), samples[rows].tolist())
+    return [Count(row, pair, starts[sample], int(floors.target_end[sample])) for row, pair, sample in found if starts[sample] is not None]
+
+
+def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
+    """Return what is read, each with the pairs that it is read for: what overlaps is read once, and the newest first, as far as may be read."""
+    spans: list[tuple[list[int], Span]] = []
+    for pair, (start, end) in sorted(wanted.items(), reverse=True):
+        overlapping = spans[-1:] if spans and spans[-1][1][0] < end else []
+        pairs, (low, high) = overlapping[0] if overlapping else ([], (end, end))
+        if case.may_read(TARGET, max(low - start, 0)):
+            spans[len(spans) - len(overlapping) :] = [([*pairs, pair], (min(low, start), high))]
+    return spans

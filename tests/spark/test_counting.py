@@ -1,0 +1,81 @@
+"""Positions counted down from the own pair above: as near as content proves, and never beyond a repeat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_dr_spark.anchors import Bounds, Floors, Pairs
+from kafka_dr_spark.answers import Answer, Case, Limits, Window
+from kafka_dr_spark.floors import from_floors
+from kafka_dr_spark.matching import Records
+from kafka_dr_spark.tasks import drive
+from tests.spark.log_model import exact_position
+from tests.spark.test_rereads import recorded_flow
+
+#: Offsets on both sides: sampled as (source's end, target's end, kept by Connect).
+SAMPLES, PAIRS = [(1, 1, -1), (3492, 3464, 900), (8060, 8032, 7000)], [(0, 0), (3463, 3463), (8031, 8031)]
+
+
+def answered(position: int, contents: list[int], samples: list = SAMPLES, pairs: list = PAIRS, limit: int = 1_000_000, **known: object) -> Answer:
+    """Translate one position on a target with these contents from offset 0."""
+    bounds = replace(Bounds("t", 0, "t", 0, None, 0, len(contents), False, False, False, False, False, True, False), **known)
+    floors = Floors(*(np.array(column, np.int64) for column in zip(*samples)), np.arange(len(samples)))
+    case = Case(bounds, Pairs(*(np.array(column, np.int64) for column in zip(*pairs))), Limits(content_limit=limit), floors)
+
+    def reader(windows: list[Window]) -> list[Records]:
+        found = []
+        for window in windows:
+            offsets = np.arange(window.start, window.end)
+            content = np.array(contents, np.uint64)[offsets]
+            found.append(Records(offsets, content, content, content, np.zeros(len(offsets), np.bool_)))
+        return found
+
+    ((answer,),) = drive([from_floors(case, np.array([position]))], reader)
+    return answer
+
+
+def test_between_two_own_pairs_a_position_is_as_near_as_it_can_be() -> None:
+    """MirrorMaker 2's own sync below it would give 1415."""
+    answer = answered(1481, list(range(9000)))
+    assert (answer.target_position, answer.evidence) == (1481, "nearest: counted down from pair 3463->3463")
+    assert answer.bound <= 3464 - 1481 + 8032 - 3464
+
+
+def test_records_mirrored_twice_are_counted_once() -> None:
+    """The pair is d = 23 with u = 13: records 4 to 13 stand there a second time, and the first copies decide."""
+    contents = [*range(14), *range(4, 14)]
+    assert answered(9, contents, [(1, 1, -1)], [(0, 0), (13, 23)]).target_position == 9
+
+
+def test_a_gap_on_the_source_leaves_positions_below_it_behind() -> None:
+    """Source offsets 3 to 7 hold no record: above them the count is exact, below them it is at most five too low, and the pair below decides."""
+    contents = [0, 1, 2, *range(8, 21)]
+    assert answered(8, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 3
+    assert answered(3, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 1
+
+
+def test_where_it_cannot_be_counted_the_pair_below_is_the_answer() -> None:
+    """Another writer's records would be counted as the source's; a cleaned target lacks some; and so much may not be read."""
+    contents = list(range(9000))
+    for told in ({"other_writer": True}, {"target_compacted": True}, {"limit": 3000}):
+        assert answered(1481, contents, **told).target_position == 1, told
+    assert answered(8040, contents).target_position == 8032
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(4, 12), st.integers(1, 30), st.integers(0, 15), st.integers(0, 2**32))
+def test_without_gaps_and_repeats_all_positions_below_an_own_pair_are_exact(every: int, flush_every: int, lag: int, seed: int) -> None:
+    """However far Connect's flushes are behind."""
+    world = recorded_flow(Random(seed), every, flush_every, lag).world
+    if not world.floors or not world.syncs:
+        return
+    lowest, highest = world.floors[0][0], world.syncs[-1][0]
+    answers = world.translate(list(range(lowest, highest + 1)), source_readable=False)
+    world.bounds = replace(world.bounds, cut_off=len(world.source))
+    for position, answer in answers.items():
+        assert answer.target_position == exact_position(world, position), (position, answer, world)
