@@ -41,8 +41,8 @@ def promise(figures: Figures) -> None:
 def run(figures: Figures, scale: float, passes: int) -> None:
     """One lab and one failover a size; sizes are not scaled, as their bounds are times.
 
-    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it is told to write none: its own would
-    keep both cores busy (runbooks/decisions/0007).
+    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it looks for groups once a day only: its own
+    would keep both cores busy (runbooks/decisions/0007).
     """
     for groups in sizes():
         asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
