@@ -51,8 +51,8 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 def lab_for(groups: int) -> Iterator[Clusters]:
     """Bring a lab with Airflow up for so many groups.
 
-    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it is told to write none: its own would
-    keep both cores busy (runbooks/decisions/0007).
+    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it looks for groups once a day only: its own
+    would keep both cores busy (runbooks/decisions/0007).
     """
     asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
     with patch.dict(os.environ, asked), clusters(airflow=True) as site:

@@ -150,8 +150,9 @@ def evidence_of(
         problems: what the evidence lacks, and why.
         since: what is lost by now of what an inventory lists; None where the plan's own rows stand.
     """
-    outcome = outcome_of(lines)
-    steps = _way_back_refused(steps_of(lines, order)) if outcome is Outcome.COMPLETED else steps_of(lines, order)
+    outcome, steps = outcome_of(lines), steps_of(lines, order)
+    if outcome is Outcome.COMPLETED:
+        steps = [{**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and _was_refused(lines, s["id"]) else s for s in steps]
     figures = {s["id"]: s["figures"] for s in steps}
     forecast = _last(lines, Step.FORECAST, Entry.OUTCOME) or _last(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
     translated = figures.get(Step.TRANSLATE_OFFSETS, {})
@@ -190,9 +191,10 @@ def evidence_of(
     return {**evidence, "digest": digest_of(evidence)}
 
 
-def _way_back_refused(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A completed procedure went forward: a way back that was tried meanwhile was refused, and left nothing to be done."""
-    return [{**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and s["state"] == "failed" else s for s in steps]
+def _was_refused(lines: Sequence[JournalLine], step: str) -> bool:
+    """Whether a refusal is the last that is known of a step: in a completed procedure its way back was tried while the target was open."""
+    mine = [line.kind for line in lines if line.step == step and line.kind in (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
+    return mine[-1:] == [Entry.REFUSAL]
 
 
 def _file(receipt: Mapping[str, Any] | None) -> str | None:

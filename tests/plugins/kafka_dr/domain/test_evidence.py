@@ -128,6 +128,12 @@ def test_a_way_back_that_was_refused_is_no_failure_of_a_completed_run(through: i
     assert {s["state"] for name, s in steps.items() if name != "return_to_source"} == {"done"}
 
 
+def test_a_way_back_that_was_killed_was_not_refused() -> None:
+    """Nobody knows how it ended: it stays what it is, also in a completed run."""
+    steps = {s["id"]: s for s in evidence([*done(*TO_THE_END), line("return_to_source", Entry.INTENT, 70)])["steps"]}
+    assert steps["return_to_source"]["state"] == "failed"
+
+
 def test_problems_are_told_and_covered_by_the_digest() -> None:
     """What the evidence lacks stands in it, and cannot be taken out unseen; usually there is nothing."""
     lines = done(*TO_THE_END)
