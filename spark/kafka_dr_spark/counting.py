@@ -5,7 +5,8 @@ Of a pair (u, d) that was made by content the target's record d comes from a sou
 Invariants:
 
 1. Of the newest sample (E, D, N) with E at or below a position p all copies of records from p on lie at or above D, and what lies there comes
-   from above N. All copies of records above N lie at or above the floor of N + 1: from there the target is read, up to d.
+   from above N. All copies of records above N lie at or above the floor of N + 1: from there the target is read, up to d. Before the first sample
+   a target that still holds everything from its offset 0 on is read whole.
 2. A record is *new* if none with its content was read before it. The record d, or one of its content before it, is new: d'. By 1. the first
    copy of o lies at or above d', and between D and d only first copies are new.
 3. Source records are first mirrored in their order. So where the first record from p on was first mirrored at f, at or below d', the new ones from f
@@ -83,18 +84,20 @@ class New:
 def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.ndarray) -> list[Count]:
     """What can come out higher than `targets` and may be counted: what lies between a sample's floor and an own pair."""
     pairs, floors = case.pairs, case.floors
-    samples = np.searchsorted(floors.source_end, positions, side="right") - 1
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
+    samples = np.searchsorted(floors.source_end, positions, side="right") - 1
+    sampled = samples >= 0
+    lowest = np.where(sampled, floors.target_end[samples], 0)
     # Pairs at or above a floor are the recorder's own: offset syncs are trusted below the first sample only.
-    chosen = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[samples]))
+    chosen = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[np.maximum(samples, 0)]))
     last = np.minimum(chosen, len(pairs) - 1)
     highest = pairs.downstream[last] - (pairs.upstream[last] - positions)
-    rows = np.flatnonzero((samples >= 0) & (chosen < len(pairs)) & (highest > targets))
-    starts = {sample: case.first_offset(int(floors.replicated[sample]) + 1) for sample in np.unique(samples[rows]).tolist()}
-    found = zip(rows.tolist(), chosen[rows].tolist(), samples[rows].tolist())
-    return [Count(row, pair, starts[sample], int(floors.target_end[sample])) for row, pair, sample in found if starts[sample] is not None]
-
+    rows = np.flatnonzero((chosen < len(pairs)) & (highest > targets))
+    needed = np.where(sampled, floors.replicated[samples] + 1, 0)
+    starts = {offset: case.first_offset(offset) for offset in np.unique(needed[rows]).tolist()}
+    found = zip(rows.tolist(), chosen[rows].tolist(), needed[rows].tolist(), lowest[rows].tolist())
+    return [Count(row, pair, starts[offset], floor) for row, pair, offset, floor in found if starts[offset] is not None]
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
     """Return what is read, each with the pairs that it is read for: what overlaps is read once, and the newest first, as far as may be read."""

@@ -59,6 +59,22 @@ def test_a_gap_on_the_source_leaves_positions_below_it_behind() -> None:
     assert answered(3, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 1
 
 
+def test_below_the_first_sample_a_target_that_begins_at_0_is_read_whole() -> None:
+    """A group that lags since before anybody recorded; of a topic that retention has cut nobody knows what stood there before."""
+    contents, samples, pairs = [0] + [1] * 3 + list(range(4, 1000)), [(900, 900, -1)], [(999, 999)]
+    assert answered(500, contents, samples, pairs).target_position == 500
+    assert answered(500, contents, samples, [(404, 404), *pairs]).target_position == 500
+    assert answered(500, contents, samples, pairs, target_start=1).target_position == 1
+    assert answered(500, [*contents[:-1], 700], samples, pairs).target_position == 201
+
+
+def test_a_restart_before_the_first_sample_is_no_reason_to_be_ahead() -> None:
+    """Records 4 to 13 stand on the target twice before anybody recorded; the pair lies behind them."""
+    contents = [*range(14), *range(4, 20)]
+    for position in range(1, 20):
+        assert answered(position, contents, [(14, 24, 13)], [(19, 29)]).target_position <= position + 10 * (position >= 14)
+
+
 def test_where_it_cannot_be_counted_the_pair_below_is_the_answer() -> None:
     """Another writer's records would be counted as the source's; a cleaned target lacks some; and so much may not be read."""
     contents = list(range(9000))
