@@ -228,7 +228,7 @@ class Recorder(Model):
     Attributes:
         archive: URI of a folder or bucket on the target's side, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
         connection: whose extra holds the file system's options, such as an object store's credentials.
-        interval_seconds: from one sample to the next.
+        interval_seconds: at most, from the beginning of one sample to that of the next.
         retention_days: older samples are deleted.
     """
 

@@ -29,7 +29,8 @@ class Listed(OpenWindow):
         super().__init__(window)
         self.path, self.bytes, self.first_at, self.last_at = path, 0, None, None
         self._held: list[tuple] = []
-        self._file = pq.ParquetWriter(path, arrow_schema("stranded"), compression="zstd")
+        # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written out.
+        self._file = pq.ParquetWriter(path, arrow_schema("stranded"), compression="zstd", use_dictionary=["topic"])
 
     def take(self, message: Message) -> None:
         """Write a record down."""

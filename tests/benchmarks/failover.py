@@ -71,9 +71,13 @@ def fail_over(figures: Figures, name: str, rehearsal: Rehearsal, groups: int) ->
     evidence = rehearsal.evidence()[1]
     if code:
         raise RuntimeError(f"the failover of {groups} groups ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")
+    placed = sum(evidence["classes"].values())
+    if placed < groups * PARTITIONS:
+        raise RuntimeError(f"the failover moved {placed:,} positions, not {groups:,} x {PARTITIONS}")
     for line in by_step(evidence):
         say(line)
-    figures.measured(name, evidence["seconds"]["own"], f"people {evidence['seconds']['people']:.0f} s, drain {evidence['seconds']['drain']:.0f} s; classes {evidence['classes']}")
+    seconds = evidence["seconds"]
+    figures.measured(name, seconds["own"], f"of {seconds['whole']:.0f} s; people {seconds['people']:.0f} s, drain {seconds['drain']:.0f} s; classes {evidence['classes']}")
 
 
 def seed(site: Clusters, groups: int) -> None:

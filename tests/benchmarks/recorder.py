@@ -145,8 +145,5 @@ def samples(site: Clusters, since: float) -> list[tuple[float, float]]:
 
 
 def longest_interval(begun: Sequence[float], since: float, ended: float) -> float:
-    """Return the longest time from the beginning of one sample to that of the next, of all that lie or reach into a span.
-
-    To a tenth of a second: a wait of ten seconds ends some milliseconds later.
-    """
-    return round(max(later - earlier for earlier, later in itertools.pairwise(begun) if later > since and earlier < ended), 1)
+    """Return the longest time from the beginning of one sample to that of the next, of all that lie or reach into a span; to the millisecond, as they are kept."""
+    return round(max(later - earlier for earlier, later in itertools.pairwise(begun) if later > since and earlier < ended), 3)

@@ -24,7 +24,7 @@ from tests.benchmarks.recorder import longest_interval, samples, watched
 @pytest.mark.parametrize(
     ("begun", "longest"),
     [
-        ([0.0, 10.004, 20.009, 30.011, 40.0], 10.0),
+        ([0.0, 10.004, 20.009, 30.011, 40.0], 10.005),
         ([0.0, 10.0, 23.5, 33.5], 13.5),
         # One that reaches into the span counts whole, before and after; others do not.
         ([0.0, 14.0, 24.0, 34.0], 14.0),

@@ -16,6 +16,8 @@ from kafka_dr.hooks.archive import Archive
 
 SAMPLES = "samples"
 SCHEMA = pa.schema(list(COLUMNS.items()))
+#: Of an interval, so much earlier begins each sample: a wait ends late on a busy machine, and no interval may be longer than was promised.
+_EARLY_SHARE = 0.05
 #: Samples that wait for an archive which cannot be reached: at ten seconds an hour's.
 _MOST_WAITING = 360
 
@@ -29,19 +31,20 @@ class Recording:
         Args:
             name: the flow's, for messages.
             look: makes a sample; True asks for a whole one.
-            interval_seconds: from the beginning of one sample to the next; one that takes longer is followed at once.
+            interval_seconds: at most, from the beginning of one sample to that of the next; a sample that takes longer is followed at once.
         """
         self.name, self._look, self._archive = name, look, archive
-        self._interval, self._retention, self._ended = interval_seconds, retention, ended
+        self._pace, self._retention, self._ended = interval_seconds * (1 - _EARLY_SHARE), retention, ended
         self._waiting: deque[tuple[datetime, pa.Table]] = deque()
         self._hour: datetime | None = None
 
     def run(self) -> None:
-        """Look until ended; a sample under way is kept before."""
+        """Look until ended; a sample under way is kept before. A late beginning does not put off the next one."""
+        due = time.monotonic()
         while not self._ended.is_set():
-            began = time.monotonic()
             self.sample(datetime.now(UTC))
-            self._ended.wait(max(0.0, self._interval - (time.monotonic() - began)))
+            due = max(due + self._pace, time.monotonic())
+            self._ended.wait(due - time.monotonic())
 
     def sample(self, now: datetime) -> None:
         """One look, kept; at the beginning of each hour a whole one, and older hours are tidied."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,3 +113,60 @@ def test_it_ends_when_told(archive: Archive) -> None:
 
     Recording("a->b", look, archive, 10.0, timedelta(days=1), ended).run()
     assert looks.whole == [True] and kept(archive) == [1]
+
+
+class Clock:
+    """A clock that only looks and waits move on; as a recorder's `ended` it ends it after the last look."""
+
+    def __init__(self, looks: list[float], late: list[float]) -> None:
+        """Nothing has begun.
+
+        Args:
+            looks: how long each look takes, in seconds.
+            late: how much later than asked each wait ends.
+        """
+        self.now, self.began = 100.0, []
+        self._looks, self._late = iter(looks), iter(late)
+        self._left = len(looks)
+
+    def look(self, whole: bool) -> Rows:
+        """One sample."""
+        self.began.append(self.now)
+        self.now += next(self._looks)
+        self._left -= 1
+        return Rows(0)
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        """Ends late."""
+        assert seconds >= 0
+        self.now += seconds + next(self._late)
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        """Whether all looks were taken."""
+        return not self._left
+
+    def intervals(self, archive: Archive, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """Run a recorder with ten seconds and this clock; the times from the beginning of each look to that of the next."""
+        monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=self.monotonic))
+        Recording("a->b", self.look, archive, 10.0, timedelta(days=1), self).run()
+        return [later - earlier for earlier, later in pairwise(self.began)]
+
+
+def test_no_interval_is_longer_than_promised(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long looks last, and though waits end late; and what was late once is not carried on."""
+    count = 50
+    clock = Clock([0.1, 6.0, 2.5, 9.0, 0.3] * 10, [0.004, 0.0, 0.4, 0.2, 0.05] * 10)
+    intervals = clock.intervals(archive, monkeypatch)
+    assert len(intervals) == count - 1 and max(intervals) <= 10.0 and min(intervals) > 9.0
+    assert clock.began[-1] - clock.began[0] == pytest.approx((count - 1) * 9.5, abs=0.5)
+
+
+def test_a_look_that_took_too_long_is_followed_at_once_and_by_no_others(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it left out is not made up for."""
+    clock = Clock([0.5, 31.0, 0.5, 0.5, 0.5], [0.0] * 5)
+    assert clock.intervals(archive, monkeypatch) == pytest.approx([9.5, 31.0, 9.5, 9.5])
