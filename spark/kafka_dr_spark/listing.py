@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from confluent_kafka import Message
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from kafka_dr_spark.answers import SOURCE, Limits, Window
 from kafka_dr_spark.schemas import arrow_schema
 from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader
 
-RECORDS_HELD = 5_000
+#: Of a partition, until they are written down together: whichever is reached first.
+RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
+COMPRESSION = "zstd"
+SCHEMA = arrow_schema("stranded")
 #: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 
@@ -28,29 +32,24 @@ class Listed(OpenWindow):
     def __init__(self, window: Window, path: Path) -> None:
         super().__init__(window)
         self.path, self.bytes, self.first_at, self.last_at = path, 0, None, None
-        self._held: list[tuple] = []
+        self._held: list[Message] = []
         # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written out.
-        self._file = pq.ParquetWriter(path, arrow_schema("stranded"), compression="zstd", use_dictionary=["topic"])
+        self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"])
 
-    def take(self, message: Message) -> None:
-        """Write a record down."""
-        key, value, headers = message.key(), message.value(), message.headers() or []
-        kind, timestamp = message.timestamp()
-        stamp = timestamp if kind else None
-        self.offsets.append(message.offset())
-        self.bytes += len(key or b"") + len(value or b"")
-        if stamp is not None:
-            self.first_at, self.last_at = min(self.first_at or stamp, stamp), max(self.last_at or stamp, stamp)
-        digest = None if key is None else hashlib.sha256(key).hexdigest()
-        self._held.append((message.offset(), stamp, kind == 2, digest, key, value, [name for name, _ in headers], [content for _, content in headers]))
-        if len(self._held) >= RECORDS_HELD:
+    def take(self, messages: list[Message]) -> None:
+        """Write records down."""
+        self._held += messages
+        if len(self._held) >= RECORDS_HELD or sum(map(len, self._held)) >= BYTES_HELD:
             self._flush()
 
     def _flush(self) -> None:
-        schema, place = arrow_schema("stranded"), (self.window.topic, self.window.partition)
-        columns = [[name] * len(self._held) for name in place] + [list(column) for column in zip(*self._held)]
-        self._file.write_table(pa.table([pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema))
+        table = table_of(self._held)
         self._held.clear()
+        self._file.write_table(table)
+        self.bytes += sum(pc.sum(pc.binary_length(table[name])).as_py() or 0 for name in ("key", "value"))
+        span = pc.min_max(table["timestamp"]).as_py()
+        if span["min"] is not None:
+            self.first_at, self.last_at = min(self.first_at or span["min"], span["min"]), max(self.last_at or span["max"], span["max"])
 
     def close(self) -> dict[str, Any]:
         """End the file and tell what is in it."""
@@ -58,9 +57,28 @@ class Listed(OpenWindow):
             self._flush()
         self._file.close()
         with self.path.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
+            digest = file_digest(content, "sha256").hexdigest()
         told = {"records": len(self.offsets), "bytes": self.bytes, "first_at": self.first_at, "last_at": self.last_at}
         return {**told, "file": self.path.name, "sha256": digest}
+
+
+def table_of(messages: list[Message]) -> pa.Table:
+    """Records of one partition in the shape of `stranded`."""
+    stamps = list(map(Message.timestamp, messages))
+    keys, headers = list(map(Message.key, messages)), [one or () for one in map(Message.headers, messages)]
+    columns = {
+        "topic": [messages[0].topic()] * len(messages),
+        "partition": np.full(len(messages), messages[0].partition()),
+        "offset": list(map(Message.offset, messages)),
+        "timestamp": [at if kind else None for kind, at in stamps],
+        "log_append_time": [kind == TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps],
+        "key_sha256": [None if key is None else sha256(key).hexdigest() for key in keys],
+        "key": keys,
+        "value": list(map(Message.value, messages)),
+        "header_names": [[name for name, _ in one] for one in headers],
+        "header_values": [[content for _, content in one] for one in headers],
+    }
+    return pa.table(columns, schema=SCHEMA)
 
 
 class ListingReader(WindowReader):
