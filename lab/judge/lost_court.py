@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -35,6 +37,7 @@ class LostSourceJudge(Judge):
 
     def __init__(self, case: LostCase, exhibits: LostExhibits | None = None) -> None:
         super().__init__(case, exhibits or LostExhibits(case))
+        self._most_again: Counter[str] = Counter()
 
     def judge(self, writes: bool = True) -> Verdict:
         """Run every check that needs no source.
@@ -138,7 +141,10 @@ class LostSourceJudge(Judge):
         findings = skipping(group, at, alignment, position, target_position, unread)
         findings += reading_again(group, at, alignment, claim.position, target_position, 0 if claim.exact else claim.bound)
         findings += below_start(group, at, target_position, self.seen.target_starts.get(at, 0))
-        self._rereads = max(self._rereads, alignment.consumed_again(claim.position, target_position))
+        again = alignment.consumed_again(claim.position, target_position)
+        self._rereads = max(self._rereads, again)
+        # What the target took after the loss was approved nobody could foretell.
+        self._most_again[group] = max(self._most_again[group], again - self.seen.taken_since(at))
         return findings + self._beyond_interval(group, at, claim)
 
     def _beyond_interval(self, group: str, at: Place, claim: Claim) -> list[Finding]:
@@ -196,6 +202,7 @@ class LostSourceJudge(Judge):
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
             self.verdict.add(agreement_findings(case.evidence, self.seen.rows, self.seen.positions_path))
         self.verdict.add(_planned_loss(case.evidence))
+        self.verdict.add(_beyond_approved(case.evidence, self._most_again))
         self._judge_boundary()
 
     # The source is back.
@@ -246,6 +253,17 @@ def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
     told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
     approved, listed = ([tuple(row.get(name) for name in names) for row in rows] for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told))
     return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
+
+
+def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> list[Finding]:
+    """Groups that read more records again, on one position, than whoever approved the loss was told."""
+    plan = evidence["plan"]
+    told = {group["group"]: group["rereads"] for group in plan.get("groups", []) if group.get("rereads") is not None} if isinstance(plan, Mapping) else {}
+    return [
+        Finding("approved bound", f"one of its positions reads {count} records again, at most {told[group]} were told before the loss was approved", group)
+        for group, count in again.items()
+        if group in told and count > told[group]
+    ]
 
 
 def _listed(folder: Path) -> dict[Place, dict[int, int]]:

@@ -496,6 +496,39 @@ def test_a_bound_beyond_one_sampling_interval_is_caught(scene: Scene) -> None:
     assert place(scene, 2) == set()
 
 
+def told_before(bound: int | None) -> Callable[[dict[str, Any]], None]:
+    """Return what has the approved plan tell a group's bound."""
+
+    def change(evidence: dict[str, Any]) -> None:
+        evidence["plan"]["groups"] = [{"group": "billing", "rereads": bound}]
+        evidence["plan_digest"] = sealed(evidence["plan"])
+        evidence["approvals"][0]["digest"] = evidence["plan_digest"]
+
+    return change
+
+
+@pytest.mark.parametrize(("bound", "found"), [(1, {"approved bound"}), (2, set()), (None, set())])
+def test_more_read_again_than_was_told_before_the_approval_is_caught(scene: Scene, bound: int | None, found: set[str]) -> None:
+    """What the review says later takes nothing back; a bound that nobody told binds nobody."""
+    scene.change = told_before(bound)
+    assert place(scene, 0, bound=2) == found
+
+
+def test_what_the_target_took_since_the_approval_was_foretold_by_nobody(scene: Scene) -> None:
+    """Records that arrive between the assessment and the stop are no part of what could be told."""
+    pq.write_table(pa.Table.from_pylist([{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]), scene.folder / "bounds.parquet")
+    told_one = told_before(1)
+
+    def change(evidence: dict[str, Any]) -> None:
+        told_one(evidence)
+        next(step for step in evidence["steps"] if step["id"] == "assess_data_loss")["figures"] = {"bounds": {"file": "bounds.parquet"}}
+
+    scene.change = change
+    assert place(scene, 0, bound=2) == set()
+    told_one = told_before(0)
+    assert place(scene, 0, bound=2) == {"approved bound"}
+
+
 # (d) The evidence.
 
 
