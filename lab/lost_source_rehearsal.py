@@ -212,7 +212,7 @@ class LostSourceRehearsal(Rehearsal):
 
         Args:
             evidence: of the failover, whose boundary tells what was mirrored.
-            stranded: a folder that holds `stranded/*.parquet`.
+            stranded: a folder that holds `stranded/*.parquet` and `loss.parquet`.
         """
         with uncollected():
             verdict = self.judge_of(evidence, None).judge_returned(stranded)

@@ -17,7 +17,7 @@ from lab.judge.court import INTERNAL_GROUPS, Judge
 from lab.judge.exhibits import pairs
 from lab.judge.findings import Finding, Verdict
 from lab.judge.lost_exhibits import LostCase, LostExhibits, Stand
-from lab.judge.lost_records import acknowledged_of, stranded, unaccounted, wrongly_lost
+from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, stranded, unaccounted, wrongly_lost
 from lab.judge.positions import out_of_order
 from lab.judge.positions_file import Claim, agreement_findings
 from lab.judge.readers import Place
@@ -73,7 +73,7 @@ class LostSourceJudge(Judge):
             "unconfirmed_mirrored": len(self.seen.unconfirmed[place]), "repeats": seen.repeats([digest for _, digest in known], digests),
             "aborted_visible": seen.aborted_visible(history, digests), "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
         }  # fmt: skip
-        findings = self._third_place(place, third) + self._wrongly_lost(place)
+        findings = self._third_place(place, third) + self._wrongly_lost(place, rows)
         self.verdict.add(findings + self._foreign_on_target(place, [digest for _, digest in known], target), **figures)
 
     def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
@@ -87,8 +87,8 @@ class LostSourceJudge(Judge):
         text = "acknowledged by the source (its offset), neither on the target nor listed as lost"
         return [Finding("missing", text, None, *place, record.offset, record.id) for record in records]
 
-    def _wrongly_lost(self, place: Place) -> list[Finding]:
-        rows, names = self.seen.loss.get(place, []), self._names(place)
+    def _wrongly_lost(self, place: Place, rows: list[LossRow]) -> list[Finding]:
+        names = self._names(place)
         offsets = wrongly_lost(self.seen.known[place], self.seen.surely_mirrored[place], rows) if rows else []
         text = "listed as certainly lost (its offset on the source), and is on the target"
         return [Finding("not lost", text, None, *place, offset, names.get(offset)) for offset in offsets]
@@ -211,7 +211,7 @@ class LostSourceJudge(Judge):
         """Hold the list of stranded records against the source that is back, both ways.
 
         Args:
-            stranded_folder: holds `stranded/*.parquet`, the list.
+            stranded_folder: holds `stranded/*.parquet`, the list, and `loss.parquet`, what is lost by an inventory that had read the source.
         """
         listed = _listed(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
@@ -219,7 +219,16 @@ class LostSourceJudge(Judge):
         self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(listed) - set(self.seen.places)])
         for place in self.seen.places:
             self._judge_stranded(place, listed.get(place, {}))
+        if (stranded_folder / "loss.parquet").is_file():
+            self._judge_loss_now(loss_rows(pq.read_table(stranded_folder / "loss.parquet").to_pylist()))
         return self.verdict
+
+    def _judge_loss_now(self, loss: Mapping[Place, list[LossRow]]) -> None:
+        for place in self.seen.places:
+            rows, acknowledged = loss.get(place, []), acknowledged_of(self.seen.history[place])
+            third = unaccounted(acknowledged, self._present(place, acknowledged), rows)
+            certain = sum(row.certain_to - row.from_offset for row in rows if row.certain_to is not None)
+            self.verdict.add(self._third_place(place, third) + self._wrongly_lost(place, rows), stranded_certain=certain)
 
     def _judge_stranded(self, place: Place, listed: Mapping[int, int]) -> None:
         acknowledged, names = acknowledged_of(self.seen.history[place]), self._names(place)

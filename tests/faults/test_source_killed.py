@@ -16,7 +16,6 @@ MOMENTS = int(os.environ.get("SWITCHBACK_MOMENTS", "10"))
 RATE = 20_000
 
 
-
 @pytest.mark.parametrize("moment", range(MOMENTS))
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_nobody_skips_and_every_record_is_accounted_for(policy: str, moment: int, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -28,3 +27,4 @@ def test_nobody_skips_and_every_record_is_accounted_for(policy: str, moment: int
     assert figures["stranded_listed"] >= figures["not_on_target"], "the source's return was not judged"
     assert not accident.kill_mirror_maker or figures["repeats"] > 0, "MirrorMaker 2 was killed, and repeated nothing"
     assert not accident.lag or figures["not_on_target"] > RATE, "replication was held back, and did not lag"
+    assert not accident.lag or figures["stranded_certain"] > RATE, "the source was read, and hardly anything is called certainly lost"

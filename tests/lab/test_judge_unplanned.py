@@ -788,6 +788,16 @@ def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_pat
     assert scene.judge().judge_returned(tmp_path).passed
 
 
+@pytest.mark.parametrize(("found", "check"), [(row(4, 6), set()), (row(4), set()), (row(3, 6), {"not lost"}), (row(5, 6), {"missing"})])
+def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(scene: Scene, tmp_path: Path, found: dict[str, Any], check: set[str]) -> None:
+    """An inventory that had read the source is certain: it may neither call lost what is there, nor leave anything out."""
+    listed(tmp_path, {4: "e", 5: "f"})
+    pq.write_table(pa.Table.from_pylist([found], pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in ("partition", "from_offset", "certain_to", "possible_to"))])), tmp_path / "loss.parquet")
+    verdict = scene.judge().judge_returned(tmp_path)
+    assert {finding.check for finding in verdict.findings} == check
+    assert verdict.figures["stranded_certain"] == (0 if found["certain_to"] is None else 6 - found["from_offset"])
+
+
 def test_of_a_compacted_topic_the_latest_of_each_key_is_stranded(scene: Scene, tmp_path: Path) -> None:
     """All records here share one key: an older value that the target's cleaner took is nobody's loss."""
     scene.kind, scene.target = "compacted", "_b_d"
