@@ -7,7 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,9 @@ def kept_if_it_fails(state: Path, folder: Path) -> Iterator[None]:
     except BaseException:
         lab = Lab(state)
         for found in (lab.evidence, lab.archive, lab.logs):
-            if found.is_dir():
-                shutil.copytree(found, folder / "kept" / found.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
+            # The lab still lives: what vanishes meanwhile must not hide the failure.
+            with suppress(OSError):
+                shutil.copytree(found, folder / "kept" / found.name, dirs_exist_ok=True)
         print(f"evidence, archive and logs are kept under {folder / 'kept'}", flush=True)
         raise
 
