@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import requests
 from confluent_kafka import KafkaException
 
 from lab.brokers import start_broker
@@ -49,9 +50,13 @@ class Accident:
     offset_lag_max: int | None = None
 
     @classmethod
-    def at_random(cls, rng: random.Random) -> Accident:
-        """Draw an accident."""
-        return cls(rng.uniform(0.0, 12.0), rng.random() < 0.5, rng.choice([0.0, 0.0, rng.uniform(2.0, 8.0)]), rng.choice([100, 0]))
+    def drawn(cls, number: int) -> Accident:
+        """Draw an accident, the same for the same number: at a random moment; eight in a row have repeats or none, lag or none, under both settings of the syncs.
+
+        What MirrorMaker 2 fetches at once, a megabyte a partition, is mirrored also after the source is dead: a shorter pause would leave no lag.
+        """
+        rng = random.Random(number)
+        return cls(rng.uniform(0.0, 12.0), bool(number & 1), rng.uniform(15.0, 25.0) if number & 2 else 0.0, 0 if number & 4 else 100)
 
 
 class TargetWatch:
@@ -131,8 +136,7 @@ class LostSourceRehearsal(Rehearsal):
         if accident.lag:
             self.hold_replication_back(accident.lag)
         self.kill_source()
-        # What was on its way still arrives.
-        time.sleep(2 * WATCH_SECONDS)
+        self.await_rest()
         self._watching.close()
         self._most = self._watch.most if self._recorded else None
 
@@ -145,6 +149,18 @@ class LostSourceRehearsal(Rehearsal):
         if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
         self.died_at = int(time.time() * 1000)
+
+    def await_rest(self) -> None:
+        """Wait until what was on its way when the source died has arrived."""
+        mirrored = self.mirrored_counter()
+
+        def at_rest() -> bool:
+            before = mirrored()
+            time.sleep(2 * WATCH_SECONDS)
+            return mirrored() == before
+
+        if not until(at_rest, RESTART_SECONDS):
+            raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {SOURCE} died")
 
     def bring_source_back(self) -> None:
         """Start the source's broker again on the log that it left; nothing that writes or reads runs any more."""
@@ -159,9 +175,17 @@ class LostSourceRehearsal(Rehearsal):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
-        """Have MirrorMaker 2 state a pair of offsets at least every so many records."""
+        """Have MirrorMaker 2 state a pair of offsets at least every so many records, and wait until its tasks are told so."""
         config = connector_config(self.lab, SOURCE, TARGET, "source") | {"offset.lag.max": str(records)}
-        call(self.lab, TARGET, "PUT", f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/config", config).raise_for_status()
+        self._connector("PUT", "config", config).raise_for_status()
+
+        def told() -> bool:
+            answer = self._connector("GET", "tasks")
+            tasks = answer.json() if answer.ok else []
+            return bool(tasks) and all(task["config"].get("offset.lag.max") == str(records) for task in tasks)
+
+        if not until(told, RESTART_SECONDS):
+            raise TimeoutError(f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s")
         self._await_state("RUNNING")
 
     def hold_replication_back(self, seconds: float) -> None:
@@ -188,7 +212,7 @@ class LostSourceRehearsal(Rehearsal):
 
         Args:
             evidence: of the failover, whose boundary tells what was mirrored.
-            stranded: a folder that holds `stranded/*.parquet`.
+            stranded: a folder that holds `stranded/*.parquet` and `loss.parquet`.
         """
         with uncollected():
             verdict = self.judge_of(evidence, None).judge_returned(stranded)
@@ -202,20 +226,28 @@ class LostSourceRehearsal(Rehearsal):
 
     def _newest_sample(self) -> float:
         times = []
-        for path in (self.lab.archive / f"{SOURCE}-to-{TARGET}").rglob("*"):
+        # Samples are named by the time of day: one that is being written aside, or a merged one, is no new sample.
+        for path in (self.lab.archive / f"{SOURCE}-to-{TARGET}").rglob("[0-9]*.parquet"):
             try:
-                times.append(path.stat().st_mtime if path.is_file() else 0.0)
+                times.append(path.stat().st_mtime)
             except FileNotFoundError:
-                # Written aside and renamed meanwhile.
+                # Merged meanwhile.
                 continue
         return max(times, default=0.0)
 
+    def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
+        return call(self.lab, TARGET, method, f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}", body)
+
     def _ask(self, what: str) -> None:
-        call(self.lab, TARGET, "PUT", f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}").raise_for_status()
+        self._connector("PUT", what).raise_for_status()
 
     def _await_state(self, wanted: str) -> None:
         def reached() -> bool:
-            answer = call(self.lab, TARGET, "GET", f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/status")
+            try:
+                answer = self._connector("GET", "status")
+            except requests.Timeout:
+                # A busy machine: asked again.
+                return False
             found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
             return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
 

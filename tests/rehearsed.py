@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, rehearse_lost_source
 from lab.rehearsal import rehearse
+from lab.state import Lab
 
 SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
 
@@ -29,11 +34,31 @@ def rehearsed_without_findings(state: Path, folder: Path, rate: int, kill: bool 
     return evidence
 
 
-def lost_without_findings(state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any) -> dict[str, Any]:
-    """Lose the source of a lab that is up and rehearse without it, as of `rehearse_lost_source`; return the evidence.
+def lost_without_findings(state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any) -> tuple[dict[str, Any], Counter[str]]:
+    """Lose the source of a lab that is up and rehearse without it, as of `rehearse_lost_source`; return the evidence and the judge's figures.
 
     The judge found 0 skipped, every acknowledged record on the target or listed as lost, every bound kept, and clients that went on.
     """
+    with kept_if_it_fails(state, folder):
+        return _lost_without_findings(state, folder, accident, rate, seed, **choices)
+
+
+@contextmanager
+def kept_if_it_fails(state: Path, folder: Path) -> Iterator[None]:
+    """Copy what a lab knows of a block that failed: it is taken down before anybody can look."""
+    try:
+        yield
+    except BaseException:
+        lab = Lab(state)
+        for found in (lab.evidence, lab.archive, lab.logs):
+            # The lab still lives: what vanishes meanwhile must not hide the failure.
+            with suppress(OSError):
+                shutil.copytree(found, folder / "kept" / found.name, dirs_exist_ok=True)
+        print(f"evidence, archive and logs are kept under {folder / 'kept'}", flush=True)
+        raise
+
+
+def _lost_without_findings(state: Path, folder: Path, accident: Accident, rate: int, seed: int, **choices: Any) -> tuple[dict[str, Any], Counter[str]]:
     verdict, kept = rehearse_lost_source(state, folder, seed, rate, accident, **choices)
     evidence = json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
     print(f"seed {seed}, {accident}: {evidence['outcome']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}, {dict(verdict.figures)}", flush=True)
@@ -42,7 +67,7 @@ def lost_without_findings(state: Path, folder: Path, accident: Accident, rate: i
     assert verdict.figures["acknowledged_by_load"] > rate
     assert verdict.figures["new_records_consumed"] > 0
     assert evidence["rereads"]["mirror_maker"] is not None, "MirrorMaker 2's own checkpoints are not told beside the bound"
-    return evidence
+    return evidence, verdict.figures
 
 
 def exact_list(rehearsal: LostSourceRehearsal) -> Path:

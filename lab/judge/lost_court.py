@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -15,7 +17,7 @@ from lab.judge.court import INTERNAL_GROUPS, Judge
 from lab.judge.exhibits import pairs
 from lab.judge.findings import Finding, Verdict
 from lab.judge.lost_exhibits import LostCase, LostExhibits, Stand
-from lab.judge.lost_records import acknowledged_of, stranded, unaccounted, wrongly_lost
+from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, stranded, unaccounted, wrongly_lost
 from lab.judge.positions import out_of_order
 from lab.judge.positions_file import Claim, agreement_findings
 from lab.judge.readers import Place
@@ -35,6 +37,7 @@ class LostSourceJudge(Judge):
 
     def __init__(self, case: LostCase, exhibits: LostExhibits | None = None) -> None:
         super().__init__(case, exhibits or LostExhibits(case))
+        self._most_again: Counter[str] = Counter()
 
     def judge(self, writes: bool = True) -> Verdict:
         """Run every check that needs no source.
@@ -70,7 +73,7 @@ class LostSourceJudge(Judge):
             "unconfirmed_mirrored": len(self.seen.unconfirmed[place]), "repeats": seen.repeats([digest for _, digest in known], digests),
             "aborted_visible": seen.aborted_visible(history, digests), "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
         }  # fmt: skip
-        findings = self._third_place(place, third) + self._wrongly_lost(place)
+        findings = self._third_place(place, third) + self._wrongly_lost(place, rows)
         self.verdict.add(findings + self._foreign_on_target(place, [digest for _, digest in known], target), **figures)
 
     def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
@@ -84,8 +87,8 @@ class LostSourceJudge(Judge):
         text = "acknowledged by the source (its offset), neither on the target nor listed as lost"
         return [Finding("missing", text, None, *place, record.offset, record.id) for record in records]
 
-    def _wrongly_lost(self, place: Place) -> list[Finding]:
-        rows, names = self.seen.loss.get(place, []), self._names(place)
+    def _wrongly_lost(self, place: Place, rows: list[LossRow]) -> list[Finding]:
+        names = self._names(place)
         offsets = wrongly_lost(self.seen.known[place], self.seen.surely_mirrored[place], rows) if rows else []
         text = "listed as certainly lost (its offset on the source), and is on the target"
         return [Finding("not lost", text, None, *place, offset, names.get(offset)) for offset in offsets]
@@ -138,7 +141,10 @@ class LostSourceJudge(Judge):
         findings = skipping(group, at, alignment, position, target_position, unread)
         findings += reading_again(group, at, alignment, claim.position, target_position, 0 if claim.exact else claim.bound)
         findings += below_start(group, at, target_position, self.seen.target_starts.get(at, 0))
-        self._rereads = max(self._rereads, alignment.consumed_again(claim.position, target_position))
+        again = alignment.consumed_again(claim.position, target_position)
+        self._rereads = max(self._rereads, again)
+        # What the target took after the loss was approved nobody could foretell.
+        self._most_again[group] = max(self._most_again[group], again - self.seen.taken_since(at))
         return findings + self._beyond_interval(group, at, claim)
 
     def _beyond_interval(self, group: str, at: Place, claim: Claim) -> list[Finding]:
@@ -196,6 +202,7 @@ class LostSourceJudge(Judge):
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
             self.verdict.add(agreement_findings(case.evidence, self.seen.rows, self.seen.positions_path))
         self.verdict.add(_planned_loss(case.evidence))
+        self.verdict.add(_beyond_approved(case.evidence, self._most_again))
         self._judge_boundary()
 
     # The source is back.
@@ -204,7 +211,7 @@ class LostSourceJudge(Judge):
         """Hold the list of stranded records against the source that is back, both ways.
 
         Args:
-            stranded_folder: holds `stranded/*.parquet`, the list.
+            stranded_folder: holds `stranded/*.parquet`, the list, and `loss.parquet`, what is lost by an inventory that had read the source.
         """
         listed = _listed(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
@@ -212,7 +219,16 @@ class LostSourceJudge(Judge):
         self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(listed) - set(self.seen.places)])
         for place in self.seen.places:
             self._judge_stranded(place, listed.get(place, {}))
+        if (stranded_folder / "loss.parquet").is_file():
+            self._judge_loss_now(loss_rows(pq.read_table(stranded_folder / "loss.parquet").to_pylist()))
         return self.verdict
+
+    def _judge_loss_now(self, loss: Mapping[Place, list[LossRow]]) -> None:
+        for place in self.seen.places:
+            rows, acknowledged = loss.get(place, []), acknowledged_of(self.seen.history[place])
+            third = unaccounted(acknowledged, self._present(place, acknowledged), rows)
+            certain = sum(row.certain_to - row.from_offset for row in rows if row.certain_to is not None)
+            self.verdict.add(self._third_place(place, third) + self._wrongly_lost(place, rows), stranded_certain=certain)
 
     def _judge_stranded(self, place: Place, listed: Mapping[int, int]) -> None:
         acknowledged, names = acknowledged_of(self.seen.history[place]), self._names(place)
@@ -246,6 +262,17 @@ def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
     told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
     approved, listed = ([tuple(row.get(name) for name in names) for row in rows] for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told))
     return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
+
+
+def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> list[Finding]:
+    """Groups that read more records again, on one position, than whoever approved the loss was told."""
+    plan = evidence["plan"]
+    told = {group["group"]: group["rereads"] for group in plan.get("groups", []) if group.get("rereads") is not None} if isinstance(plan, Mapping) else {}
+    return [
+        Finding("approved bound", f"one of its positions reads {count} records again, at most {told[group]} were told before the loss was approved", group)
+        for group, count in again.items()
+        if group in told and count > told[group]
+    ]
 
 
 def _listed(folder: Path) -> dict[Place, dict[int, int]]:

@@ -8,6 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
+
+from lab.judge.evidence import figures_of
 from lab.judge.exhibits import Case, Exhibits, pairs
 from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, mirrored_at_most, surely_mirrored, unconfirmed
 from lab.judge.positions import Alignment, Log
@@ -114,6 +117,19 @@ class LostExhibits(Exhibits):
         """Where the evidence says that the file of positions is."""
         told = self.case.evidence.get("positions")
         return self.case.folder / told if isinstance(told, str) else None
+
+    @cached_property
+    def assessed_ends(self) -> dict[Place, int]:
+        """Where the target's logs ended when the loss was assessed, by place on the target; nothing where the evidence does not keep it."""
+        receipt = figures_of(self.case.evidence, "assess_data_loss").get("bounds") or {}
+        path = self.case.folder / receipt.get("file", "")
+        rows = pq.read_table(path).to_pylist() if path.is_file() else []
+        return {(row["target_topic"], row["partition"]): int(row["boundary"]) for row in rows if row["boundary"] is not None}
+
+    def taken_since(self, at: Place) -> int:
+        """How many offsets a mirrored partition of the target took from the assessment of the loss until replication stood."""
+        end = self.boundary.get(at, 0)
+        return end - self.assessed_ends.get(at, end)
 
     @cached_property
     def claims(self) -> dict[str, dict[Place, Claim]]:

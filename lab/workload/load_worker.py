@@ -86,21 +86,25 @@ class Worker:
         pacer, kept = Pacer(), time.monotonic()
         while not self._stopping.is_set():
             for _ in range(pacer.due(KNOCKS_PER_SECOND if self._refused_now else self._rate)):
-                self._send(producer)
+                # The queue of a dead cluster stays full: waiting for room record by record would keep acknowledgements unwritten, and whoever stops us waiting.
+                if not self._send(producer):
+                    break
             # Served often, for the moment of an acknowledgement is the moment its callback runs.
             producer.poll(TICK)
             if time.monotonic() - kept > KEEP_SECONDS:
                 kept = time.monotonic()
                 self._keep(acks)
 
-    def _send(self, producer: Producer) -> None:
+    def _send(self, producer: Producer) -> bool:
+        """Say whether the record found room; one that did not is let go."""
         number = self._sent
         self._sent += 1
         topic, partition = self._spread[number % len(self._spread)]
         try:
             producer.produce(topic, load_value(self._number, number), partition=partition, on_delivery=self._delivered)
         except BufferError:
-            producer.poll(TICK)
+            return False
+        return True
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -15,7 +15,7 @@ from tests.rehearsed import lost_without_findings
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_killed_under_load(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """kill -9 of the source's broker and worker: 0 skipped, every acknowledged record on the target or listed, every bound kept."""
-    evidence = lost_without_findings(fresh_lab(policy), tmp_path, Accident(after=2.0), 2_000, scale=0.2, groups=12, confirm_seconds=6)
+    evidence, _ = lost_without_findings(fresh_lab(policy), tmp_path, Accident(after=2.0), 2_000, scale=0.2, groups=12, confirm_seconds=6)
     assert [approval["by"] for approval in evidence["approvals"] if approval["step"] == "approve_data_loss"] == ["approver"]
 
 

@@ -496,6 +496,39 @@ def test_a_bound_beyond_one_sampling_interval_is_caught(scene: Scene) -> None:
     assert place(scene, 2) == set()
 
 
+def told_before(bound: int | None) -> Callable[[dict[str, Any]], None]:
+    """Return what has the approved plan tell a group's bound."""
+
+    def change(evidence: dict[str, Any]) -> None:
+        evidence["plan"]["groups"] = [{"group": "billing", "rereads": bound}]
+        evidence["plan_digest"] = sealed(evidence["plan"])
+        evidence["approvals"][0]["digest"] = evidence["plan_digest"]
+
+    return change
+
+
+@pytest.mark.parametrize(("bound", "found"), [(1, {"approved bound"}), (2, set()), (None, set())])
+def test_more_read_again_than_was_told_before_the_approval_is_caught(scene: Scene, bound: int | None, found: set[str]) -> None:
+    """What the review says later takes nothing back; a bound that nobody told binds nobody."""
+    scene.change = told_before(bound)
+    assert place(scene, 0, bound=2) == found
+
+
+def test_what_the_target_took_since_the_approval_was_foretold_by_nobody(scene: Scene) -> None:
+    """Records that arrive between the assessment and the stop are no part of what could be told."""
+    pq.write_table(pa.Table.from_pylist([{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]), scene.folder / "bounds.parquet")
+    told_one = told_before(1)
+
+    def change(evidence: dict[str, Any]) -> None:
+        told_one(evidence)
+        next(step for step in evidence["steps"] if step["id"] == "assess_data_loss")["figures"] = {"bounds": {"file": "bounds.parquet"}}
+
+    scene.change = change
+    assert place(scene, 0, bound=2) == set()
+    told_one = told_before(0)
+    assert place(scene, 0, bound=2) == {"approved bound"}
+
+
 # (d) The evidence.
 
 
@@ -753,6 +786,16 @@ def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_pat
     assert len(scene.judge().judge_returned(tmp_path).findings) == 1
     listed(tmp_path, {})
     assert scene.judge().judge_returned(tmp_path).passed
+
+
+@pytest.mark.parametrize(("found", "check"), [(row(4, 6), set()), (row(4), set()), (row(3, 6), {"not lost"}), (row(5, 6), {"missing"})])
+def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(scene: Scene, tmp_path: Path, found: dict[str, Any], check: set[str]) -> None:
+    """An inventory that had read the source is certain: it may neither call lost what is there, nor leave anything out."""
+    listed(tmp_path, {4: "e", 5: "f"})
+    pq.write_table(pa.Table.from_pylist([found], pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in ("partition", "from_offset", "certain_to", "possible_to"))])), tmp_path / "loss.parquet")
+    verdict = scene.judge().judge_returned(tmp_path)
+    assert {finding.check for finding in verdict.findings} == check
+    assert verdict.figures["stranded_certain"] == (0 if found["certain_to"] is None else 6 - found["from_offset"])
 
 
 def test_of_a_compacted_topic_the_latest_of_each_key_is_stranded(scene: Scene, tmp_path: Path) -> None:

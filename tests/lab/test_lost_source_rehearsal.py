@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 import threading
 import time
 from io import StringIO
@@ -68,13 +68,14 @@ def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsa
 
 
 def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsal) -> None:
-    """What is kept of the way back is no sample of the source."""
-    for flow, number in (("standby-to-primary", 2), ("primary-to-standby", 1)):
-        folder = rehearsal.lab.archive / flow / "hour"
-        folder.mkdir(parents=True)
-        (folder / f"{number}.parquet").touch()
-    newest = (rehearsal.lab.archive / "primary-to-standby" / "hour" / "1.parquet").stat().st_mtime
-    assert rehearsal._newest_sample() == newest
+    """What is kept of the way back is no sample of the source, nor is a file that is being written, or a merged one."""
+    names = ("standby-to-primary/hour/2.parquet", "primary-to-standby/hour/1.parquet", "primary-to-standby/hour/.writing-2.parquet", "primary-to-standby/hour/merged-1.parquet")
+    for age, name in enumerate(reversed(names)):
+        path = rehearsal.lab.archive / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (1000 - age, 1000 - age))
+    assert rehearsal._newest_sample() == 998
 
 
 def test_the_most_that_was_mirrored_in_an_interval() -> None:
@@ -130,6 +131,7 @@ def test_seeding_is_watched_until_the_source_is_lost(rehearsal: LostSourceRehear
 
     monkeypatch.setattr(Rehearsal, "seed_topics", seeded)
     monkeypatch.setattr(rehearsal, "await_samples", lambda: None)
+    monkeypatch.setattr(rehearsal, "mirrored_counter", lambda: lambda: 300)
     before = threading.active_count()
     rehearsal.seed_topics()
     rehearsal.lose_source(Accident(after=0.1))
@@ -137,13 +139,25 @@ def test_seeding_is_watched_until_the_source_is_lost(rehearsal: LostSourceRehear
     assert threading.active_count() == before
 
 
-def test_accidents_are_drawn_from_a_seed() -> None:
-    """Ten seeds give ten moments, both settings of the syncs, with and without lag and repeats."""
-    drawn = [Accident.at_random(random.Random(seed)) for seed in range(10)]
-    assert drawn == [Accident.at_random(random.Random(seed)) for seed in range(10)]
+def test_accidents_are_drawn_from_a_number() -> None:
+    """Ten numbers give ten moments, and the first eight of them both settings of the syncs, each with and without lag, each of these with and without repeats."""
+    drawn = [Accident.drawn(number) for number in range(10)]
+    assert drawn == [Accident.drawn(number) for number in range(10)]
     assert len({accident.after for accident in drawn}) == 10
-    assert {accident.offset_lag_max for accident in drawn} == {0, 100}
-    assert {accident.kill_mirror_maker for accident in drawn} == {bool(accident.lag) for accident in drawn} == {True, False}
+    assert len({(accident.offset_lag_max, accident.kill_mirror_maker, bool(accident.lag)) for accident in drawn[:8]}) == 8
+
+
+def test_what_is_on_its_way_when_the_source_dies_is_waited_for(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted until nothing more arrives; a MirrorMaker 2 that never comes to rest is named."""
+    monkeypatch.setattr(lost_source_rehearsal, "WATCH_SECONDS", 0.01)
+    counts = iter([1, 5, 5, 8, 8, 8])
+    monkeypatch.setattr(rehearsal, "mirrored_counter", lambda: lambda: next(counts))
+    rehearsal.await_rest()
+    assert next(counts, None) is None
+    monkeypatch.setattr(lost_source_rehearsal, "RESTART_SECONDS", 0.1)
+    monkeypatch.setattr(rehearsal, "mirrored_counter", lambda: time.monotonic)
+    with pytest.raises(TimeoutError, match="still mirrors"):
+        rehearsal.await_rest()
 
 
 def text(table: Any) -> str:
