@@ -38,17 +38,26 @@ class Rounds:
     left_behind = ("positions", "reverse_offsets")
 
     def __init__(self, state: Path, folder: Path, seed: int = 77) -> None:
-        self.lab, self.folder = Lab(state), folder
+        self.lab, self.folder, self.seed = Lab(state), folder, seed
         self.driver = Stepping(self.lab, folder / "steps")
-        self.rehearsal = self.rehearsed(state, folder / "rehearsal", seed)
-        self.world = self.seen()
-        self.before = self.world.look()
         self.saved: dict[str, dict[str, Any]] = {}
         self.reference = Run(self.params, dag_id=self.dag_id)
+        try:
+            self._begin(state)
+        except BaseException:
+            # Nobody else knows of the helpers yet, and one of them outlives this process.
+            self.driver.close()
+            raise
+
+    def _begin(self, state: Path) -> None:
+        """The workload, and the undisturbed run."""
+        self.rehearsal = self.rehearsed(state, self.folder / "rehearsal", self.seed)
+        self.world = self.seen()
+        self.before = self.world.look()
         evidence = self._reference_run()
         verdict = self.judged(evidence)
-        assert verdict.passed, verdict.lines(limit=5)
-        self.end, self.said = self.world.look(), comparable(evidence)
+        assert verdict.passed, "\n".join(verdict.lines(limit=5))
+        self.end, self.said = self.at_rest(), comparable(evidence)
 
     def rehearsed(self, state: Path, folder: Path, seed: int) -> Rehearsal:
         """The workload, as every round finds it."""
@@ -59,6 +68,10 @@ class Rounds:
     def seen(self) -> World:
         """What of the lab is looked at, and put back."""
         return World(self.lab, sorted(self.rehearsal.truth.positions))
+
+    def at_rest(self) -> dict[str, Any]:
+        """The world as the undisturbed run left it, once nothing is under way any more."""
+        return self.world.look()
 
     def judged(self, evidence: dict[str, Any]) -> Verdict:
         """The judge's verdict on a round."""
@@ -71,14 +84,16 @@ class Rounds:
         for step in self.saved_after:
             assert self.driver.forward(self.reference, after=after, until=step), self.reference.texts
             keep_journal(self.lab, self.folder / step)
-            self.saved[step] = self.world.look()
+            self.saved[step] = self.at_rest()
             after = step
         return self.driver.whole(self.reference, after=after)
 
     def close(self) -> None:
         """End the helpers."""
-        self.rehearsal.stop()
-        self.driver.close()
+        try:
+            self.rehearsal.stop()
+        finally:
+            self.driver.close()
 
     def fresh(self) -> Run:
         """A new run in the world before."""
