@@ -12,6 +12,7 @@ from lab.rehearsal import TARGET
 from tests.faults import always_on
 from tests.faults.lost_scene import PARAMS, UNPLANNED, figures_of, quicken
 from tests.faults.rounds import Rounds
+from tests.faults.scene import until
 from tests.faults.stepping import Run
 from tests.faults.world import World
 
@@ -53,6 +54,12 @@ class LostRounds(Rounds):
     def seen(self) -> World:
         """The target only."""
         return World(self.lab, sorted(self.rehearsal.truth.positions), alive=(TARGET,))
+
+    def at_rest(self) -> dict[str, Any]:
+        """A connector that was asked to stop still runs for seconds: put back like that, it would be resumed, and no later round could wait for it."""
+        if "stop_mirror_maker" in self.reference.ended:
+            until(lambda: set(self.world.look()["connectors"].values()) == {"STOPPED"}, "the flow to stand", STOP_SECONDS)
+        return self.world.look()
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
         """As of every round, once the connectors have come to rest."""

@@ -56,8 +56,10 @@ class LostScene:
 
     def close(self) -> None:
         """End what the lab does not end."""
-        self.rehearsal.stop()
-        self.driver.close()
+        try:
+            self.rehearsal.stop()
+        finally:
+            self.driver.close()
 
     # -- the accident ------------------------------------------------------------------------------------------------
 

@@ -88,11 +88,13 @@ def certain(evidence: dict[str, Any]) -> int:
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DamagedRounds]:
     """A lab whose source was killed, with all that is known of it, and a run with all of it that the judge passed."""
     state = tmp_path_factory.mktemp("lab")
-    up(state, airflow=False)
-    made = DamagedRounds(state, tmp_path_factory.mktemp("rounds"))
-    yield made
-    made.close()
-    down(state)
+    try:
+        up(state, airflow=False)
+        made = DamagedRounds(state, tmp_path_factory.mktemp("rounds"))
+        yield made
+        made.close()
+    finally:
+        down(state)
 
 
 @pytest.fixture

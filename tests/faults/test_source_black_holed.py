@@ -28,6 +28,8 @@ def overdue(evidence: dict[str, Any]) -> list[str]:
         "confirm_source_lost": deadlines["confirm_seconds"] + 1.5 * deadlines["slow_seconds"],
         "fence_source": ANSWER_SECONDS,
         "stop_mirror_maker": deadlines["stop_seconds"],
+        "commit_groups": deadlines["stop_seconds"],
+        "open_target": deadlines["stop_seconds"],
         "verify_clients": deadlines["verify_seconds"],
         "return_to_source": deadlines["return_seconds"],
     }
@@ -44,7 +46,7 @@ def seconds_between(start: str, end: str) -> float:
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_ten_groups_go_on_in_time(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """Ten groups through Airflow, from confirm_source_lost to close_procedure: its own time is at most 30 s."""
-    rehearsal = LostSourceRehearsal(fresh_lab(policy), tmp_path, SEED, 2_000, scale=0.1, groups=4)
+    rehearsal = LostSourceRehearsal(fresh_lab(policy), tmp_path, SEED, 2_000, scale=0.1, groups=6)
     try:
         rehearsal.seed_topics()
         rehearsal.start_clients()

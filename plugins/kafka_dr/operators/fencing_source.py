@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import wait
 from dataclasses import asdict
@@ -28,6 +29,8 @@ _ANSWER_SECONDS, _LOST_ANSWER_SECONDS = 5.0, 1.0
 _CONFIG_SECONDS = 2.0
 #: A source that was found lost, answers and is not fenced by then is armed, or left to the hook.
 _FENCE_SECONDS = 20.0
+#: Brokers that have just come back lead no partition for a moment: that nothing could be proven on them then means nothing.
+_COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 #: A watcher that showed no life for so long is taken for dead; it does every few seconds.
 _SILENT_SECONDS = 60.0
 
@@ -44,7 +47,7 @@ class FenceSource(ProcedureStep):
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
             if source_answers(procedure, _LOST_ANSWER_SECONDS if found_lost(procedure) else _ANSWER_SECONDS):
-                figures = Attempt.of(procedure).within(_fence_limit(procedure), lambda attempt: fenced_by_acl(attempt, self.task_id, topics))
+                figures = Attempt.of(procedure).within(_fence_limit(procedure), lambda attempt: fenced_coming_back(attempt, self.task_id, topics))
                 if figures is not None:
                     return {"approval": approval, **figures}
                 unproven = FenceNotProven("The source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new run.")
@@ -114,6 +117,18 @@ class Attempt(Procedure):
 def _fence_limit(procedure: Procedure) -> float:
     """How long a fence by ACL may take: clients stand still for a source that was found lost, and may work on one that was given up alive."""
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
+
+
+def fenced_coming_back(procedure: Procedure, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
+    """As `fenced_by_acl`; of a source that was found lost and answers by now, the first seconds without a proof are no refusal."""
+    ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
+    while True:
+        try:
+            return fenced_by_acl(procedure, step, topics)
+        except FenceNotProven:
+            if time.monotonic() >= ends_at:
+                raise
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def fenced_by_acl(procedure: Procedure, step: str, topics: Iterable[str]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.armed import armed_fences, watched
-from kafka_dr.errors import DeadlinePassed, HookUnavailable, KafkaUnavailable
+from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators import fencing, fencing_source
 from kafka_dr.operators.fencing import added_entries
@@ -108,8 +108,9 @@ def test_a_source_that_dies_in_the_middle_is_armed(bench: Any, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("breaks", ["takes no entries", "lets the probe in"])
-def test_a_working_source_that_lets_clients_in_is_refused(bench: Any, breaks: str) -> None:
+def test_a_working_source_that_lets_clients_in_is_refused(bench: Any, monkeypatch: pytest.MonkeyPatch, breaks: str) -> None:
     """Both sides would accept writes: that was not approved, and no watcher could change it."""
+    monkeypatch.setattr(fencing_source, "_COMING_BACK_SECONDS", 0.0)
     bench.lost()
     bench.clusters["primary"].away = False
     if breaks == "takes no entries":
@@ -119,6 +120,29 @@ def test_a_working_source_that_lets_clients_in_is_refused(bench: Any, breaks: st
     with pytest.raises(AirflowFailException, match="may still act|was not refused"):
         fence(bench)
     assert armed(bench) == [] and Entry.OUTCOME not in bench.kinds(STEP)
+
+
+@pytest.mark.parametrize(("state", "again"), [("lost", True), ("slow", False)])
+def test_brokers_that_have_just_come_back_are_given_a_moment(bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, again: bool) -> None:
+    """They lead nothing yet: of a source that was found lost that is no refusal. One that answered all the time is refused at once."""
+    procedure = bench.lost()
+    bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state=state, override=None)
+    bench.clusters["primary"].away = False
+    real, tries = fencing.probe_partitions, []
+
+    def without_leaders(cluster: Any) -> Any:
+        tries.append(cluster)
+        if len(tries) == 1:
+            raise FenceNotProven("Some brokers lead no partition of the probe's topic", "brokers [1]")
+        return real(cluster)
+
+    monkeypatch.setattr(fencing, "probe_partitions", without_leaders)
+    if again:
+        assert fence(bench)["fenced"] == "by acl" and len(tries) > 1
+    else:
+        with pytest.raises(AirflowFailException, match="lead no partition"):
+            fence(bench)
+        assert len(tries) == 1
 
 
 def test_a_source_that_died_before_its_proof_is_armed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:

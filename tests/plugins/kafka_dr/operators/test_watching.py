@@ -251,6 +251,17 @@ def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_in
     assert watch.state == "over"
 
 
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_source_that_is_away_is_not_kept_waiting_for_by_its_connectors(watch: Watch, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    """They take a minute to stop without it, in which its first answer would be missed; beside a fence they are waited for."""
+    waited: list[float] = []
+    monkeypatch.setattr(watching, "stop_flow", lambda procedure, step, flow, ask, stop: waited.append(stop) or {})
+    watch.bench.procedure().write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
+    watch.source.away = not answers
+    watch.watcher.look()
+    assert set(waited) == {watching._STOP_SECONDS if answers else 0.0}
+
+
 def test_under_default_naming_the_flow_to_the_old_source_is_left(make_bench: Any) -> None:
     """Names protect against loops, and it does no harm."""
     bench = make_bench(naming={"policy": "default", "separator": "."})
