@@ -18,11 +18,13 @@ COPIES = 5
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
     """A lab without Airflow, a workload, and an undisturbed run of it that the judge passed."""
     state = tmp_path_factory.mktemp("lab")
-    up(state, airflow=False)
-    made = Rounds(state, tmp_path_factory.mktemp("rounds"))
-    yield made
-    made.close()
-    down(state)
+    try:
+        up(state, airflow=False)
+        made = Rounds(state, tmp_path_factory.mktemp("rounds"))
+        yield made
+        made.close()
+    finally:
+        down(state)
 
 
 def test_killed_after_every_journal_write(rounds: Rounds) -> None:

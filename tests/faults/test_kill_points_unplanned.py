@@ -17,11 +17,13 @@ from tests.faults.rounds import killed_at_every_point, way_back_killed_at_every_
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostRounds]:
     """A lab without Airflow whose source was killed, and an undisturbed run of it that the judge passed."""
     state = tmp_path_factory.mktemp("lab")
-    up(state, airflow=False)
-    made = LostRounds(state, tmp_path_factory.mktemp("rounds"))
-    yield made
-    made.close()
-    down(state)
+    try:
+        up(state, airflow=False)
+        made = LostRounds(state, tmp_path_factory.mktemp("rounds"))
+        yield made
+        made.close()
+    finally:
+        down(state)
 
 
 def test_killed_after_every_journal_write(rounds: LostRounds) -> None:
