@@ -63,6 +63,8 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
         return Loss(case.bounds.cut_off, None, case.bounds.cut_off, "everything below the cut-off was proven to be on the target")
+    if case.pairs.discarded and not len(case.floors):
+        return Loss(case.bounds.source_start or 0, None, case.bounds.cut_off, "offset syncs speak of an older log on the target, and nobody recorded what went with it")
     pairs, stored = plausible(case), -1 if seen is None or seen.replicated is None else seen.replicated
     least = Loss(max(highest_confirmed(pairs), stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
     if seen is None or seen.source_end is None or not len(pairs):
@@ -188,6 +190,10 @@ def _found_again(case: Case, here: Records, there: Records, first: int) -> Loss:
     distinct, places = np.unique(new, return_index=True)
     certain = np.isin(distinct, theirs) & ~np.isin(distinct, ours[here.offsets < first])
     least, most = int(np.max(places[certain] + 1, initial=0)), _mirrored_at_most(new.tolist(), theirs.tolist())
+    # Where not all below are there, the target's topic was made anew; or where nothing else says what was mirrored, and there is what was not read here.
+    unsaid = first <= (case.bounds.source_start or 0)
+    if not np.all(np.isin(new[:least], theirs)) or (unsaid and not np.all(np.isin(theirs, ours))):
+        return Loss(first, None, case.bounds.cut_off, "the target does not hold the source's records in their order")
     begin = int(offsets[least - 1]) + 1 if least else first
     told = f"{least} records above what MirrorMaker 2 said were found on the target" + ("" if least == most else f"; {most - least} more may be there")
     return Loss(begin, case.bounds.cut_off if least == most else None, case.bounds.cut_off, told)

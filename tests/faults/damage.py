@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from kafka_dr.domain.mirror_records import Malformed, decode_offset_sync
 from lab.brokers import admin
@@ -24,6 +24,15 @@ from tests.faults.scene import until
 SYNCS_TOPIC = f"mm2-offset-syncs.{SOURCE}.internal"
 _SECONDS = 60.0
 Raw = tuple[bytes | None, bytes | None]
+
+
+def log_end(client: AdminClient, topic: str) -> int | None:
+    """Where a topic's first partition ends; None where nobody leads it, such as of a topic that was made a moment ago."""
+    place = TopicPartition(topic, 0)
+    try:
+        return client.list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
+    except KafkaException:
+        return None
 
 
 class ArchiveDamage:
@@ -100,8 +109,8 @@ class SyncsDamage:
         assert self._end() == before + sent, "not all records were written"
 
     def _end(self) -> int:
-        place = TopicPartition(SYNCS_TOPIC, 0)
-        return self._admin.list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
+        (end,) = until(lambda: [end for end in [log_end(self._admin, SYNCS_TOPIC)] if end is not None], f"the end of {SYNCS_TOPIC}", _SECONDS)
+        return end
 
 
 class Topics:
@@ -117,7 +126,7 @@ class Topics:
 
         def flows() -> bool:
             call(self._lab, TARGET, "POST", f"/connectors/{source}/restart?includeTasks=true&onlyFailed=true")
-            return self._id(name) not in (None, before) and self._end(name) > 0
+            return self._id(name) not in (None, before) and bool(log_end(self._admin, name))
 
         until(flows, f"{name} made again and mirrored", _SECONDS, 2.0)
 
@@ -139,9 +148,6 @@ class Topics:
         except KafkaException:
             return None
 
-    def _end(self, name: str) -> int:
-        place = TopicPartition(name, 0)
-        return self._admin.list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
 
 
 def compacted(records: Iterable[Raw]) -> list[Raw]:

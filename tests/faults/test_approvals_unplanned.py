@@ -26,18 +26,20 @@ MARKED = tuple(step for step in STEPS[WITHOUT_SOURCE.dag_id][1:-3] if step != WI
 def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedLab]:
     """A lab with one topic of a hundred records and one group half-way through it; its source lives."""
     lab = AttackedLab(tmp_path_factory.mktemp("lab"), WITHOUT_SOURCE)
-    up(lab.root)
-    quicken(lab)
-    seed(lab)
-    yield lab
-    down(lab.root)
+    try:
+        up(lab.root)
+        quicken(lab)
+        seed(lab)
+        yield lab
+    finally:
+        down(lab.root)
 
 
 @pytest.fixture(scope="module")
 def lab(living: AttackedLab) -> AttackedLab:
     """The same lab, recorded, and its source killed."""
     before = _samples(living)
-    awaited(lambda: _samples(living) > before + 1, "two samples of the recorder", SAMPLES_SECONDS)
+    awaited(lambda: len(_samples(living) - before) > 1, "two samples of the recorder", SAMPLES_SECONDS)
     for kind in ("broker", "connect"):
         os.kill(living.processes.pid(f"{kind}-primary"), signal.SIGKILL)
     awaited(lambda: living.processes.pid("broker-primary") is None, "the end of the source", SAMPLES_SECONDS)
@@ -45,8 +47,8 @@ def lab(living: AttackedLab) -> AttackedLab:
     return living
 
 
-def _samples(lab: AttackedLab) -> int:
-    return sum(1 for _ in (lab.archive / "primary-to-standby").rglob("[!.]*.parquet"))
+def _samples(lab: AttackedLab) -> set[str]:
+    return {path.name for path in (lab.archive / "primary-to-standby").rglob("[!.]*.parquet")}
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafka_dr.domain.plain_text import moment
 from kafka_dr.hooks.procedure_journal import Journal
 from lab.bring_up import up
 from lab.judge import LostSourceJudge, Verdict
@@ -19,9 +21,10 @@ from lab.lost_source_rehearsal import LostSourceRehearsal
 from lab.rehearsal import SOURCE
 from lab.take_down import down
 from tests.faults.damage import SYNCS_TOPIC, ArchiveDamage, SyncsDamage, Topics, compacted, dropped, flipped, poisoned
-from tests.faults.lost_rounds import LostRounds
+from tests.faults.lost_rounds import STOP_SECONDS, LostRounds
 from tests.faults.lost_scene import LostScene, lost_scene
-from tests.faults.scene import PAIR
+from tests.faults.scene import PAIR, until
+from tests.faults.stepping import Run
 
 OFF_SECONDS = 300.0
 #: What cannot be proven any more must not be claimed: these classes are left without a source.
@@ -104,9 +107,8 @@ def damaged(rounds: DamagedRounds) -> Iterator[DamagedRounds]:
     rounds.restore()
 
 
-#: Name -> what is done, and what the approver must be told of it (nothing where nobody can know).
+#: Name -> what is done, and what the approver must be told cannot be proven (nothing where nobody can know, or the inventory says it).
 DAMAGE: dict[str, tuple[Callable[[DamagedRounds], object], str]] = {
-    "recorder off for five minutes": (DamagedRounds.run_off, "(?i)recorder|sample"),
     "archive missing": (DamagedRounds.without_archive, "archive"),
     "syncs with gaps": (DamagedRounds.thin_out, ""),
     "archive missing, syncs with gaps": (lambda lab: lab.without_archive(dropped(lab.syncs.records)), "archive"),
@@ -131,12 +133,32 @@ def mixed(lab: DamagedRounds) -> list[tuple[bytes | None, bytes | None]]:
     return records
 
 
+def test_the_recorder_was_off_for_five_minutes(damaged: DamagedRounds) -> None:
+    """As by every damage; and the approver reads how old the last sample is."""
+    damaged.run_off()
+    run, evidence = judged_round(damaged, "recorder off for five minutes")
+    seen = evidence["plan"]["seen"]
+    assert seen["recorded_at"] <= damaged.rehearsal.died_at - 1000 * OFF_SECONDS
+    assert f"The recorder's last sample of {SOURCE} was made at {moment(datetime.fromtimestamp(seen['recorded_at'] / 1000, UTC).isoformat())}" in run.questions["approve_data_loss"]
+    assert re.search(r"began to look for it \d+ (min|h) \d+ (s|min) after that sample", run.questions["approve_data_loss"])
+
+
 @pytest.mark.parametrize("name", DAMAGE)
 def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
-    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks."""
+    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks; without an archive nothing is certain."""
     damage, told = DAMAGE[name]
     damage(damaged)
-    evidence = damaged.driver.whole(damaged.fresh())
+    run, evidence = judged_round(damaged, name)
+    assert _said(evidence, told), evidence["plan"]["unproven"]
+    if "archive missing" in name:
+        assert certain(evidence) == 0
+        assert "There was no sample of it in the recorder's archive" in run.questions["approve_data_loss"]
+
+
+def judged_round(damaged: DamagedRounds, name: str) -> tuple[Run, dict[str, Any]]:
+    """A whole run, in which the judge finds nothing, and no more is claimed than with all that is known."""
+    run = damaged.fresh()
+    evidence = damaged.driver.whole(run)
     assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
     verdict = damaged.judged_anyhow(evidence)
     print(f"{name}: {evidence['classes']}, bound {evidence['rereads']['bound']}, certainly lost {certain(evidence)}; {dict(verdict.figures)}", flush=True)
@@ -144,18 +166,15 @@ def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
     assert verdict.figures["positions"] > 0
     assert set(evidence["classes"]) <= WITHOUT_PROOF
     assert certain(evidence) <= certain(damaged.said)
-    assert _said(evidence, told)
+    return run, evidence
 
 
 def test_a_few_poison_records_are_counted(damaged: DamagedRounds) -> None:
     """Cut off, foreign, without a value, negative: they are left out, and how many they are is said."""
     count = few(damaged)
     damaged.syncs.append(poisoned(damaged.syncs.records, count))
-    evidence = damaged.driver.whole(damaged.fresh())
-    assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
-    verdict = damaged.judged_anyhow(evidence)
-    assert verdict.passed, "\n".join(verdict.lines(limit=5))
-    assert _said(evidence, rf"\b{count}\b.*record"), evidence["plan"]["unproven"]
+    _, evidence = judged_round(damaged, f"{count} poison records")
+    assert _said(evidence, rf"\b{count} of \d+ records of {re.escape(SYNCS_TOPIC)}"), evidence["plan"]["unproven"]
 
 
 @pytest.mark.parametrize("archived", [True, False])
@@ -170,7 +189,7 @@ def test_too_many_poison_records_stop_the_run(damaged: DamagedRounds, archived: 
     evidence = damaged.driver.whole(run)
     assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "assess_data_loss"), evidence["reason_for_outcome"]
     assert SYNCS_TOPIC in evidence["reason_for_outcome"] and str(count) in evidence["reason_for_outcome"]
-    assert damaged.world.look() == before
+    until(lambda: damaged.world.look() == before, "the world as it was", STOP_SECONDS)
     assert Journal(f"sqlite:///{damaged.lab.journal}").lease(PAIR).released_at is not None
 
 

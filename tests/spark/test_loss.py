@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_dr_spark.anchors import Bounds, Floors, Pairs
+from kafka_dr_spark.anchors import Bounds, Floors, Pairs, usable_pairs
 from kafka_dr_spark.answers import Case, Limits
 from kafka_dr_spark.loss import LastSeen, Loss, highest_confirmed, loss_of, loss_with_source, plausible
 from kafka_dr_spark.tasks import drive
-from tests.spark.log_model import World, kept_at_most, make_world
+from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
 
 def last_seen(dice: Random, world: World) -> LastSeen | None:
@@ -138,6 +138,28 @@ def pairs_of(*pairs: tuple[int, int], floors: tuple[tuple[int, int, int], ...] =
 def test_what_the_next_sync_does_not_bear_out_counts_for_nothing() -> None:
     """A lone one; one that the next one lies below, or so far above that not all between can have been mirrored."""
     assert [highest_confirmed(pairs_of(*pairs)) for pairs in ((), ((9, 9),), ((9, 9), (19, 19)), ((9, 9), (4099, 19), (29, 29)), ((9, 9), (4099, 19), (9000, 29)))] == [-1, -1, 9, -1, -1]
+
+
+def loss_by_syncs(*syncs: tuple[int, int]) -> Loss:
+    """What is lost by Connect's 1,500 and these syncs in their order, where nobody recorded."""
+    upstream, downstream = (np.array([sync[i] for sync in syncs], np.int64) for i in (0, 1))
+    bounds = Bounds("t", 0, "t", None, None, 0, 400, False, False, False, False, False, True, False)
+    case = Case(bounds, usable_pairs(upstream, downstream, np.arange(len(syncs)), bounds), Limits(source_readable=False))
+    return drive([loss_of(case, LastSeen(None, 1_500))], lambda windows: [])[0]
+
+
+def test_syncs_of_an_older_copy_leave_nothing_known_where_nobody_recorded() -> None:
+    """The target's topic was deleted and made again: what Connect keeps was mirrored to the older one."""
+    assert loss_by_syncs((1_200, 0), (1_300, 100)).from_offset == 1_501
+    told = loss_by_syncs((0, 0), (1_000, 1_000), (1_200, 0), (1_300, 100))
+    assert (told.from_offset, told.certain_to, told.possible_to) == (0, None, None) and "older log" in told.evidence
+
+
+def test_where_the_target_holds_what_was_not_read_nothing_is_certain() -> None:
+    """Its topic was made anew, and holds the source's end only: records that are there are not called lost."""
+    world = World([Cell(n, n, n) for n in range(100)], [Cell(n, 70 + n, 70 + n) for n in range(30)], [], Bounds("t", 0, "t", 0, 100, 0, 30, False, False, False, False, False, True, False), True)
+    (told,) = drive([loss_with_source(world.case(), None)], lambda windows: [world.records(w) for w in windows])
+    assert (told.from_offset, told.certain_to) == (0, None)
 
 
 def test_syncs_that_a_sample_contradicts_are_no_statements() -> None:

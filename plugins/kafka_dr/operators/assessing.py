@@ -74,6 +74,7 @@ class AssessDataLoss(ProcedureStep):
             "last_sample_at": known.recorded.last_at,
             "source_last_seen_at": known.recorded.source_at,
             "missing": list(known.missing),
+            "copied_anew": sorted(copied_anew(known)),
             "records_read": summary["records_read"],
         }
 
@@ -169,7 +170,8 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     write_frame(folder, "bounds", bounds_now(procedure, known, source, proven))
     write_frame(folder, "last_seen", last_seen_frame(known, source, proven))
     write_frame(folder, "positions", with_movement(known))
-    write_frame(folder, "syncs", known.syncs)
+    # A pair of a copy that was made anew says nothing of the records below it.
+    write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
     # A topic that was made since the cut-off may still be written to.
@@ -224,23 +226,32 @@ def made_anew(procedure: Procedure, known: LastKnown) -> set[str]:
 
 
 def without_other_logs(procedure: Procedure, known: LastKnown) -> LastKnown:
-    """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the target."""
+    """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the target.
+
+    Where the recorder saw the new one on the target, what it wrote down since speaks of that; but what Connect keeps does not.
+    """
     anew = made_anew(procedure, known)
-    if not anew:
+    doubtful = anew | copied_anew(known)
+    if not doubtful:
         return known
 
     def left(rows: pd.DataFrame) -> pd.DataFrame:
         return rows[~rows["topic"].isin(anew)].reset_index(drop=True)
 
     kept = known.recorded
-    partitions = kept.partitions.assign(replicated=kept.partitions["replicated"].mask(kept.partitions["topic"].isin(anew)))
+    partitions = kept.partitions.assign(replicated=kept.partitions["replicated"].mask(kept.partitions["topic"].isin(doubtful)))
     return replace(
         known,
         recorded=replace(kept, partitions=partitions, floors=left(kept.floors), pairs=left(kept.pairs)),
         syncs=left(known.syncs),
-        replicated={tp: offset for tp, offset in known.replicated.items() if tp.topic not in anew},
-        missing=(*known.missing, f"{len(anew)} topics were made anew since they were recorded: {', '.join(sorted(anew)[:_NAMED])}"),
+        replicated={tp: offset for tp, offset in known.replicated.items() if tp.topic not in doubtful},
+        missing=(*known.missing, f"{len(doubtful)} topics were made anew since they were recorded: {', '.join(sorted(doubtful)[:_NAMED])}"),
     )
+
+
+def copied_anew(known: LastKnown) -> set[str]:
+    """Topics of which the recorder saw another copy on the target than before: what the older one held may be missing."""
+    return {*known.recorded.anew} & {*known.topics}
 
 
 def _differ(one: str | None, other: str | None) -> bool:

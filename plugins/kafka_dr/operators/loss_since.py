@@ -40,11 +40,12 @@ def loss_since(procedure: Procedure, until: int | None = None) -> list[dict[str,
 
 def _since_stopped(procedure: Procedure, stopped: dict[str, Any], accepted: dict[TopicPartition, int]) -> FoundSince:
     """With the target's ends beside those of the assessment; what Connect keeps of a topic that was made anew speaks of another log."""
-    bounds = procedure.kept(procedure.figures(Step.ASSESS_DATA_LOSS)["bounds"])
+    assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
+    bounds = procedure.kept(assessed["bounds"])
     places = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
     then = dict(zip(places, bounds["boundary"].astype("Int64"), strict=True))
     now, remote = frame_partitions(procedure.kept(stopped["boundary"]), "offset"), dict(zip(places, bounds["target_topic"], strict=True))
-    anew = set(bounds.loc[bounds["recreated"], "topic"])
+    anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.get("copied_anew", ())}
     return FoundSince(
         target_ends={tp: (None if end is pd.NA else int(end), now.get(TopicPartition(remote[tp], tp.partition))) for tp, end in then.items()},
         replicated={tp: offset for tp, offset in frame_partitions(procedure.kept(stopped["replicated"]), "offset").items() if tp.topic not in anew},

@@ -47,6 +47,7 @@ class Recorded:
         source_at: when the source last answered.
         problems: what that last sample could not read.
         gone: topics of the flow that the source had deleted when it was seen last.
+        anew: topics whose copy on the target was seen to be made anew: what was mirrored before went with the older one, whatever Connect keeps.
         groups_at: when groups and positions were last read, all that there were; None where they were never listed whole.
         read_to: how far MirrorMaker 2's topics had been read just before that.
     """
@@ -63,6 +64,7 @@ class Recorded:
     groups_at: int | None
     read_to: Mapping[Place, int]
     gone: tuple[str, ...] = ()
+    anew: tuple[str, ...] = ()
 
     @property
     def stretches(self) -> pd.DataFrame:
@@ -124,7 +126,8 @@ def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
 
 def recorded(tables: Iterable[pa.Table]) -> Recorded:
     """What samples say, given in the order in which they were made."""
-    rows = _since_begun_anew(_frame(tables))
+    whole = _frame(tables)
+    rows = _since_begun_anew(whole)
     gone = _deleted(rows)
     rows = rows[~rows["topic"].isin(gone)]
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
@@ -147,6 +150,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
         groups_at=last_listing.get("at"),
         read_to={Place(*place): offset for *place, offset in last_listing.get("read_to") or ()},
         gone=gone,
+        anew=tuple(sorted(_made_anew(whole, "target_topic_id").keys() - {*gone})),
     )
 
 

@@ -248,6 +248,22 @@ def test_what_was_recorded_of_another_log_counts_for_nothing(make_lost: Any, rec
     assert sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated
 
 
+@pytest.mark.parametrize("source_answered", [True, False])
+def test_what_connect_keeps_is_not_on_a_copy_that_the_recorder_saw_made_anew(make_lost: Any, recorder: Recorder, source_answered: bool) -> None:
+    """Seen while the source lived, or after it had died: nothing of what Connect had kept before need be there; and said so."""
+    recorded(recorder)
+    kind, values = seen(120, 20, replicated=110)
+    recorder.sample((kind, values | {"target_topic_id": "another"} | ({} if source_answered else {"source_end": None, "source_start": None})), answered=source_answered)
+    bench = make_lost()
+    mirrored(bench, 20)
+    bench.clusters["standby"].topic_ids["orders"] = "another"
+    figures = assess(bench)
+    assert row(figures) == (0, None, None) and "1 topics were made anew since they were recorded: orders" in figures["plan"]["unproven"]
+    assert figures["copied_anew"] == ["orders"]
+    # What was seen of the new copy places groups.
+    assert not sources.load_bounds(bench.jobs.given[0], False)["orders", 0].recreated and figures["floors"]["rows"] == int(source_answered)
+
+
 def test_only_denials_of_clients_that_hold_the_right_are_opened(make_lost: Any, recorder: Recorder) -> None:
     """Against everybody, and against a principal with a grant; not one against a stranger, nor against reading."""
     recorded(recorder)
