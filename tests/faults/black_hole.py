@@ -6,10 +6,12 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 from lab.rehearsal import SOURCE
 from lab.state import Lab
 
-_HANGS_SECONDS = 1.0
+_HANGS_SECONDS, _HELD_SECONDS = 1.0, 10.0
 _MOST_WAITING = 64
 
 
@@ -34,7 +36,7 @@ def source_ports(lab: Lab) -> list[int]:
 def _swallow(held: ExitStack, port: int) -> None:
     listener = held.enter_context(socket.socket())
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
+    _bound(listener, port)
     listener.listen(0)
     for _ in range(_MOST_WAITING):
         waiting = held.enter_context(socket.socket())
@@ -44,3 +46,10 @@ def _swallow(held: ExitStack, port: int) -> None:
         except TimeoutError:
             return
     raise AssertionError(f"port {port} still answers after {_MOST_WAITING} connections: this kernel drops none")
+
+
+def _bound(listener: socket.socket, port: int) -> None:
+    """Bind; a process that was killed holds its sockets until the last of its threads is gone."""
+    for attempt in Retrying(retry=retry_if_exception_type(OSError), stop=stop_after_delay(_HELD_SECONDS), wait=wait_fixed(0.1), reraise=True):
+        with attempt:
+            listener.bind(("127.0.0.1", port))
