@@ -5,7 +5,8 @@
 Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, what a recorder knows (floors.parquet, stretches.parquet) and job.json,
 and the ends of both logs as far as they must be compared. With --wait-for-input it starts while they are written: job.json must come last, as a whole.
 Writes loss.parquet, ahead.parquet, rereads.parquet, summary.json and, where the source is readable, the stranded records themselves into the folder stranded; then DIR
-must be seen by all workers. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files.
+must be seen by all workers. Where the input holds a folder translate_offsets, that job's own input, its output is made beside these, by the same start of Spark;
+where that cannot be done the output lacks it. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files.
 The same input gives the same rows and digest; a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
 """
 
@@ -13,17 +14,20 @@ from __future__ import annotations
 
 import shutil
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import translate_offsets  # noqa: E402
 
 from kafka_dr_spark import session, sinks, sources  # noqa: E402
 from kafka_dr_spark.assessing import AssessmentTask  # noqa: E402
 from kafka_dr_spark.digests import input_digest  # noqa: E402
 from kafka_dr_spark.inventory import summarise, write_inventory  # noqa: E402
 from kafka_dr_spark.listing import STRANDED, UNCOMMITTED  # noqa: E402
-from kafka_dr_spark.running import Clock, access, exit_code, options, say  # noqa: E402
+from kafka_dr_spark.running import Clock, access, exit_code, options, reason, say  # noqa: E402
 from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC  # noqa: E402
 
 NAME = "assess_data_loss"
@@ -60,11 +64,23 @@ def run() -> None:
             clock.phase("assess")
         inventory = write_inventory(made, wanted.input, folder)
         clock.phase("write")
+        translate_too(wanted, folder)
         summary = {**summarise(inventory, len(bounds), digest), "seconds": clock.seconds}
         sinks.publish(folder, output, summary, "loss_summary")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     say(f"partitions that lose or may lose records: {summary['losing']}; certainly lost: {summary['certain']}; groups ahead: {summary['groups_ahead']}")
+
+
+def translate_too(wanted: Namespace, folder: Path) -> None:
+    """Translate what the input holds for that; the loss must be told whether or not it succeeds."""
+    given = wanted.input / translate_offsets.NAME
+    if not given.exists():
+        return
+    try:
+        translate_offsets.translate(wanted, given, folder / translate_offsets.NAME, Clock())
+    except Exception as error:  # noqa: BLE001
+        say(f"the positions were not translated: {reason(error)}")
 
 
 if __name__ == "__main__":

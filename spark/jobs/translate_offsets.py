@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,19 +34,28 @@ RECORDS_OF_A_START = 50_000
 def run() -> None:
     """Translate, unless this very translation exists."""
     wanted = options(__doc__).parse_args()
-    clock, output = Clock(), wanted.output.absolute()
+    clock = Clock()
     if wanted.wait_for_input:
         session.start(NAME)
         sources.await_input(wanted.input, wanted.wait_for_input)
         clock.phase("start")
-    limits = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read)
-    digest = input_digest(wanted.input, asdict(limits))
+    translate(wanted, wanted.input, wanted.output.absolute(), clock)
+
+
+def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> None:
+    """Translate one input into one output, which is there whole or not at all.
+
+    Args:
+        wanted: what the command line asks for; its folders may be those of another job.
+    """
+    limits = sources.load_limits(given, wanted.content_limit, wanted.rows_per_read)
+    digest = input_digest(given, asdict(limits))
     if sinks.is_done(output, digest):
         say(f"{output} exists already: nothing to do")
         return
     clients = access(wanted, limits.source_readable)
-    bounds = sources.load_bounds(wanted.input, limits.source_readable)
-    rows = sources.tagged_rows(wanted.input)
+    bounds = sources.load_bounds(given, limits.source_readable)
+    rows = sources.tagged_rows(given)
     extents = sources.measure_positions(rows)
     reading = {key: sources.records_at_most(extent, bounds.get(key), limits) for key, extent in extents.items()}
     say(f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most: {2 * sum(reading.values())}")

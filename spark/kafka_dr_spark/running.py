@@ -14,6 +14,10 @@ from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable
 
 
+#: The input or the clusters are to blame, and the message says how.
+TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
+
+
 def say(line: str) -> None:
     """Print one line of progress."""
     print(f"INFO {line}", file=sys.stderr, flush=True)
@@ -56,6 +60,8 @@ def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
 
 def reason(error: Exception) -> str:
     """Return the one line that says what went wrong, also where it happened in a worker."""
+    if isinstance(error, TOLD_AS_THEY_ARE):
+        return str(error)
     pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
     found = re.findall(pattern, str(error))
     lines = str(error).strip().splitlines() or [""]
@@ -66,8 +72,8 @@ def exit_code(run: Callable[[], None]) -> int:
     """Run a job and return its exit code: 0, or 1 or 2 with one line on stderr; 2 where its input or the clusters are to blame."""
     try:
         run()
-    except (ContractBroken, WindowUnreadable, OSError) as error:
-        print(f"ERROR {error}", file=sys.stderr)
+    except TOLD_AS_THEY_ARE as error:
+        print(f"ERROR {reason(error)}", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001
         print(f"ERROR {reason(error)}", file=sys.stderr)

@@ -63,9 +63,27 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
     assert (summary["certain"], summary["possible"], summary["records"], summary["groups_ahead"]) == (120, 120, 120, 1)
     assert pq.read_table(output / "ahead.parquet").to_pylist() == [{"group": "billing", "topic": "orders", "partition": 0, "position": 75, "beyond": 15}]
     assert sorted(path.name for path in (output / "stranded").iterdir()) == [f"orders-{p}.parquet" for p in range(3)]
+    assert not (output / "translate_offsets").exists()
     written = (output / "summary.json").read_bytes()
     again = run(folder, output, *clusters, submit=False)
     assert again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("whole", [True, False])
+def test_positions_are_translated_by_the_same_start_of_spark(whole: bool, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
+    """A translation that cannot be made takes nothing from the assessment."""
+    folder, output = given(tmp_path / "in"), tmp_path / "out"
+    bounds = [bounds_row("orders", partition, 60, 60) for partition in range(3)]
+    write_input(folder / "translate_offsets", [("billing", "orders", 0, 57)], [("orders", 0, 50, 50, 0)] if whole else [], bounds)
+    if not whole:
+        (folder / "translate_offsets" / "syncs.parquet").unlink()
+    done = run(folder, output, *clusters)
+    assert done.returncode == 0 and len(pq.read_table(output / "loss.parquet")) == 3, (done.stdout + done.stderr)[-2000:]
+    assert (output / "translate_offsets").exists() == whole == ("not translated: syncs.parquet: missing" not in done.stderr)
+    if whole:
+        assert pq.read_table(output / "translate_offsets" / "translation.parquet")["target_position"].to_pylist() == [57]
+        check_fields("summary", json.loads((output / "translate_offsets" / "summary.json").read_text()))
 
 
 def test_without_what_was_seen_last_it_says_so(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:

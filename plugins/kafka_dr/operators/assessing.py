@@ -27,6 +27,7 @@ from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
+from kafka_dr.operators.translating_ahead import made_ahead, plain, write_ahead
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -69,6 +70,7 @@ class AssessDataLoss(ProcedureStep):
             "cut_off": procedure.keep("cut_off", partitions_frame(proven.cut_off, "offset")) if proven.cut_off else None,
             "earlier_positions": None if proven.rows is None else procedure.keep("earlier_positions", proven.rows),
             "earlier_translation": dict(proven.translated),
+            "translated_ahead": made_ahead(procedure, made),
             "source_readable": source.readable,
             "stranded": made.name if source.readable else None,
             "last_sample_at": known.recorded.last_at,
@@ -167,13 +169,16 @@ def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
 
 def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow, proven: Proven) -> dict[str, Any]:
     """What assess_data_loss reads; answers what its job.json says."""
-    write_frame(folder, "bounds", bounds_now(procedure, known, source, proven))
+    bounds, positions = bounds_now(procedure, known, source, proven), with_movement(known)
+    write_frame(folder, "bounds", bounds)
     write_frame(folder, "last_seen", last_seen_frame(known, source, proven))
-    write_frame(folder, "positions", with_movement(known))
+    write_frame(folder, "positions", positions)
     # A pair of a copy that was made anew says nothing of the records below it.
     write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
+    if not source.readable and proven.rows is None:
+        write_ahead(procedure, folder, positions, known.recorded.floors, known.syncs, known.recorded.pairs, bounds=bounds)
     # A topic that was made since the cut-off may still be written to.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
     return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "source_final": final, "deadline_seconds": reading_seconds(known, source)}
@@ -184,11 +189,6 @@ def reading_seconds(known: LastKnown, source: SourceNow) -> int:
     recorded = known.recorded.partitions[[*PARTITION, "replicated"]].dropna()
     kept = {TopicPartition(t, int(p)): int(n) for t, p, n in recorded.itertuples(index=False)} | known.replicated
     return _READ_SECONDS + sum(max(0, end - kept.get(tp, -1) - 1) for tp, end in source.ends.items()) // _READ_A_SECOND
-
-
-def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
-    """A frame of the archive in the types of the jobs' contract."""
-    return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
 
 
 def bounds_now(procedure: Procedure, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:

@@ -15,19 +15,18 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals
 from kafka_dr.domain.rereads import COMPARED
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
-from kafka_dr.operators.assessing import existing, plain
+from kafka_dr.operators.assessing import existing
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
 from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.last_known import from_connect
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, require_reviewed
-from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
-from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.still_true import ResumedStep, connector_state, mirror_maker_still_stopped, running_again, source_reopened, target_ends_are_boundary
 from kafka_dr.operators.stopping import STOPPED, stop_flow, stopping_since
+from kafka_dr.operators.translating_ahead import bounds_at_boundary, still_true, write_translation
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -72,12 +71,13 @@ class TranslateWithoutSource(TranslateOffsets):
         return procedure.kept(procedure.figures(Step.ASSESS_DATA_LOSS)["positions"])
 
     def translated(self, procedure: Procedure, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """What a continued run had translated is taken as it is, where the target is as it was left; Spark translates the rest."""
+        """What was translated with the assessment, or by a continued run, is taken as it is where the target is as it was; Spark translates the rest."""
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
+        bounds = procedure.kept(assessed["bounds"])
         earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
         if not earlier:
-            return super().translated(procedure, context, positions)
-        bounds = bounds_at_boundary(procedure, procedure.kept(assessed["bounds"]))
+            return still_true(procedure, assessed.get("translated_ahead"), bounds) or super().translated(procedure, context, positions)
+        bounds = bounds_at_boundary(procedure, bounds)
         taken = positions[:0] if receipt is None else taken_as_it_is(procedure.kept(receipt), positions, bounds)
         rest = without(positions, taken)
         rows, made = super().translated(procedure, context, rest) if len(rest) else (rest, _NOTHING_MADE)
@@ -87,12 +87,8 @@ class TranslateWithoutSource(TranslateOffsets):
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
-        floors = procedure.kept(assessed["floors"])
-        write_frame(folder, "positions", positions)
-        write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
-        write_frame(folder, "syncs", trusted_pairs(procedure.kept(assessed["syncs"]), procedure.kept(assessed["pairs"]), floors))
-        write_frame(folder, "bounds", bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])))
-        return {"isolation": procedure.flow.isolation, "source_readable": False}
+        recorded = (procedure.kept(assessed[name]) for name in ("floors", "syncs", "pairs"))
+        return write_translation(procedure, folder, positions, *recorded, bounds=bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])))
 
 
 _NOTHING_MADE: dict[str, Any] = {"digest": None, "records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
@@ -134,32 +130,6 @@ def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataF
         "holes": [*earlier["holes"], *made["holes"]],
         "cut": [*earlier["cut"], *made["cut"]],
     }
-
-
-def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the target's log.
-
-    A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's records are counted.
-    """
-    first = floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
-    older = syncs.merge(first, on=PARTITION, how="left")
-    older = older[older["recorded_from"].isna() | (older["downstream"] < older["recorded_from"])]
-    names = [*PARTITION, "upstream", "downstream"]
-    # Syncs keep their own order, in which a rewound target shows; pairs come after them, in that of the log.
-    ordered = pd.concat([older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True)
-    return ordered.assign(sequence=range(len(ordered))).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
-
-
-def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any more."""
-    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-    # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its settings say.
-    starts = procedure.target.starts(list(boundary))
-    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns=["boundary", "target_start"])
-    placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(columns={"topic": "target_topic", "source_topic": "topic"})
-    # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says nothing of what is there.
-    drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
-    return placed_now[bounds.columns].assign(cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained)
 
 
 class CommitWithoutSource(CommitGroups):

@@ -43,6 +43,8 @@ class JobsWithoutSpark:
         bounds = sources.load_bounds(given, limits.source_readable)
         folder = sinks.aside(made)
         summary = {"assess_data_loss": self._assess, "translate_offsets": self._translate}[job](given, folder, bounds, limits)
+        if (given / "translate_offsets").exists():
+            self.submit(procedure, context, "translate_offsets", given / "translate_offsets", folder / "translate_offsets", in_vain)
         sinks.publish(folder, made, {**summary, "seconds": {}}, {"assess_data_loss": "loss_summary"}.get(job, "summary"))
 
     def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:

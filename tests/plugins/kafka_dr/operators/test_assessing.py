@@ -103,7 +103,7 @@ def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(ma
     files = {path: path.read_bytes() for path in bench.procedure().folder.rglob("*") if path.is_file()}
     mirrored(bench, 90)
     second = assess(bench, attempt=2)
-    assert len(set(bench.jobs.given)) == 2 and (row(first)[0], row(second)[0]) == (80, 90) and first["plan_digest"] != second["plan_digest"]
+    assert len(set(bench.jobs.given)) == 4 and (row(first)[0], row(second)[0]) == (80, 90) and first["plan_digest"] != second["plan_digest"]
     assert {path: path.read_bytes() for path in files} == files
     assert bench.procedure().kept(first["loss"])["from_offset"].tolist() == [80]
 

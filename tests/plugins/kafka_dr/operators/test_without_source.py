@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import itertools
 import time
 from typing import Any
@@ -21,7 +22,8 @@ from kafka_dr.operators.clients import RedirectClients, VerifyClients
 from kafka_dr.operators.procedure import frame_partitions
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.still_true import refuse_if_changed
-from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource, trusted_pairs
+from kafka_dr.operators.translating_ahead import trusted_pairs
+from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.conftest import FENCE
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
@@ -219,8 +221,12 @@ def test_a_target_that_lacks_a_topic_has_no_boundary_there(lost: Any) -> None:
 # -- translate_offsets -----------------------------------------------------------------------------------------------------
 
 
-def assessed(make_lost: Any, remote: str = "orders", **topology: Any) -> Any:
-    """A run with a real inventory, approved; MirrorMaker 2 stands, the target ends at 80."""
+def assessed(make_lost: Any, remote: str = "orders", meanwhile: Callable[[Any], None] | None = None, **topology: Any) -> Any:
+    """A run with a real inventory, approved; MirrorMaker 2 stands, the target ends at 80.
+
+    Args:
+        meanwhile: what happens after the assessment.
+    """
     bench = make_lost(**topology)
     at = TopicPartition(remote, 0)
     bench.clusters["standby"].partitions[remote] = {0: 1}
@@ -231,6 +237,8 @@ def assessed(make_lost: Any, remote: str = "orders", **topology: Any) -> Any:
     bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {procedure.figures(Step.ASSESS_DATA_LOSS)['plan_digest']}")
     bench.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(procedure, Step.FENCE_SOURCE, fenced="armed")
+    if meanwhile:
+        meanwhile(bench)
     execute(bench, STOP)
     return bench
 
@@ -252,7 +260,7 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: A
     monkeypatch.delitem(bench.clusters, "primary")
     told = execute(bench, TRANSLATE)
     rows = bench.procedure().kept(told["translation"]).set_index("group")
-    assert rows["target_position"].to_dict() == {"at 30": 21, "at 60": 56, "at 90": 56} and set(rows["target_topic"]) == {remote}
+    assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56} and set(rows["target_topic"]) == {remote}
     assert (rows["target_position"] <= rows["position"]).all() and set(rows["class"]) == {"NEAREST"}
     assert (told["positions"], told["records_read"]["source"]) == (3, 0)
 
@@ -264,10 +272,10 @@ def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: 
     bench = assessed(make_lost)
     told = execute(bench, TRANSLATE)
     rows = bench.procedure().kept(told["translation"]).set_index("group")
-    assert rows["bound"].to_dict() == {"at 30": 59, "at 60": 15, "at 90": 24} and not rows["exact"].any()
-    assert (told["may_have_moved"], told["bound"]) == (1, 59)
+    assert rows["bound"].to_dict() == {"at 30": 50, "at 60": 15, "at 90": 24} and not rows["exact"].any()
+    assert (told["may_have_moved"], told["bound"]) == (1, 50)
     body = ReviewTranslation(task_id="review_translation").question(bench.procedure())[1]
-    assert "Records that one position reads again: at most 59. 1 positions are of groups that may have gone on" in body
+    assert "Records that one position reads again: at most 50. 1 positions are of groups that may have gone on" in body
 
 
 def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) -> None:
@@ -278,14 +286,35 @@ def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) 
     assert ReviewTranslation(task_id="review_translation").question(bench.procedure()) is None
 
 
-def test_another_try_translates_anew(make_lost: Any, recorder: Recorder) -> None:
-    """In folders of its own."""
+def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lost: Any, recorder: Recorder) -> None:
+    """Spark is not started; another try finds the same."""
     recorded(recorder)
     bench = assessed(make_lost)
+    first, procedure, made = execute(bench, TRANSLATE), bench.procedure(), len(bench.jobs.given)
+    procedure.take_turn()
+    second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
+    assert first["digest"] == second["digest"] and first["records_read"]["target"] > 0
+    assert [folder.name for folder in bench.jobs.given] == ["assess_data_loss-2.input", "translate_offsets"] and made == 2
+
+
+def test_a_target_that_took_more_since_is_translated_anew(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In folders of its own, by another try, too; the rows are those of the target as it is now."""
+    recorded(recorder)
+    monkeypatch.setattr("kafka_dr.operators.translating_ahead.MOST_POSITIONS", 3)
+    bench = assessed(make_lost, meanwhile=lambda bench: bench.clusters["standby"].log_ends.update({T0: 79}))
     first, procedure = execute(bench, TRANSLATE), bench.procedure()
     procedure.take_turn()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
-    assert first["digest"] == second["digest"] and len(set(bench.jobs.given)) == 3
+    assert first["digest"] == second["digest"] and len(set(bench.jobs.given)) == 4
+    assert pd.read_parquet(bench.jobs.given[-1] / "bounds.parquet")["boundary"].tolist() == [79]
+
+
+def test_too_many_positions_do_not_keep_the_loss_waiting(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are translated when it was approved."""
+    recorded(recorder)
+    monkeypatch.setattr("kafka_dr.operators.translating_ahead.MOST_POSITIONS", 2)
+    bench = assessed(make_lost)
+    assert len(bench.jobs.given) == 1 and execute(bench, TRANSLATE)["positions"] == 3 and len(bench.jobs.given) == 2
 
 
 def test_retention_goes_on_while_people_decide(make_lost: Any, recorder: Recorder) -> None:
@@ -294,7 +323,7 @@ def test_retention_goes_on_while_people_decide(make_lost: Any, recorder: Recorde
     bench = assessed(make_lost)
     bench.clusters["standby"].log_starts[T0] = 60
     rows = bench.procedure().kept(execute(bench, TRANSLATE)["translation"])
-    assert rows["target_position"].min() == 60
+    assert rows["target_position"].min() == 60 and len(bench.jobs.given) == 3
 
 
 def test_the_review_is_waited_for_though_no_fence_lasts(lost: Any) -> None:
@@ -333,7 +362,7 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {digest}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
-    assert {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"primary.orders-0": 21, "orders-0": 0, "slow-0": 0}
+    assert {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"primary.orders-0": 30, "orders-0": 0, "slow-0": 0}
     assert {"orders", "slow"} <= set(target.partitions)
 
 
@@ -349,7 +378,7 @@ def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, rec
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().figures(TRANSLATE)['digest']}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
-    assert made == [("slow", 2, {"configs": {}})] and {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"orders-0": 21, "slow-0": 0, "slow-1": 0}
+    assert made == [("slow", 2, {"configs": {}})] and {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"orders-0": 30, "slow-0": 0, "slow-1": 0}
     figures = act(bench, Step.COMMIT_GROUPS)
     assert len(made) == 1 and figures["committed"] == 0
     assert frame_partitions(bench.procedure().kept(figures["local_ends"]), "offset") == {TopicPartition("slow", p): 0 for p in range(2)}

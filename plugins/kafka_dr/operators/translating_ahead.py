@@ -1,0 +1,113 @@
+"""Positions translated together with the assessment of the loss: clients need not stand still while Spark starts a second time.
+
+Invariant: the same input gives the same rows. Of what a translation without the source reads only the target's log can change after the
+assessment; where it begins and ends as it did then, the rows made then are the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.positions import placed
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.spark_jobs import write_frame
+from kafka_dr.recorder.history import PARTITION
+from kafka_dr.vocabulary import Step
+
+#: Whoever decides about the loss would wait for more than these.
+MOST_POSITIONS = 200_000
+_TOLD = ("digest", "classes", "records_read", "repeats", "holes", "cut")
+
+
+def write_ahead(procedure: Procedure, assessment: Path, positions: pd.DataFrame, *recorded: pd.DataFrame, bounds: pd.DataFrame) -> None:
+    """Beside the assessment's input write that of the translation, with the target as it is now; not if there are too many positions, or none.
+
+    Args:
+        recorded: as of `write_translation`.
+    """
+    if not 0 < len(positions) <= MOST_POSITIONS:
+        return
+    folder = assessment / Step.TRANSLATE_OFFSETS
+    folder.mkdir()
+    told = write_translation(procedure, folder, positions, *recorded, bounds=as_assessed(bounds))
+    (folder / "job.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+def write_translation(procedure: Procedure, folder: Path, positions: pd.DataFrame, floors: pd.DataFrame, syncs: pd.DataFrame, pairs: pd.DataFrame, bounds: pd.DataFrame) -> dict[str, Any]:
+    """Write all files of a translation without the source; answer what its job.json says."""
+    write_frame(folder, "positions", positions)
+    write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
+    write_frame(folder, "syncs", trusted_pairs(syncs, pairs, floors))
+    write_frame(folder, "bounds", bounds)
+    return {"isolation": procedure.flow.isolation, "source_readable": False}
+
+
+def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
+    """Keep the rows that were made with an assessment; None where Spark made none."""
+    made = assessment / Step.TRANSLATE_OFFSETS
+    if not made.exists():
+        return None
+    summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
+    return {"rows": procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet")), **{name: summary[name] for name in _TOLD}}
+
+
+def still_true(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+    """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
+
+    Args:
+        made: what `made_ahead` answered.
+        bounds: those of the assessment.
+    """
+    if not made or not bounds_at_boundary(procedure, bounds).equals(as_assessed(bounds)):
+        return None
+    return procedure.kept(made["rows"]), {name: made[name] for name in _TOLD}
+
+
+def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
+    """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any more."""
+    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its settings say.
+    return _bounds_with(bounds, boundary, procedure.target.starts(list(boundary)))
+
+
+def as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
+    """The same with the target's log as it was when the loss was assessed."""
+    return _bounds_with(bounds, *(_of_target(bounds, name) for name in ("boundary", "target_start")))
+
+
+def _of_target(bounds: pd.DataFrame, name: str) -> dict[TopicPartition, int]:
+    rows = bounds[["target_topic", "partition", name]].dropna()
+    return {TopicPartition(topic, int(p)): int(value) for topic, p, value in rows.itertuples(index=False)}
+
+
+def _bounds_with(bounds: pd.DataFrame, boundary: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]) -> pd.DataFrame:
+    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns=["boundary", "target_start"])
+    placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(columns={"topic": "target_topic", "source_topic": "topic"})
+    # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says nothing of what is there.
+    drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
+    return placed_now[bounds.columns].assign(cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained)
+
+
+def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
+    """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the target's log.
+
+    A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's records are counted.
+    """
+    first = floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
+    older = syncs.merge(first, on=PARTITION, how="left")
+    older = older[older["recorded_from"].isna() | (older["downstream"] < older["recorded_from"])]
+    names = [*PARTITION, "upstream", "downstream"]
+    # Syncs keep their own order, in which a rewound target shows; pairs come after them, in that of the log.
+    ordered = pd.concat([older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True)
+    return ordered.assign(sequence=range(len(ordered))).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+
+
+def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
+    """A frame of the archive in the types of the jobs' contract."""
+    return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
