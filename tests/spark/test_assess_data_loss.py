@@ -80,7 +80,7 @@ def test_positions_are_translated_by_the_same_start_of_spark(whole: bool, tmp_pa
         (folder / "translate_offsets" / "syncs.parquet").unlink()
     done = run(folder, output, *clusters)
     assert done.returncode == 0 and len(pq.read_table(output / "loss.parquet")) == 3, (done.stdout + done.stderr)[-2000:]
-    assert ("the positions were not translated: syncs.parquet: missing" in done.stderr) is not whole, done.stderr[-500:]
+    assert ("the positions were not translated: syncs.parquet: missing" in done.stdout + done.stderr) is not whole, done.stdout[-500:]
     assert (output / "translate_offsets").exists() is whole
     if whole:
         assert pq.read_table(output / "translate_offsets" / "translation.parquet")["target_position"].to_pylist() == [57]
