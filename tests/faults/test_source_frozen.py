@@ -43,8 +43,7 @@ class Thaw:
         """Freeze the source."""
         self._scene = scene
         counts = {name: topic.partitions for name, topic in scene.rehearsal.truth.topics.items()} | scene.rehearsal.load.topics
-        self.source = ClusterReader(SOURCE, scene.lab.status())
-        self.ends: dict[Place, int] = self.source.ends([(name, p) for name, count in counts.items() for p in range(count)])
+        self.ends: dict[Place, int] = ClusterReader(SOURCE, scene.lab.status()).ends([(name, p) for name, count in counts.items() for p in range(count)])
         self.at = 0
         scene.signal_source(signal.SIGSTOP)
 
@@ -114,7 +113,9 @@ def beyond(scene: LostScene, run: Run, fence: Fence, thaw: Thaw) -> list[str]:
     """Partitions whose log ends elsewhere now than behind the fence."""
     rows = scene.kept(run, fence["ends_at_fence"])
     said = {(row.topic, row.partition): int(row.offset) for row in rows.itertuples()}
-    return [f"{place}: {said.get(place)} at the fence, {end} now" for place, end in thaw.source.ends(thaw.ends).items() if said.get(place) != end]
+    # A client from before the thaw still has the leaders' older epoch.
+    now = ClusterReader(SOURCE, scene.lab.status()).ends(thaw.ends)
+    return [f"{place}: {said.get(place)} at the fence, {end} now" for place, end in now.items() if said.get(place) != end]
 
 
 def unmeasured(fence: Fence, thaw: Thaw) -> str | None:
