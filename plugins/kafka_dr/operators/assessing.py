@@ -45,9 +45,11 @@ class AssessDataLoss(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
-        known, source, proven = known_now(procedure)
+        with side_by_side() as start:
+            gathered = start(known_now, procedure)
+            made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, *gathered.result()), "Spark did not assess the loss")
+        known, source, proven = gathered.result()
         seen = last_seen(procedure, known, source)
-        made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, known, source, proven), "Spark did not assess the loss")
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
         loss, ahead, rereads = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead", "rereads"))

@@ -13,12 +13,14 @@ from kafka_dr_spark import sinks, sources
 from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.inventory import summarise, write_inventory
 from kafka_dr_spark.matching import Records
+from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC
 from kafka_dr_spark.tasks import PartitionTask
 from kafka_dr_spark.windows import KafkaAccess
 
 from kafka_dr.domain.recorded import Kind, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import SparkFailed
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 
@@ -37,7 +39,10 @@ class JobsWithoutSpark:
 
     def submit(self, procedure: Any, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
         """In the place of spark-submit."""
-        sources.await_input(given, 5)
+        try:
+            sources.await_input(given, 5)
+        except ContractBroken as error:
+            raise SparkFailed(in_vain, str(error), "look") from None
         self.given.append(given)
         limits = sources.load_limits(given, None, None)
         bounds = sources.load_bounds(given, limits.source_readable)
