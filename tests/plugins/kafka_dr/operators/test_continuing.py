@@ -759,7 +759,7 @@ def test_groups_that_were_not_frozen_are_translated_beside(make: Any, recorder: 
     mirrored(bench, 100)
     planned(bench)
     figures, rows = translate_after_assessing(bench)
-    assert rows["target_position"].to_dict() == {"audit": 62, "billing": 100, "cron": 0} and rows.loc["cron", "class"] == "NEAREST"
+    assert rows["target_position"].to_dict() == {"audit": 62, "billing": 100, "cron": 30} and rows.loc["cron", "class"] == "NEAREST"
     assert (figures["positions"], figures["exact"], figures["classes"]) == (3, 2, {"CONTENT": 1, "END": 1, "NEAREST": 1})
 
 
