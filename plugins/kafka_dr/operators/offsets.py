@@ -44,6 +44,7 @@ class TranslateOffsets(ResumedStep):
         rows = compare_with_mirror_maker(rows, checkpoints.result())
         return {
             "digest": summary["digest"],
+            "made_by": summary.get("made_by", self.task_id),
             "classes": summary["classes"],
             "exact": int(rows[_EXACT].sum()),
             "positions": len(rows),

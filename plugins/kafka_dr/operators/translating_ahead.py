@@ -66,7 +66,7 @@ def still_true(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.
     """
     if not made or not bounds_at_boundary(procedure, bounds).equals(as_assessed(bounds)):
         return None
-    return procedure.kept(made["rows"]), {name: made[name] for name in _TOLD}
+    return procedure.kept(made["rows"]), {"made_by": Step.ASSESS_DATA_LOSS.value, **{name: made[name] for name in _TOLD}}
 
 
 def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
