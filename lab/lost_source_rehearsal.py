@@ -110,9 +110,9 @@ class LostSourceRehearsal(Rehearsal):
 
     dag_id = "unplanned_failover"
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, recorded: bool = True) -> None:
+    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, recorded: bool = True, **load: Any) -> None:
         """As a planned rehearsal; `recorded` says that the flight recorder is expected to run."""
-        super().__init__(state, folder, seed, rate, scale, groups)
+        super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
         self._recorded = recorded
         self._watching, self._watch = ExitStack(), None
@@ -257,7 +257,7 @@ class LostSourceRehearsal(Rehearsal):
 
 def rehearse_lost_source(
     state: Path, folder: Path, seed: int, rate: int, accident: Accident, stranded: Callable[[LostSourceRehearsal], Path] | None = None,
-    recorded: bool = True, scale: float = 1.0, groups: int | None = None, **params: Any,
+    recorded: bool = True, scale: float = 1.0, groups: int | None = None, load_topics: Mapping[str, int] | None = None, **params: Any,
 ) -> tuple[Verdict, Path]:  # fmt: skip
     """A whole rehearsal on a lab that is up: workload, clients, load, accident, failover, verdict.
 
@@ -267,12 +267,13 @@ def rehearse_lost_source(
         recorded: the flight recorder is expected to run.
         scale: factor on the workload's size.
         groups: how many groups at most, besides those of clients and load.
+        load_topics: what the load writes to, and how many partitions each has; two topics with ten by default.
         params: of the run, beside source, target and reason.
 
     Returns:
         The verdict, and the procedure's evidence folder.
     """
-    rehearsal = LostSourceRehearsal(state, folder, seed, rate, scale, groups, recorded)
+    rehearsal = LostSourceRehearsal(state, folder, seed, rate, scale, groups, recorded, load_topics=load_topics)
     try:
         rehearsal.seed_topics()
         rehearsal.start_clients()

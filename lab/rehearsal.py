@@ -48,7 +48,7 @@ class Rehearsal:
 
     dag_id = "planned_failover"
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None) -> None:
+    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, load_topics: Mapping[str, int] | None = None) -> None:
         self.lab = Lab(state)
         self.folder = folder
         self.seed = seed
@@ -60,7 +60,7 @@ class Rehearsal:
         self._client_topics: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._client_folder = folder / f"clients-{seed}"
-        self.load = Load(self.status, folder / f"load-{seed}", rate, seed) if rate else None
+        self.load = Load(self.status, folder / f"load-{seed}", rate, seed, load_topics) if rate else None
 
     @property
     def status(self) -> dict[str, Any]:

@@ -28,3 +28,11 @@ def test_nobody_skips_and_every_record_is_accounted_for(policy: str, moment: int
     assert not accident.kill_mirror_maker or figures["repeats"] > 0, "MirrorMaker 2 was killed, and repeated nothing"
     assert not accident.lag or figures["not_on_target"] > RATE, "replication was held back, and did not lag"
     assert not accident.lag or figures["stranded_certain"] > RATE, "the source was read, and hardly anything is called certainly lost"
+
+
+def test_groups_a_million_records_behind_read_again_what_one_interval_brought(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """All load goes to one partition, and its groups stand where they were when it had hardly begun."""
+    evidence, figures = lost_without_findings(fresh_lab("identity"), tmp_path, Accident(after=60.0), RATE, groups=6, load_topics={"deep-load": 1})
+    print(f"{figures['acknowledged_by_load']} records, our bound {evidence['rereads']['bound']}, by MirrorMaker 2's checkpoints {evidence['rereads']['mirror_maker']}", flush=True)
+    assert figures["acknowledged_by_load"] > 1_200_000, "too few records: the groups do not lag by a million"
+    assert evidence["rereads"]["bound"] < 400_000, "more than one interval and its neighbour brought"
