@@ -86,12 +86,14 @@ class Floors:
     Attributes:
         replicated: the last replicated offset that Connect kept then, -1 where none is known: a task goes on, and begins anew, behind it.
         sampled_at: when the sample was begun, in milliseconds since 1970.
+        fell: whether a log, or what Connect kept, fell before these: what the target took until then may be of records that the source has no more.
     """
 
     source_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     target_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     replicated: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     sampled_at: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    fell: bool = False
 
     def __len__(self) -> int:
         return len(self.source_end)
@@ -118,7 +120,7 @@ def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np
     since = int(falls[-1]) if len(falls) else 0
     # One that is above the target's end now was read before the target was truncated.
     inside = columns[1][since:] <= (-1 if bounds.boundary is None else bounds.boundary)
-    return Floors(*(column[since:][inside] for column in columns))
+    return Floors(*(column[since:][inside] for column in columns), fell=since > 0)
 
 
 def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:

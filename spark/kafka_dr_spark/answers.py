@@ -71,6 +71,7 @@ class Limits:
     deadline_seconds: int = 600
     rows_per_read: int = 10_000
     source_final: bool = False
+    only_mirrored: bool = False
 
 
 @dataclass

@@ -6,7 +6,7 @@ Invariants:
 
 1. Of the newest sample (E, D, N) with E at or below a position p all copies of records from p on lie at or above D, and what lies there comes
    from above N. All copies of records above N lie at or above the floor of N + 1: from there the target is read, up to d. Before the first sample
-   a target that still holds everything from its offset 0 on is read whole.
+   a target that still holds everything from its offset 0 on is read whole, if it holds nothing but what was mirrored from the log that the source has now.
 2. A record is *new* if none with its content was read before it. The record d, or one of its content before it, is new: d'. By 1. the first
    copy of o lies at or above d', and between D and d only first copies are new.
 3. Source records are first mirrored in their order. So where the first record from p on was first mirrored at f, at or below d', the new ones from f
@@ -93,11 +93,14 @@ def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.nd
     chosen = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[np.maximum(samples, 0)]))
     last = np.minimum(chosen, len(pairs) - 1)
     highest = pairs.downstream[last] - (pairs.upstream[last] - positions)
-    rows = np.flatnonzero((chosen < len(pairs)) & (highest > targets))
+    # Records that clients wrote on the target, or of which the source was cut, lie among those from a position on and are none of the source's.
+    whole = case.limits.only_mirrored and not floors.fell
+    rows = np.flatnonzero((sampled | whole) & (chosen < len(pairs)) & (highest > targets))
     needed = np.where(sampled, floors.replicated[samples] + 1, 0)
     starts = {offset: case.first_offset(offset) for offset in np.unique(needed[rows]).tolist()}
     found = zip(rows.tolist(), chosen[rows].tolist(), needed[rows].tolist(), lowest[rows].tolist())
     return [Count(row, pair, starts[offset], floor) for row, pair, offset, floor in found if starts[offset] is not None]
+
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
     """Return what is read, each with the pairs that it is read for: what overlaps is read once, and the newest first, as far as may be read."""

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_dr_spark.anchors import Bounds, Floors, Pairs
+from kafka_dr_spark.anchors import Bounds, Pairs, usable_floors
 from kafka_dr_spark.answers import Answer, Case, Limits, Window
 from kafka_dr_spark.floors import from_floors
 from kafka_dr_spark.matching import Records
@@ -21,11 +21,11 @@ from tests.spark.test_rereads import recorded_flow
 SAMPLES, PAIRS = [(1, 1, -1), (3492, 3464, 900), (8060, 8032, 7000)], [(0, 0), (3463, 3463), (8031, 8031)]
 
 
-def answered(position: int, contents: list[int], samples: list = SAMPLES, pairs: list = PAIRS, limit: int = 1_000_000, **known: object) -> Answer:
+def answered(position: int, contents: list[int], samples: list = SAMPLES, pairs: list = PAIRS, limit: int = 1_000_000, only_mirrored: bool = True, **known: object) -> Answer:
     """Translate one position on a target with these contents from offset 0."""
     bounds = replace(Bounds("t", 0, "t", 0, None, 0, len(contents), False, False, False, False, False, True, False), **known)
-    floors = Floors(*(np.array(column, np.int64) for column in zip(*samples)), np.arange(len(samples)))
-    case = Case(bounds, Pairs(*(np.array(column, np.int64) for column in zip(*pairs))), Limits(content_limit=limit), floors)
+    floors = usable_floors(*(np.array(column, np.int64) for column in zip(*samples)), np.arange(len(samples)), bounds)
+    case = Case(bounds, Pairs(*(np.array(column, np.int64) for column in zip(*pairs))), Limits(content_limit=limit, only_mirrored=only_mirrored), floors)
 
     def reader(windows: list[Window]) -> list[Records]:
         found = []
@@ -66,6 +66,17 @@ def test_below_the_first_sample_a_target_that_begins_at_0_is_read_whole() -> Non
     assert answered(500, contents, samples, [(404, 404), *pairs]).target_position == 500
     assert answered(500, contents, samples, pairs, target_start=1).target_position == 1
     assert answered(500, [*contents[:-1], 700], samples, pairs).target_position == 201
+
+
+def test_below_the_first_sample_records_that_the_source_has_not_are_no_reason_to_be_ahead() -> None:
+    """The target has 20 records at 50 to 69 that the source has not, and its record 50 at 70: from 40 on all that follows lies at or above 40.
+
+    Clients wrote them there, and the target was lost before they were mirrored back; or the source lost them, and was seen to end lower.
+    """
+    contents, pairs = [*range(50), *range(1000, 1020), *range(50, 130)], [(129, 149)]
+    assert answered(40, contents, [(100, 120, -1)], pairs, only_mirrored=False).target_position == 0
+    assert answered(40, contents, [(70, 70, -1), (60, 80, -1)], pairs).target_position == 0
+    assert answered(110, contents, [(100, 120, -1)], pairs, only_mirrored=False).target_position == 130, "above a sample it is counted all the same"
 
 
 def test_a_restart_before_the_first_sample_is_no_reason_to_be_ahead() -> None:

@@ -79,6 +79,7 @@ class AssessDataLoss(ProcedureStep):
             "source_last_seen_at": known.recorded.source_at,
             "missing": list(known.missing),
             "copied_anew": sorted(copied_anew(known)),
+            "flowed_back": known.recorded.flowed_back,
             "records_read": summary["records_read"],
         }
 
@@ -180,7 +181,7 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
     if not source.readable and proven.rows is None:
-        write_ahead(procedure, folder, positions, known.recorded.floors, known.syncs, known.recorded.pairs, bounds=bounds)
+        write_ahead(procedure, folder, positions, known.recorded.floors, known.syncs, known.recorded.pairs, bounds=bounds, flowed_back=known.recorded.flowed_back)
     # A topic that was made since the cut-off may still be written to.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
     return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "source_final": final, "deadline_seconds": reading_seconds(known, source)}

@@ -25,27 +25,33 @@ MOST_POSITIONS = 200_000
 _TOLD = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
 
-def write_ahead(procedure: Procedure, assessment: Path, positions: pd.DataFrame, *recorded: pd.DataFrame, bounds: pd.DataFrame) -> None:
+def write_ahead(procedure: Procedure, assessment: Path, positions: pd.DataFrame, *recorded: pd.DataFrame, bounds: pd.DataFrame, flowed_back: bool) -> None:
     """Beside the assessment's input write that of the translation, with the target as it is now; not if there are too many positions, or none.
 
     Args:
-        recorded: as of `write_translation`.
+        recorded, flowed_back: as of `write_translation`.
     """
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
     folder.mkdir()
-    told = write_translation(procedure, folder, positions, *recorded, bounds=as_assessed(bounds))
+    told = write_translation(procedure, folder, positions, *recorded, bounds=as_assessed(bounds), flowed_back=flowed_back)
     (folder / "job.json").write_text(json.dumps(told), encoding="utf-8")
 
 
-def write_translation(procedure: Procedure, folder: Path, positions: pd.DataFrame, floors: pd.DataFrame, syncs: pd.DataFrame, pairs: pd.DataFrame, bounds: pd.DataFrame) -> dict[str, Any]:
-    """Write all files of a translation without the source; answer what its job.json says."""
+def write_translation(
+    procedure: Procedure, folder: Path, positions: pd.DataFrame, floors: pd.DataFrame, syncs: pd.DataFrame, pairs: pd.DataFrame, bounds: pd.DataFrame, flowed_back: bool
+) -> dict[str, Any]:
+    """Write all files of a translation without the source; answer what its job.json says.
+
+    Args:
+        flowed_back: as of `recorder.history.Recorded`.
+    """
     write_frame(folder, "positions", positions)
     write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "syncs", trusted_pairs(syncs, pairs, floors))
     write_frame(folder, "bounds", bounds)
-    return {"isolation": procedure.flow.isolation, "source_readable": False}
+    return {"isolation": procedure.flow.isolation, "source_readable": False, "only_mirrored": not flowed_back}
 
 
 def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:

@@ -88,7 +88,9 @@ class TranslateWithoutSource(TranslateOffsets):
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
         recorded = (procedure.kept(assessed[name]) for name in ("floors", "syncs", "pairs"))
-        return write_translation(procedure, folder, positions, *recorded, bounds=bounds_at_boundary(procedure, procedure.kept(assessed["bounds"])))
+        bounds = bounds_at_boundary(procedure, procedure.kept(assessed["bounds"]))
+        # A run that was begun before this was written down says nothing of it.
+        return write_translation(procedure, folder, positions, *recorded, bounds=bounds, flowed_back=assessed.get("flowed_back", True))
 
 
 _NOTHING_MADE: dict[str, Any] = {"digest": None, "records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}

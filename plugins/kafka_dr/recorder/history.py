@@ -48,6 +48,7 @@ class Recorded:
         problems: what that last sample could not read.
         gone: topics of the flow that the source had deleted when it was seen last.
         anew: topics whose copy on the target was seen to be made anew: what was mirrored before went with the older one, whatever Connect keeps.
+        flowed_back: whether the flow the other way was seen that may mirror into these topics: clients wrote into their copies on the target.
         groups_at: when groups and positions were last read, all that there were; None where they were never listed whole.
         read_to: how far MirrorMaker 2's topics had been read just before that.
     """
@@ -65,6 +66,7 @@ class Recorded:
     read_to: Mapping[Place, int]
     gone: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
+    flowed_back: bool = False
 
     @property
     def stretches(self) -> pd.DataFrame:
@@ -136,10 +138,11 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     source_at = max((one["at"] for one in told if one["source_answered"]), default=None)
     listed_at = max((one["at"] for one in told if one.get("groups_read") == WHOLE), default=None)
     last_listing = next((one for one in reversed(told) if one.get("groups_read")), {}) if listed_at is not None else {}
+    flowed_back_at = _flowed_back_at(told)
     groups, positions = (of[kind][of[kind]["at"] >= (listed_at or 0)] for kind in (Kind.GROUP, Kind.POSITION))
     return Recorded(
         partitions=_newest_partitions(seen, source_at),
-        floors=_floors(seen, source_at, _flowed_back_at(told)),
+        floors=_floors(seen, source_at, flowed_back_at),
         syncs=of[Kind.SYNC].drop_duplicates("sequence").sort_values("sequence")[[*PARTITION, "upstream", "downstream", "sequence"]],
         pairs=of[Kind.PAIR].rename(columns={"at": "sampled_at"})[[*PARTITION, "upstream", "downstream", "source_end", "records", "sampled_at"]],
         positions=_positions(positions, groups, last_listing.get("at")),
@@ -151,6 +154,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
         read_to={Place(*place): offset for *place, offset in last_listing.get("read_to") or ()},
         gone=gone,
         anew=tuple(sorted(_made_anew(whole, "target_topic_id").keys() - {*gone})),
+        flowed_back=flowed_back_at >= 0,
     )
 
 

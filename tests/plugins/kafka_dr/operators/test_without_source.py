@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import itertools
+import json
 import time
 from typing import Any
 
@@ -263,6 +264,21 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: A
     assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56} and set(rows["target_topic"]) == {remote}
     assert (rows["target_position"] <= rows["position"]).all() and set(rows["class"]) == {"NEAREST"}
     assert (told["positions"], told["records_read"]["source"]) == (3, 0)
+
+
+def test_after_a_failback_nothing_is_counted_below_the_first_sample(make_lost: Any, recorder: Recorder) -> None:
+    """Clients wrote on the target, and of that some may never have come back to the source; with the assessment and in its own step."""
+    recorder.sample(seen(20, 20), flows_back=True)
+    recorder.sample(flows_back=False)
+    recorded(recorder)
+    bench = assessed(make_lost)
+    positions = [bench.procedure().kept(execute(bench, TRANSLATE)["translation"]).set_index("group")["target_position"]["at 30"]]
+    bench.clusters["standby"].log_starts[T0] = 1
+    procedure = bench.procedure()
+    procedure.take_turn()
+    again = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
+    assert [json.loads((folder / "job.json").read_text())["only_mirrored"] for folder in bench.jobs.given[1:]] == [False, False]
+    assert positions == [21] and again["made_by"] == TRANSLATE.value
 
 
 def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: Any, recorder: Recorder) -> None:
