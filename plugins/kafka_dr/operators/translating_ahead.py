@@ -55,12 +55,12 @@ def write_translation(
 
 
 def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
-    """Keep the rows that were made with an assessment; None where Spark made none."""
+    """Keep the rows that were made with an assessment: their receipt, which evidence is verified by, and what is told of them; None where Spark made none."""
     made = assessment / Step.TRANSLATE_OFFSETS
     if not made.exists():
         return None
     summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-    return {"rows": procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet")), **{name: summary[name] for name in _TOLD}}
+    return {**procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet")), **{name: summary[name] for name in _TOLD}}
 
 
 def still_true(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
@@ -72,7 +72,7 @@ def still_true(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.
     """
     if not made or not bounds_at_boundary(procedure, bounds).equals(as_assessed(bounds)):
         return None
-    return procedure.kept(made["rows"]), {"made_by": Step.ASSESS_DATA_LOSS.value, **{name: made[name] for name in _TOLD}}
+    return procedure.kept(made), {"made_by": Step.ASSESS_DATA_LOSS.value, **{name: made[name] for name in _TOLD}}
 
 
 def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from kafka_dr.commands.verify_evidence import receipts
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -311,6 +312,14 @@ def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lo
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
     assert first["digest"] == second["digest"] and first["records_read"]["target"] > 0
     assert [folder.name for folder in bench.jobs.given] == ["assess_data_loss-2.input", "translate_offsets"] and made == 2
+
+
+def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(make_lost: Any, recorder: Recorder) -> None:
+    """Its file is one that a step names."""
+    recorded(recorder)
+    figures = assessed(make_lost).procedure().figures(Step.ASSESS_DATA_LOSS)
+    files = [receipt["file"] for receipt in receipts({"steps": [{"figures": figures, "notes": []}]})]
+    assert [name for name in files if name.startswith("translated_ahead-")] == [figures["translated_ahead"]["file"]]
 
 
 def test_a_target_that_took_more_since_is_translated_anew(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
