@@ -56,12 +56,12 @@ def run() -> None:
     try:
         for name in (STRANDED, UNCOMMITTED):
             (folder / name).mkdir()
-        with session.running(NAME) as spark:
-            tasks = max(1, min(len(bounds), max(spark.defaultParallelism, len(bounds) // PARTITIONS_PER_TASK)))
-            clock.phase("session")
-            packed = sources.packed_for_tasks(rows, sources.spread(dict.fromkeys(bounds, 1), tasks), tasks)
-            made = spark.parallelize(packed, tasks).map(AssessmentTask(bounds, limits, clients, str(folder))).collect()
-            clock.phase("assess")
+        spark = session.running(NAME)
+        tasks = max(1, min(len(bounds), max(spark.defaultParallelism, len(bounds) // PARTITIONS_PER_TASK)))
+        clock.phase("session")
+        packed = sources.packed_for_tasks(rows, sources.spread(dict.fromkeys(bounds, 1), tasks), tasks)
+        made = spark.parallelize(packed, tasks).map(AssessmentTask(bounds, limits, clients, str(folder))).collect()
+        clock.phase("assess")
         inventory = write_inventory(made, wanted.input, folder)
         clock.phase("write")
         translate_too(wanted, folder)

@@ -63,12 +63,12 @@ def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> Non
     weights = {key: extent.rows + 2 * reading[key] + 100 for key, extent in extents.items()}
     folder = sinks.aside(output)
     try:
-        with session.running(NAME) as spark:
-            clock.phase("session")
-            tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
-            packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)
-            finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients)).collect()
-            clock.phase("translate")
+        spark = session.running(NAME)
+        clock.phase("session")
+        tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
+        packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)
+        finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients)).collect()
+        clock.phase("translate")
         reports = sinks.write_rows(finished, folder)
         clock.phase("write")
         summary = {**sinks.summarise(reports, digest), "seconds": clock.seconds}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -36,17 +36,23 @@ def start(name: str) -> SparkContext:
     return context
 
 
-@contextmanager
-def running(name: str) -> Iterator[SparkContext]:
-    """Give Spark with workers that have this package, also where the job's folder is not.
+def running(name: str) -> SparkContext:
+    """Return Spark with workers that have this package, also where the job's folder is not.
 
     It stops when the driver ends, by its own shutdown hook: stopping it here would first wait a second for PySpark's
     accumulator server, while clients stand still.
     """
-    with tempfile.TemporaryDirectory(prefix="kafka_dr_spark-") as folder:
-        context = start(name)
-        context.addPyFile(str(_packed(Path(folder))))
-        yield context
+    context = start(name)
+    _give_package(context)
+    return context
+
+
+@cache
+def _give_package(context: SparkContext) -> None:
+    """Once for all jobs of a driver: a cluster's driver refuses a second file of the same name. It stays: workers that start late fetch it then."""
+    folder = tempfile.TemporaryDirectory(prefix="kafka_dr_spark-")
+    atexit.register(folder.cleanup)
+    context.addPyFile(str(_packed(Path(folder.name))))
 
 
 def _packed(folder: Path) -> Path:
