@@ -20,8 +20,8 @@ from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: Whoever decides about the loss would wait for more than these.
-MOST_POSITIONS = 200_000
+#: Whoever decides about the loss would wait for more than these, and for reading that takes longer: ten minutes, as the job's own step may.
+MOST_POSITIONS, _MOST_SECONDS = 200_000, 60
 _TOLD = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
 
@@ -36,7 +36,7 @@ def write_ahead(procedure: Procedure, assessment: Path, positions: pd.DataFrame,
     folder = assessment / Step.TRANSLATE_OFFSETS
     folder.mkdir()
     told = write_translation(procedure, folder, positions, *recorded, bounds=as_assessed(bounds), flowed_back=flowed_back)
-    (folder / "job.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "job.json").write_text(json.dumps(told | {"deadline_seconds": _MOST_SECONDS}), encoding="utf-8")
 
 
 def write_translation(

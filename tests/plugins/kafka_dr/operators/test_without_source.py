@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from kafka_dr_spark import sources
 
 from kafka_dr.commands.verify_evidence import receipts
 from kafka_dr.domain.acl import AclEntry
@@ -340,6 +341,15 @@ def test_too_many_positions_do_not_keep_the_loss_waiting(make_lost: Any, recorde
     monkeypatch.setattr("kafka_dr.operators.translating_ahead.MOST_POSITIONS", 2)
     bench = assessed(make_lost)
     assert len(bench.jobs.given) == 1 and execute(bench, TRANSLATE)["positions"] == 3 and len(bench.jobs.given) == 2
+
+
+def test_reading_that_takes_long_does_not_keep_the_loss_waiting(make_lost: Any, recorder: Recorder) -> None:
+    """A million records of each partition may have to be read: after a minute that is left to the step itself."""
+    recorded(recorder)
+    bench = assessed(make_lost, meanwhile=lambda bench: bench.clusters["standby"].log_ends.update({T0: 79}))
+    execute(bench, TRANSLATE)
+    _, ahead, itself = (sources.load_limits(folder, None, None).deadline_seconds for folder in bench.jobs.given)
+    assert (ahead, itself) == (60, 600)
 
 
 def test_retention_goes_on_while_people_decide(make_lost: Any, recorder: Recorder) -> None:
