@@ -48,7 +48,7 @@ class Recorded:
         problems: what that last sample could not read.
         gone: topics of the flow that the source had deleted when it was seen last.
         anew: topics whose copy on the target was seen to be made anew: what was mirrored before went with the older one, whatever Connect keeps.
-        flowed_back: whether the flow the other way was seen that may mirror into these topics: clients wrote into their copies on the target.
+        flowed_back: whether the flow the other way was seen that may mirror into these topics: clients wrote into their copies on the target. Also where nobody ever told, as in dedicated mode.
         groups_at: when groups and positions were last read, all that there were; None where they were never listed whole.
         read_to: how far MirrorMaker 2's topics had been read just before that.
     """
@@ -154,7 +154,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
         read_to={Place(*place): offset for *place, offset in last_listing.get("read_to") or ()},
         gone=gone,
         anew=tuple(sorted(_made_anew(whole, "target_topic_id").keys() - {*gone})),
-        flowed_back=flowed_back_at >= 0,
+        flowed_back=flowed_back_at >= 0 or all(one.get("flows_back") is None for one in told),
     )
 
 

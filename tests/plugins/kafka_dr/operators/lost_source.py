@@ -92,7 +92,7 @@ class Recorder:
         sample = Rows(int(self.at * 1000))
         for kind, values in rows:
             sample.add(kind, **({"partition": 0} if kind is Kind.PARTITION else {}) | values)
-        sample.add(Kind.SAMPLE, details=json.dumps({"source_answered": answered, "problems": problems, **told}))
+        sample.add(Kind.SAMPLE, details=json.dumps({"source_answered": answered, "problems": problems, "flows_back": False, **told}))
         self.archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(self.at, UTC))
         return sample.at
 
