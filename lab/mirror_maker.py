@@ -51,13 +51,16 @@ def start_worker(lab: Lab, alias: str) -> bool:
 
 
 def create_flow(lab: Lab, worker: str) -> None:
-    """Create the three connectors of the flow that a worker runs: forward ones RUNNING, reverse ones STOPPED."""
+    """Create the three connectors of the flow that a worker runs: forward ones RUNNING, reverse ones STOPPED but for heartbeats.
+
+    Each worker writes heartbeats into the cluster beside it: mirrored, they tell on the other side that this one lives.
+    """
     source, target = FLOWS[worker]
     present = call(lab, worker, "GET", "/connectors").json()
     for kind in KINDS:
         name = connector_name(source, target, kind)
         if name not in present:
-            state = "RUNNING" if worker == "standby" else "STOPPED"
+            state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
             body = {"name": name, "config": connector_config(lab, source, target, kind), "initial_state": state}
             wait_until(lambda body=body: _created(lab, worker, body), f"{name} to be created", READY_SECONDS)
 
