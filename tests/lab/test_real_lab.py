@@ -130,11 +130,23 @@ def test_a_group_gets_its_checkpoint(lab: Lab) -> None:
 
 
 def test_the_reverse_flow_stands_by(lab: Lab) -> None:
-    """All reverse connectors exist, STOPPED and without tasks; no connector tells a password."""
+    """All reverse connectors exist; but for heartbeats they are STOPPED and without tasks; no connector tells a password."""
     found = call(lab, "primary", "GET", "/connectors?expand=status&expand=info").json()
-    assert {name.rpartition("-")[2] for name in found} == {"source", "checkpoint", "heartbeat"}
-    assert {entry["status"]["connector"]["state"] for entry in found.values()} == {"STOPPED"}
-    assert [entry["status"]["tasks"] for entry in found.values()] == [[], [], []]
+    seen = {name.rpartition("-")[2]: entry["status"] for name, entry in found.items()}
+    assert {kind: status["connector"]["state"] for kind, status in seen.items()} == {"source": "STOPPED", "checkpoint": "STOPPED", "heartbeat": "RUNNING"}
+    assert seen["source"]["tasks"] == seen["checkpoint"]["tasks"] == []
+
+
+def test_heartbeats_of_the_source_arrive_on_the_target(lab: Lab) -> None:
+    """Written on the primary, mirrored to the standby."""
+    reader = _reader(lab, "admin", [TopicPartition("primary.heartbeats", 0, 0)])
+    wait_until(lambda: (found := reader.poll(0.5)) is not None and found.error() is None, "a heartbeat", SECONDS, pause=0.0)
+    reader.close()
+
+
+def test_no_connector_tells_a_password(lab: Lab) -> None:
+    """A connector's configuration names the file that holds it."""
+    found = call(lab, "primary", "GET", "/connectors?expand=info").json()
     assert lab.load().passwords["mm2"] not in json.dumps(found)
 
 
