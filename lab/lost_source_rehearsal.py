@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import requests
 from confluent_kafka import KafkaException
 
 from lab.brokers import start_broker
 from lab.judge import LostCase, LostSourceJudge, Verdict
 from lab.judge.readers import ClusterReader, Place
-from lab.mirror_maker import call, connector_config, connector_name
+from lab.mirror_maker import connector_config
 from lab.rehearsal import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, uncollected, until
 from lab.workload import GroundTruth
 
@@ -186,12 +185,12 @@ class LostSourceRehearsal(Rehearsal):
 
         if not until(told, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s")
-        self._await_state("RUNNING")
+        self.await_state("RUNNING")
 
     def hold_replication_back(self, seconds: float) -> None:
         """Pause replication, then let it go on: it lags when this returns."""
         self._ask("pause")
-        self._await_state("PAUSED")
+        self.await_state("PAUSED")
         time.sleep(seconds)
         self._ask("resume")
         mirrored = self.mirrored_counter()
@@ -235,24 +234,8 @@ class LostSourceRehearsal(Rehearsal):
                 continue
         return max(times, default=0.0)
 
-    def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
-        return call(self.lab, TARGET, method, f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}", body)
-
     def _ask(self, what: str) -> None:
         self._connector("PUT", what).raise_for_status()
-
-    def _await_state(self, wanted: str) -> None:
-        def reached() -> bool:
-            try:
-                answer = self._connector("GET", "status")
-            except requests.Timeout:
-                # A busy machine: asked again.
-                return False
-            found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
-            return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
-
-        if not until(reached, RESTART_SECONDS):
-            raise TimeoutError(f"replication from {SOURCE} is not {wanted} after {RESTART_SECONDS:.0f} s")
 
 
 def rehearse_lost_source(

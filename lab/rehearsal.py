@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import requests
+
 from lab.jars import PROJECT
 from lab.judge import Case, Finding, Judge, Verdict
 from lab.judge.client_logs import ClientLogs
 from lab.judge.readers import ClusterReader
-from lab.mirror_maker import start_worker
+from lab.mirror_maker import call, connector_name, start_worker
 from lab.state import Lab
 from lab.workload import GroundTruth, Load, Workload
 from lab.workload.seeding import await_mirrored
@@ -83,6 +85,8 @@ class Rehearsal:
         topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
         prefix = "" if self.policy == "identity" else f"{SOURCE}."
         await_mirrored(self.status, TARGET, {prefix + name: count for name, count in topics.items()})
+        # New topics have MirrorMaker 2 share its work out anew: a task that is just moving runs nowhere for a moment.
+        self.await_state("RUNNING")
         return self.truth
 
     def start_clients(self) -> None:
@@ -115,6 +119,24 @@ class Rehearsal:
         if not until(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
+
+    def await_state(self, wanted: str) -> None:
+        """Wait until the connector that mirrors from the source, and all of its tasks, are in a state."""
+
+        def reached() -> bool:
+            try:
+                answer = self._connector("GET", "status")
+            except requests.Timeout:
+                # A busy machine: asked again.
+                return False
+            found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+            return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
+
+        if not until(reached, RESTART_SECONDS):
+            raise TimeoutError(f"replication from {SOURCE} is not {wanted} after {RESTART_SECONDS:.0f} s")
+
+    def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
+        return call(self.lab, TARGET, method, f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}", body)
 
     def settle(self) -> list[Finding]:
         """Let the clients work on the target, then stop everything that writes or reads; say if they did not work."""
