@@ -16,11 +16,13 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from kafka_dr_spark.answers import SOURCE, Limits, Window
 from kafka_dr_spark.schemas import arrow_schema
-from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader
+from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncollected
 
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
-COMPRESSION = "zstd"
+#: Not the smallest files: who decides waits for them.
+COMPRESSION = "lz4"
+NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
 #: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
@@ -33,18 +35,20 @@ class Listed(OpenWindow):
         super().__init__(window)
         self.path, self.bytes, self.first_at, self.last_at = path, 0, None, None
         self._held: list[Message] = []
+        self._bytes_held = 0
         # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written out.
         self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"])
 
     def take(self, messages: list[Message]) -> None:
         """Write records down."""
         self._held += messages
-        if len(self._held) >= RECORDS_HELD or sum(map(len, self._held)) >= BYTES_HELD:
+        self._bytes_held += sum(map(len, messages))
+        if len(self._held) >= RECORDS_HELD or self._bytes_held >= BYTES_HELD:
             self._flush()
 
     def _flush(self) -> None:
         table = table_of(self._held)
-        self._held.clear()
+        self._held, self._bytes_held = [], 0
         self._file.write_table(table)
         self.bytes += sum(pc.sum(pc.binary_length(table[name])).as_py() or 0 for name in ("key", "value"))
         span = pc.min_max(table["timestamp"]).as_py()
@@ -63,22 +67,41 @@ class Listed(OpenWindow):
 
 
 def table_of(messages: list[Message]) -> pa.Table:
-    """Records of one partition in the shape of `stranded`."""
-    stamps = list(map(Message.timestamp, messages))
-    keys, headers = list(map(Message.key, messages)), [one or () for one in map(Message.headers, messages)]
+    """Records of one partition in the shape of `stranded`; column by column, since a million rows are made while somebody waits to decide."""
+    count, keys = len(messages), list(map(Message.key, messages))
+    kinds, stamps = zip(*map(Message.timestamp, messages))
+    names, contents = _headers(list(map(Message.headers, messages)))
     columns = {
-        "topic": [messages[0].topic()] * len(messages),
-        "partition": np.full(len(messages), messages[0].partition()),
+        "topic": pa.repeat(messages[0].topic(), count),
+        "partition": np.full(count, messages[0].partition()),
         "offset": list(map(Message.offset, messages)),
-        "timestamp": [at if kind else None for kind, at in stamps],
-        "log_append_time": [kind == TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps],
-        "key_sha256": [None if key is None else sha256(key).hexdigest() for key in keys],
+        "timestamp": stamps if all(kinds) else [at if kind else None for kind, at in zip(kinds, stamps)],
+        "log_append_time": np.equal(kinds, TIMESTAMP_LOG_APPEND_TIME),
+        "key_sha256": list(map(_hashed, keys)),
         "key": keys,
         "value": list(map(Message.value, messages)),
-        "header_names": [[name for name, _ in one] for one in headers],
-        "header_values": [[content for _, content in one] for one in headers],
+        "header_names": names,
+        "header_values": contents,
     }
     return pa.table(columns, schema=SCHEMA)
+
+
+def _hashed(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    # A copy costs less than a new one: OpenSSL looks for its algorithm each time.
+    digest = NOTHING_HASHED.copy()
+    digest.update(key)
+    return digest.hexdigest()
+
+
+def _headers(of_records: list[list[tuple[str, bytes | None]] | None]) -> tuple[list | pa.Array, list | pa.Array]:
+    """Names and values of the headers, a list a record; most records have none."""
+    if not any(of_records):
+        none = pa.array(np.zeros(len(of_records) + 1, np.int32))
+        return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(none, pa.array([], pa.binary()))
+    found = [one or () for one in of_records]
+    return [[name for name, _ in one] for one in found], [[content for _, content in one] for one in found]
 
 
 class ListingReader(WindowReader):
@@ -88,7 +111,8 @@ class ListingReader(WindowReader):
         """Write the records of each window to its file, and tell what is in it; one window a partition."""
         pending = {(window.topic, window.partition): Listed(window, path) for window, path in windows.items()}
         listed = list(pending.values())
-        self._read_side(SOURCE, pending)
+        with uncollected():
+            self._read_side(SOURCE, pending)
         return {one.window: {**one.close(), "offsets": np.array(one.offsets, np.int64)} for one in listed}
 
 
