@@ -63,11 +63,11 @@ class LostScene:
 
     # -- the accident ------------------------------------------------------------------------------------------------
 
-    def put_under_load(self, meanwhile: Act = lambda: None, seconds: float = 3.0) -> None:
+    def put_under_load(self, meanwhile: Act | None = None, seconds: float = 3.0) -> None:
         """Topics, groups, clients and load, seen by the recorder if there is one.
 
         Args:
-            meanwhile: called under load, before the recorder's last two samples.
+            meanwhile: called under load, after two of the recorder's samples, and before its last two.
             seconds: of load after that.
         """
         if self._recorded:
@@ -78,10 +78,15 @@ class LostScene:
         if self._clients:
             self.rehearsal.start_clients()
         self.rehearsal.start_load()
-        meanwhile()
+        self._await_samples()
+        if meanwhile is not None:
+            meanwhile()
+            self._await_samples()
+        time.sleep(seconds)
+
+    def _await_samples(self) -> None:
         if self._recorded:
             self.rehearsal.await_samples()
-        time.sleep(seconds)
 
     def signal_source(self, number: signal.Signals) -> None:
         """Freeze (SIGSTOP) or thaw (SIGCONT) the source's broker and the worker beside it."""
