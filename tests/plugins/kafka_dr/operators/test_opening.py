@@ -106,8 +106,8 @@ def test_a_cool_down_is_acknowledged(cooling: Any) -> None:
     """The lease is taken, and the reason stands in the opening entry beside what ended when, and until when the cool-down lasts."""
     cooling.params["acknowledge_cool_down"] = f"  {WHY} "
     open_(cooling, "r2")
-    ended = cooling.journal.lease("primary+standby")
-    assert (ended.holder, ended.epoch, ended.released_at) == (f"{cooling.dag_id}-r2", 2, None)
+    lease = cooling.journal.lease("primary+standby")
+    assert (lease.holder, lease.epoch, lease.released_at) == (f"{cooling.dag_id}-r2", 2, None)
     told = cooling.entries(STEP, "r2")[0].payload["cool_down"]
     assert (told["procedure_id"], told["outcome"], told["acknowledged"]) == (f"{cooling.dag_id}-r1", "completed", WHY)
     assert datetime.fromisoformat(told["ends_at"]) - datetime.fromisoformat(told["ended_at"]) == timedelta(seconds=900)
