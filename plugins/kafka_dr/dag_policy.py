@@ -44,6 +44,7 @@ def _common_params() -> dict[str, Param]:
         "reason": Param(type="string", minLength=1, maxLength=500, description="Why; it stands in the evidence."),
         "topics": Param(None, type=["null", "string"], maxLength=10_000, description="Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."),
         "groups": Param(None, type=["null", "string"], maxLength=10_000, description="Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."),
+        "acknowledge_cool_down": Param(None, type=["null", "string"], minLength=1, maxLength=500, description="Why this run cannot wait for the end of the cool-down after the last one; empty = it must have ended. The second person who approves sees it."),
         "approval_wait_seconds": _seconds(None, "How long an answer is waited for; empty = the topology's."),
         "verify_seconds": _seconds(None, "How long groups are waited for on the target; empty = the topology's."),
     }

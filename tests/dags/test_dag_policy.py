@@ -10,7 +10,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from kafka_dr.dag_policy import lost_source_params, procedure_params
+from kafka_dr.dag_policy import abort_params, lost_source_params, procedure_params
 from kafka_dr.operators.procedure_step import others_params, own_params
 from kafka_dr.params import LONGEST_REASON
 from kafka_dr.settings import Deadlines
@@ -90,6 +90,15 @@ def test_the_form_allows_no_reason_that_is_refused_later() -> None:
     """A reason that fits the form is short enough for the check that follows."""
     assert procedure_params()["reason"].schema["maxLength"] <= LONGEST_REASON
     assert lost_source_params()["override_source_lost"].schema["maxLength"] <= LONGEST_REASON
+    for form in (procedure_params, lost_source_params):
+        assert form()["acknowledge_cool_down"].schema["maxLength"] <= LONGEST_REASON
+
+
+def test_who_takes_the_lease_takes_an_acknowledgement() -> None:
+    """Both failovers have it in their form, and know it; the abort does neither."""
+    for dag_id, form in (("planned_failover", procedure_params), ("unplanned_failover", lost_source_params)):
+        assert "acknowledge_cool_down" in form() and "acknowledge_cool_down" in own_params(dag_id)
+    assert "acknowledge_cool_down" not in abort_params() and "acknowledge_cool_down" in others_params("abort_procedure")
 
 
 def test_what_only_an_unplanned_failover_asks_is_known_to_it() -> None:

@@ -161,6 +161,12 @@ class Scene:
         self._run = Run(PARAMS | params)
         return self._run
 
+    def cool_down(self, seconds: float) -> None:
+        """A pair of clusters cools down for so long after a run's end, until the case is over."""
+        text = self.lab.topology.read_text()
+        self._undo.append(lambda: self.lab.topology.write_text(text))
+        self.lab.topology.write_text(yaml.safe_dump(yaml.safe_load(text) | {"cool_down_seconds": seconds}, sort_keys=False))
+
     def when_returning(self, act: Callable[[], object], seconds: float = 5.0) -> None:
         """Call something some seconds after `return_to_source` was begun."""
         self._afterwards = (seconds, act)

@@ -191,6 +191,32 @@ def test_topic_changed_between_forecast_and_fence(scene: Scene, change: Callable
     scene.returned(run, "fence_producers", f"Topics changed since the forecast.*{name}")
 
 
+# -- one move just after another -----------------------------------------------------------------------------------
+
+
+def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene) -> None:
+    """It is refused and told how to go on; with a reason it takes the lease and fences, and approver, journal and page say so. The reason is that run's alone."""
+    scene.cool_down(900.0)
+    first, early, urgent, late = (scene.run(**more) for more in ({}, {}, {"acknowledge_cool_down": "the site burns"}, {}))
+    assert scene.driver.forward(first, until="fence_producers"), first.texts
+    assert scene.give_back(first)["outcome"] == "returned"
+    scene.driver.whole(early)
+    told = rf"a cool-down runs for the clusters .*{first.procedure_id} ended as returned at .*, in [789]\d\d s.*start a new run that says why in acknowledge_cool_down"
+    assert scene.ended(early, "refused", "open_procedure", told) == []
+    assert scene.driver.forward(urgent, until="fence_producers"), urgent.texts
+    (opened,) = scene.journal().entries(urgent.procedure_id, "open_procedure", "opened")
+    assert opened.payload["cool_down"] | {"procedure_id": first.procedure_id, "outcome": "returned", "acknowledged": "the site burns"} == opened.payload["cool_down"]
+    question = urgent.questions["approve_failover"]
+    assert f"**{first.procedure_id} ended as returned at " in question and "The starter does not wait for that, because:** the site burns" in question
+    evidence = scene.give_back(urgent)
+    assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
+    assert evidence["cool_down"] == evidence["plan"]["cool_down"] == opened.payload["cool_down"]
+    assert "The starter said why: the site burns" in scene.page(urgent)
+    scene.driver.whole(late)
+    assert scene.ended(late, "refused", "open_procedure", f"{urgent.procedure_id} ended as returned") == []
+    assert scene.changed() + scene.unusable() == []
+
+
 # -- no room for the journal ---------------------------------------------------------------------------------------
 
 

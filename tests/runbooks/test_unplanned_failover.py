@@ -117,7 +117,8 @@ def question(fence: str = ARMED) -> str:
     inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1}
     plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}}
     taken = {"procedure_id": "planned", "fenced_at": "10:00", "partitions": 2, "drained": 1, "positions": 5, "translated": 4, "exact": 3, "missing": 6}
-    return loss_markdown({**plan, "continues": taken, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "rereads": {"bound": 12, "positions": 4, "may_have_moved": 2, "unknown": 1}, "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
+    cooling = {"procedure_id": "before", "outcome": "completed", "ended_at": "10:00", "ends_at": "10:15", "acknowledged": "why"}
+    return loss_markdown({**plan, "continues": taken, "cool_down": cooling, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "rereads": {"bound": 12, "positions": 4, "may_have_moved": 2, "unknown": 1}, "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
 
 
 def plain(text: str) -> str:

@@ -170,6 +170,7 @@ def evidence_of(
         "aborted_by": dict(aborted.payload) if aborted else None,
         "continues": opened.payload.get("continues") if opened else None,
         "continued_by": continued_by(lines),
+        "cool_down": opened.payload.get("cool_down") if opened else None,
         "excluded_groups": figures.get(Step.DRAIN_CONSUMERS, {}).get("excluded", []),
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kafka_dr.domain.armed import ARMED, BY_HOOK
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.plain_text import counted, duration, moment
-from kafka_dr.domain.plan import cell
+from kafka_dr.domain.plan import cell, cool_down_told
 from kafka_dr.domain.topic_partition import TopicPartition
 
 _SHOWN = 50
@@ -72,6 +72,7 @@ class LossPlan:
         seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
         rereads: `bound`, the most that one position may be given again as far as known before the translation (None without any); of how many
             `positions`; of how many of them `unknown`; how many are of groups that `may_have_moved` since. None where a translation is taken over.
+        cool_down: the cool-down that is not waited for, and why: as in `Plan`.
     """
 
     procedure_id: str
@@ -94,6 +95,7 @@ class LossPlan:
     gone: tuple[str, ...] = ()
     seen: Mapping[str, Any] = field(default_factory=lambda: asdict(LastSeen(False)))
     rereads: Mapping[str, Any] | None = None
+    cool_down: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -111,6 +113,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
     return "\n".join(
         [
             f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason: {cell(plan['reason'])}",
+            *cool_down_told(plan),
             "",
             f"{plan['source']}: {cell(plan['confirmed']['state'])}, {cell(plan['confirmed']['window'])}.",
             _last_seen(plan["source"], LastSeen(**plan["seen"])),

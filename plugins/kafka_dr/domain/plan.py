@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.plain_text import moment
 from kafka_dr.vocabulary import TranslationClass
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Plan:
         unproven: what the run will not be able to prove.
         excluded: groups whose reads are fenced like all others', but that are not waited for.
         abort_open_transactions: whether transactions that stay open behind the fence are ended by Kafka's own tool.
+        cool_down: the cool-down that is not waited for: after which procedure's end, how and when that ended, until when it lasts, and why; None where none was running.
     """
 
     procedure_id: str
@@ -94,6 +96,7 @@ class Plan:
     unproven: tuple[str, ...] = field(default_factory=tuple)
     excluded: tuple[ExcludedGroup, ...] = ()
     abort_open_transactions: bool = False
+    cool_down: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -114,6 +117,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
     return "\n".join(
         [
             f"Move all clients from **{plan['source']}** to **{plan['target']}**. Reason: {cell(plan['reason'])}",
+            *cool_down_told(plan),
             "",
             f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
             + (f", about {plan['drain_seconds']:.0f} s to drain." if plan["drain_seconds"] is not None else "; no rate to tell the time to drain."),
@@ -136,6 +140,15 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"Plan digest `{digest}`",
         ]
     )
+
+
+def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
+    """That a cool-down is not waited for, and why, as the first gate of every procedure says it; nothing where none was running."""
+    told = plan.get("cool_down")
+    if not told:
+        return []
+    ended = f"{cell(told['procedure_id'])} ended as {cell(told['outcome'])} at {moment(told['ended_at'])}"
+    return ["", f"**{ended}, and its cool-down lasts until {moment(told['ends_at'])}. The starter does not wait for that, because:** {cell(told['acknowledged'])}"]
 
 
 _TRANSACTIONS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,8 +53,11 @@ from kafka_dr.hooks.outside_text import one_line
 
 _T = TypeVar("_T")
 _NO_HASH = "0" * 64
-_REFUSED = "refused"
 _RENEWED = "renewed"
+#: What ends the lease of a procedure that another one goes on from.
+CONTINUED = "continued"
+#: Ends of a lease after which nothing has to cool down: nothing was touched, or the same move goes on.
+_NO_END = ("refused", _RENEWED, CONTINUED)
 #: PostgreSQL: serialisation failure, deadlock, duplicate key, table made meanwhile.
 _LOST_RACES = ("40001", "40P01", "23505", "42P07")
 _TABLES = MetaData()
@@ -113,6 +117,16 @@ class Lease:
     taken_at: datetime
     released_at: datetime | None
     outcome: str | None
+
+
+@dataclass(frozen=True)
+class CoolDown:
+    """The time in which a pair of clusters is left alone after a procedure: who ended it, how and when, and until when."""
+
+    procedure_id: str
+    outcome: str
+    ended_at: datetime
+    ends_at: datetime
 
 
 def utc_now() -> datetime:
@@ -216,10 +230,19 @@ class Journal:
 
         Raises:
             LeaseLost: another procedure holds the pair, or this one has already ended.
-            NotReady: a cool-down runs; says when it ends.
+            NotReady: a cool-down runs; says what ended when, and how long it still lasts.
         """
         taken_at = now or self._clock()
         return self._write(lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew))
+
+    def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
+        """The cool-down that was running when a procedure took the pair; None where none was, or where it never took the pair."""
+        first = self._read(select(_LEASES).where(_LEASES.c.pair == pair, _LEASES.c.holder == procedure_id).order_by(_LEASES.c.epoch).limit(1))
+        if not first:
+            return None
+        taken = _lease(first[0])
+        ended = self._read(_last_end(pair, taken.epoch))
+        return _cool_down(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
         """Return if the procedure holds the pair under this very epoch, else raise LeaseLost, or Superseded for a newer epoch of its own."""
@@ -356,7 +379,7 @@ def _take(connection: Connection, pair: str, procedure_id: str, now: datetime, c
         _close_row(connection, current, _RENEWED, now)
     else:
         _refuse_ended(connection, pair, procedure_id)
-        _refuse_cool_down(current, now, cool_down_seconds)
+        _refuse_cool_down(connection, pair, now, cool_down_seconds)
     epoch = current.epoch + 1 if current else 1
     connection.execute(_LEASES.insert().values(pair=pair, epoch=epoch, holder=procedure_id, taken_at=_iso(now)))
     return epoch
@@ -369,11 +392,28 @@ def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
         raise LeaseLost(f"{procedure_id} has already ended", f"outcome {ended.outcome} at {ended.released_at}", "trigger a new run")
 
 
-def _refuse_cool_down(current: Lease | None, now: datetime, seconds: float) -> None:
-    """A run that was refused before it touched anything needs no cooling down."""
-    if current and current.released_at and current.outcome != _REFUSED and now < (ends := current.released_at + timedelta(seconds=seconds)):
-        seen = f"{current.holder} ended at {_iso(current.released_at)}; the cool-down ends at {_iso(ends)}"
-        raise NotReady(f"a cool-down runs for the clusters {current.pair}", seen, "wait until it has ended")
+def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds: float) -> None:
+    found = _cool_down(connection.execute(_last_end(pair)).first(), now, seconds)
+    if found is not None:
+        left = math.ceil((found.ends_at - now).total_seconds())
+        seen = f"{found.procedure_id} ended as {found.outcome} at {_iso(found.ended_at)}; the cool-down ends at {_iso(found.ends_at)}, in {left} s"
+        raise NotReady(f"a cool-down runs for the clusters {pair}", seen, "wait until it has ended")
+
+
+def _last_end(pair: str, before: int | None = None) -> Any:
+    """The newest lease that a cool-down follows, below an epoch: a run that was refused needs none, and ends no other one's."""
+    ended = select(_LEASES).where(_LEASES.c.pair == pair, _LEASES.c.released_at.is_not(None), _LEASES.c.outcome.not_in(_NO_END))
+    older = ended if before is None else ended.where(_LEASES.c.epoch < before)
+    return older.order_by(_LEASES.c.epoch.desc()).limit(1)
+
+
+def _cool_down(row: Row | None, now: datetime, seconds: float) -> CoolDown | None:
+    """The cool-down after a lease, if it runs now."""
+    if row is None:
+        return None
+    ended = _lease(row)
+    ends_at = ended.released_at + timedelta(seconds=seconds)
+    return CoolDown(ended.holder, ended.outcome, ended.released_at, ends_at) if now < ends_at else None
 
 
 def _refuse_if_lost(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafka_dr.errors import Refusal, SwitchbackError
+from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.procedure import Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep, procedure_holding
+from kafka_dr.operators.procedure_step import ProcedureStep, others_params, procedure_holding
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -31,6 +31,13 @@ class AbortedStep(ProcedureStep):
 
 class AbortProcedure(AbortedStep):
     """Write down who aborts and why; from then on no step of the procedure goes forward."""
+
+    def procedure(self, context: Any) -> Procedure:
+        """The procedure that holds the pair; what only other procedures take is refused by name, before anything is written."""
+        given = sorted(name for name in others_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None)
+        if given:
+            raise BadInput("the params cannot be used", f"{', '.join(given)}: this procedure does not take it", "leave it out and trigger the DAG again; nothing was aborted")
+        return super().procedure(context)
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """No new epoch is taken: the procedure's own processes shall see the abort and return by themselves."""

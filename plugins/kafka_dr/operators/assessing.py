@@ -306,6 +306,7 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         continues=continues,
         gone=known.gone,
         seen=asdict(seen),
+        cool_down=procedure.cool_down,
     )
 
 

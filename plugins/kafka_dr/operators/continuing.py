@@ -19,7 +19,7 @@ import pandas as pd
 from kafka_dr.domain.continued import CONTINUED_BY
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, SystemUnavailable
-from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.hooks.procedure_journal import CONTINUED, JournalEntry
 from kafka_dr.operators.last_known import NO_POSITION, LastKnown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.procedure import Procedure, frame_partitions
@@ -28,8 +28,6 @@ from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Entry, Step
 
 _PLANNED = "planned_failover"
-#: What ends the planned run's lease when it is taken over.
-_CONTINUED = "continued"
 #: Steps whose proofs are taken over, each resting on those before it.
 _PROVING = (Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS)
 _AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
@@ -57,7 +55,7 @@ def take_over(procedure: Procedure) -> None:
     if why is not None:
         raise Refusal(f"{procedure.continues} cannot be continued", *why)
     told = (earlier.id, Step.OPEN_PROCEDURE, Entry.NOTE, {CONTINUED_BY: procedure.id})
-    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, _CONTINUED, told, seen=newest[-1].sequence)
+    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, told, seen=newest[-1].sequence)
 
 
 _UNKNOWN = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.errors import LeaseLost, Refusal
+from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import Entry, Step
 
+_ACKNOWLEDGE = "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it sees it"
+
 
 class OpenProcedure(ProcedureStep):
-    """Take the lease on the pair of clusters; refuse while another procedure holds it or a cool-down runs."""
+    """Take the lease on the pair of clusters; refuse while another procedure holds it, or a cool-down runs that nobody acknowledged."""
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease first: before it there is no epoch to write anything under."""
@@ -37,10 +39,31 @@ def _take_lease(procedure: Procedure) -> int:
     """From the planned run that is continued, if one is; else while nobody holds it."""
     if procedure.continues is not None:
         take_over(procedure)
+    acknowledged = "acknowledge_cool_down" in procedure.request.choices
+    seconds = 0.0 if acknowledged else procedure.topology.cool_down_seconds
     try:
-        return procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=procedure.topology.cool_down_seconds, renew=True)
+        return procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=seconds, renew=True)
     except LeaseLost as error:
         raise way_on(procedure, error) from None
+    except NotReady as error:
+        raise NotReady(error.reason, error.seen, f"{error.next_step}; {_ACKNOWLEDGE}") from None
+
+
+def _cool_down(procedure: Procedure) -> dict[str, Any] | None:
+    """The cool-down that is not waited for, and why; None where none was running. What is continued had waited, or said why not."""
+    if procedure.continues is not None:
+        return procedure.other(procedure.continues).cool_down
+    why = procedure.request.choices.get("acknowledge_cool_down")
+    found = procedure.journal.cool_down(procedure.pair, procedure.id, procedure.topology.cool_down_seconds)
+    if why is None or found is None:
+        return None
+    return {
+        "procedure_id": found.procedure_id,
+        "outcome": found.outcome,
+        "ended_at": found.ended_at.isoformat(),
+        "ends_at": found.ends_at.isoformat(),
+        "acknowledged": why,
+    }
 
 
 def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
@@ -55,5 +78,6 @@ def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
         "reason": request.reason,
         "triggered_at": queued.isoformat() if queued else procedure.now(),
         "continues": what_is_continued(procedure),
+        "cool_down": _cool_down(procedure),
         "request": request.model_dump(mode="json"),
     }

@@ -213,6 +213,12 @@ class Procedure:
         return self.journal.last(self.id, Step.OPEN_PROCEDURE, Entry.OPENED)
 
     @property
+    def cool_down(self) -> dict[str, Any] | None:
+        """The cool-down that this run does not wait for: after whose end, until when, and why; None where none was running."""
+        opened = self.opened
+        return None if opened is None else opened.payload.get("cool_down")
+
+    @property
     def took_lease(self) -> bool:
         """Whether this procedure ever took its lease."""
         try:

@@ -34,7 +34,7 @@ from kafka_dr.settings import Request, Topology, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
 
 #: Params of the procedures beside the common ones, and what each of them does not take: it would have no effect.
-_OWN_PARAMS = {"acknowledge_recreated_topics": bool, "override_source_lost": Reason, "continue_procedure": ProcedureId}
+_OWN_PARAMS = {"acknowledge_recreated_topics": bool, "acknowledge_cool_down": Reason, "override_source_lost": Reason, "continue_procedure": ProcedureId}
 _NOT_TAKEN_BY = {
     "planned_failover": frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"}),
     "unplanned_failover": frozenset(
@@ -43,6 +43,8 @@ _NOT_TAKEN_BY = {
             "max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds",
         }
     ),
+    # It waives no cool-down that follows the abort, though somebody may believe so.
+    "abort_procedure": frozenset({"acknowledge_cool_down"}),
 }  # fmt: skip
 
 _WAKE_AFTER = timedelta(seconds=5)

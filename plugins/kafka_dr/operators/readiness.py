@@ -139,6 +139,7 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
         unproven=tuple(procedure.figures(Step.CHECK_READINESS)["notes"]),
         excluded=_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
+        cool_down=procedure.cool_down,
     )
 
 

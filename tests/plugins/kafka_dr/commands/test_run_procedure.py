@@ -43,6 +43,27 @@ def test_bad_params_are_refused_before_anything(bench: Any, capsys: pytest.Captu
     assert "nowhere" in said and "resaon" in said and not (tmp_path / "journal.db").exists()
 
 
+@pytest.mark.parametrize(("dag_id", "value", "said"), [
+    ("abort_procedure", "why", "'acknowledge_cool_down': this procedure does not take it"), ("planned_failover", " ", "say in words why"), ("unplanned_failover", True, "string"),
+])  # fmt: skip
+def test_an_acknowledgement_is_refused_before_anything(bench: Any, capsys: pytest.CaptureFixture[str], dag_id: str, value: Any, said: str) -> None:
+    """By name where it is not taken, and where it is no reason."""
+    conf = json.dumps({"source": "primary", "target": "standby", "reason": "x", "acknowledge_cool_down": value})
+    assert run_procedure.main([dag_id, "--conf", conf]) == 2
+    told = capsys.readouterr().err
+    assert "acknowledge_cool_down" in told and said in told and not (bench.folder / "journal.db").exists()
+
+
+@pytest.mark.parametrize("dag_id", ["planned_failover", "unplanned_failover"])
+def test_an_acknowledgement_comes_back_from_the_journal(bench: Any, dag_id: str) -> None:
+    """A procedure made anew had it, and the form of its DAG has it, too."""
+    topology = load_topology()
+    request = request_of(topology, dag_id, {"source": "primary", "target": "standby", "reason": "r", "acknowledge_cool_down": "the site burns"})
+    told = conductor.conf_of(request, topology)
+    conductor._refuse_unknown({"planned_failover": procedure_params, "unplanned_failover": lost_source_params}[dag_id](), told)
+    assert request_of(topology, dag_id, told) == request and told["acknowledge_cool_down"] == "the site burns"
+
+
 def test_params_come_back_from_the_journal(bench: Any) -> None:
     """A procedure made anew asks for what it was started with, and for nothing else."""
     topology = load_topology()

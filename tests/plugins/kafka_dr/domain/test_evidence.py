@@ -223,3 +223,11 @@ def test_who_continues_whom_stands_in_the_evidence() -> None:
     notes = [line(Step.OPEN_PROCEDURE, Entry.NOTE, n, continued_by=by) for n, by in enumerate(("u-1", None, "u-2"))]
     assert evidence([opened])["continues"] == {"procedure_id": "p-0", "fenced": True} and evidence([])["continues"] is None
     assert [evidence([opened, *notes[:count]])["continued_by"] for count in range(4)] == [None, "u-1", None, "u-2"]
+
+
+def test_a_cool_down_that_was_not_waited_for_stands_in_the_evidence() -> None:
+    """By the entry that opened the run; None where none was running, or where the run was opened before there was a choice."""
+    told = {"procedure_id": "p-0", "outcome": "completed", "ended_at": at(0), "ends_at": at(9), "acknowledged": "why"}
+    for more, wanted in (({"cool_down": told}, told), ({"cool_down": None}, None), ({}, None)):
+        assert evidence([line(Step.OPEN_PROCEDURE, Entry.OPENED, triggered_at=at(0), **more)])["cool_down"] == wanted
+    assert evidence([])["cool_down"] is None

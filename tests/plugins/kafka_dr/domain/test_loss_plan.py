@@ -60,6 +60,13 @@ def test_an_override_stands_out() -> None:
     assert "**It was not found lost. The starter overrides this, because:** the site &lt;b&gt; burns" in shown(confirmed={"state": "SLOW", "window": "w", "override": "the site <b> burns"})
 
 
+def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
+    """As bold as an override, with its reason; it is in the digest."""
+    told = {"procedure_id": "p-0", "outcome": "returned", "ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00", "acknowledged": "the site <b> burns"}
+    said = "**p-0 ended as returned at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC. The starter does not wait for that, because:** the site &lt;b&gt; burns"
+    assert said in shown(cool_down=told).splitlines() and "cool-down" not in shown() and plan(cool_down=told).digest != plan().digest
+
+
 def test_what_is_taken_from_a_continued_run_is_said() -> None:
     """Only what was taken; and it is part of the digest."""
     told = {"procedure_id": "planned-1", "fenced_at": "10:00", "partitions": 3, "drained": 2, "positions": 5, "translated": None, "exact": None, "missing": 0}

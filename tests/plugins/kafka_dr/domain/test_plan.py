@@ -19,6 +19,9 @@ PLAN = Plan(
 )  # fmt: skip
 
 
+COOL_DOWN = {"procedure_id": "p-0", "outcome": "completed", "ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00", "acknowledged": "the site <b> burns"}
+
+
 def shown(plan: Plan) -> str:
     """The plan as an approver sees it, from what the journal gives back."""
     return plan_markdown(json.loads(json.dumps(plan.as_dict())), plan.digest)
@@ -34,10 +37,17 @@ def test_every_field_changes_the_digest() -> None:
     changes = {
         "procedure_id": "x", "dag_id": "x", "source": "x", "target": "x", "reason": "x", "naming": "x", "connectors": {}, "topics": (), "local_names": {},
         "groups": (), "fence": (), "opening": ("x",), "deadlines": {}, "start_reverse": True, "lag": 8, "drain_seconds": 1.0, "unproven": (),
-        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True,
+        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True, "cool_down": COOL_DOWN,
     }  # fmt: skip
     assert set(changes) == set(PLAN.as_dict())
     assert len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest}) == len(changes) + 1
+
+
+def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
+    """Whose end, how and when, until when, and why, in bold and without markup from outside; each part is in the digest; nothing where none was running."""
+    said = "**p-0 ended as completed at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC. The starter does not wait for that, because:** the site &lt;b&gt; burns"
+    assert said in shown(replace(PLAN, cool_down=COOL_DOWN)).splitlines()[:3] and "cool-down" not in shown(PLAN)
+    assert len({replace(PLAN, cool_down=COOL_DOWN | {name: "x"}).digest for name in COOL_DOWN} | {replace(PLAN, cool_down=COOL_DOWN).digest, PLAN.digest}) == len(COOL_DOWN) + 2
 
 
 def test_the_forecast_says_what_will_happen() -> None:
@@ -109,7 +119,7 @@ def test_what_becomes_of_open_transactions_is_said_either_way() -> None:
 
 def test_a_plan_made_before_these_choices_can_still_be_shown() -> None:
     """A run that was planned by an older version and is shown by this one excludes nobody and aborts nothing."""
-    older = {key: value for key, value in PLAN.as_dict().items() if key not in ("excluded", "abort_open_transactions")}
+    older = {key: value for key, value in PLAN.as_dict().items() if key not in ("excluded", "abort_open_transactions", "cool_down")}
     assert plan_markdown(older, "d") == plan_markdown(PLAN.as_dict(), "d")
 
 

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, Superseded, SystemUnavailable
-from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.hooks.procedure_journal import CoolDown, Journal
 
 PAIR = "east|west"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -266,13 +266,49 @@ def test_only_a_lease_that_is_held_is_passed_on(journal: Journal) -> None:
     assert journal.lease(PAIR).holder == "p1" and len(journal.entries()) == 2
 
 
-def test_a_cool_down_says_when_it_ends(journal: Journal) -> None:
-    """Within the cool-down the pair is refused with the time it ends; at that time it is free."""
+def test_a_cool_down_says_what_ended_and_how_long_it_lasts(journal: Journal) -> None:
+    """Within the cool-down the pair is refused with who ended when, and the time that is left; when that is over it is free."""
     epoch = journal.take_lease(PAIR, "p1", NOON)
     journal.release_lease(PAIR, "p1", epoch, "completed", NOON)
-    with pytest.raises(NotReady, match="ends at 2026-11-20T12:10:00"):
-        journal.take_lease(PAIR, "p2", NOON + timedelta(seconds=599), cool_down_seconds=600)
+    for later, left in ((0, 600), (359.2, 241), (599, 1)):
+        with pytest.raises(NotReady, match=rf"p1 ended as completed at 2026-11-20T12:00:00.*the cool-down ends at 2026-11-20T12:10:00\S*, in {left} s"):
+            journal.take_lease(PAIR, "p2", NOON + timedelta(seconds=later), cool_down_seconds=600)
     assert journal.take_lease(PAIR, "p2", NOON + timedelta(seconds=600), cool_down_seconds=600) == 2
+
+
+@pytest.mark.parametrize("end", ["refused", "renewed", "continued"])
+def test_what_touched_nothing_ends_no_cool_down(journal: Journal, end: str) -> None:
+    """A run that took the pair in the cool-down, and was refused, or gave the pair on to one that was: the cool-down of the one before goes on."""
+    journal.release_lease(PAIR, "p1", journal.take_lease(PAIR, "p1", NOON), "returned", NOON)
+    soon = NOON + timedelta(seconds=60)
+    epoch = journal.take_lease(PAIR, "p2", soon)
+    if end == "renewed":
+        epoch = journal.take_lease(PAIR, "p2", soon, renew=True)
+    if end == "continued":
+        epoch = journal.pass_lease(PAIR, "p2", "p3", end, ("p2", "open", "note", {}), now=soon)
+    journal.release_lease(PAIR, "p3" if end == "continued" else "p2", epoch, "refused", soon)
+    with pytest.raises(NotReady, match="p1 ended as returned at .*, in 480 s"):
+        journal.take_lease(PAIR, "p4", NOON + timedelta(seconds=120), cool_down_seconds=600)
+    assert journal.take_lease(PAIR, "p4", NOON + timedelta(seconds=600), cool_down_seconds=600) == epoch + 1
+
+
+def test_refusals_alone_leave_no_cool_down(journal: Journal) -> None:
+    """Nothing was ever touched: a new run can start at once."""
+    journal.release_lease(PAIR, "p1", journal.take_lease(PAIR, "p1", NOON), "refused", NOON)
+    assert journal.take_lease(PAIR, "p2", NOON, cool_down_seconds=600) == 2
+
+
+def test_the_cool_down_that_was_not_waited_for_is_known_afterwards(journal: Journal) -> None:
+    """By the leases, whatever became of them since: of the end before the first one that the procedure took."""
+    assert journal.cool_down(PAIR, "p1", 600) is None
+    journal.release_lease(PAIR, "p1", journal.take_lease(PAIR, "p1", NOON), "completed", NOON)
+    journal.take_lease(PAIR, "p2", NOON + timedelta(seconds=60))
+    found = CoolDown("p1", "completed", NOON, NOON + timedelta(seconds=600))
+    assert journal.cool_down(PAIR, "p2", 600) == found
+    epoch = journal.take_lease(PAIR, "p2", NOON + timedelta(hours=1), renew=True)
+    journal.release_lease(PAIR, "p2", epoch, "returned", NOON + timedelta(hours=1))
+    assert journal.cool_down(PAIR, "p2", 600) == found
+    assert journal.cool_down(PAIR, "p2", 60) is None and journal.cool_down(PAIR, "p1", 600) is None and journal.cool_down("a+b", "p2", 600) is None
 
 
 def test_an_older_epoch_writes_nothing(journal: Journal) -> None:

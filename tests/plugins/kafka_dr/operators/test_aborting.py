@@ -55,6 +55,19 @@ def test_where_nothing_runs_the_abort_returns(bench: Any) -> None:
     assert bench.journal.lease("primary+standby").outcome == "aborted"
 
 
+def test_an_abort_acknowledges_no_cool_down(bench: Any) -> None:
+    """Nobody shall believe that it waives the one that follows: refused by name, and nothing is aborted; a null says nothing."""
+    bench.stopped()
+    before = bench.journal.entries()
+    bench.params |= {"acknowledge_cool_down": "at once"}
+    with pytest.raises(AirflowFailException, match="acknowledge_cool_down: this procedure does not take it.*nothing was aborted"):
+        AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
+    assert bench.journal.entries() == before and fences(bench)
+    bench.params |= {"acknowledge_cool_down": None}
+    AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
+    assert bench.procedure().aborted() is not None
+
+
 def test_an_unknown_starter_may_abort(bench: Any) -> None:
     """The safe direction is refused to nobody; that nobody is known is written down."""
     bench.stopped()

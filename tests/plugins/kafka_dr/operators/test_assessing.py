@@ -94,6 +94,19 @@ def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder
     assert bench.procedure().plan() == figures["plan"]
 
 
+def test_a_cool_down_that_is_not_waited_for_is_part_of_the_plan(make_lost: Any, recorder: Recorder) -> None:
+    """As the run was opened with it: the approver reads it, and the digest covers it."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    told = {"procedure_id": "p-0", "outcome": "completed", "ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00", "acknowledged": "the site burns"}
+    (opened,) = (entry for entry in bench.entries(Step.OPEN_PROCEDURE) if entry.kind == Entry.OPENED)
+    bench.journal.append(opened.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED, opened.epoch, {**opened.payload, "cool_down": told})
+    figures = assess(bench)
+    assert figures["plan"]["cool_down"] == told and digest_of(figures["plan"] | {"cool_down": None}) != figures["plan_digest"] == digest_of(figures["plan"])
+    assert "The starter does not wait for that, because:** the site burns" in loss_markdown(figures["plan"], "d")
+
+
 def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(make_lost: Any, recorder: Recorder) -> None:
     """Another epoch has folders of its own; what the journal knew can still be read."""
     recorded(recorder)

@@ -166,6 +166,14 @@ def test_the_lease_moves_and_both_journals_say_so(died: Any) -> None:
     assert procedure.continues == EARLIER and died.journal.verify() is None
 
 
+def test_a_cool_down_that_the_planned_run_did_not_wait_for_is_told_on(died: Any) -> None:
+    """The move is the same: its approver reads the planned run's reason, and nothing has to be acknowledged anew."""
+    told = {"procedure_id": "p-0", "outcome": "completed", "ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00", "acknowledged": "why"}
+    opened = died.entries(OPEN)[0]
+    died.journal.append(EARLIER, OPEN, Entry.OPENED, died.journal.lease(PAIR).epoch, {**opened.payload, "cool_down": told})
+    assert continued(died).cool_down == told
+
+
 CLEARED = {Step.WAIT_FOR_ZERO_LAG: WaitForZeroLag, Step.DRAIN_CONSUMERS: DrainConsumers, Step.RETURN_TO_SOURCE: ReturnToSource, OPEN: OpenProcedure, Step.CLOSE_PROCEDURE: CloseProcedure}
 
 

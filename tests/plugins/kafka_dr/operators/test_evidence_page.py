@@ -29,6 +29,7 @@ def evidence(outcome: str, text: str = "maintenance", **changes: Any) -> dict[st
         "procedure_id": text, "dag_id": text, "source": text, "target": text, "reason": text, "outcome": outcome, "failing_step": text, "reason_for_outcome": text,
         "plan": {"topics": [[text, text, 1, text]], "unproven": [text]}, "plan_digest": DIGEST, "approvals": [{"step": text, "gate": text, "by": text, "at": text, "digest": text + DIGEST}], "steps": [step],
         "fenced_at": AT, "cut_off": rows, "boundary": rows, "classes": {text: 3}, "rereads": {"bound": 4, "mirror_maker": None}, "repeats": {},
+        "cool_down": {"procedure_id": text, "outcome": text, "ended_at": AT, "ends_at": LATER, "acknowledged": text},
         "loss": [{"topic": text, "partition": 0, "from_offset": 1, "certain_to": 4, "possible_to": 4, "records": 2, "reason": text}],
         "positions": text, "stranded": None, "seconds": {"own": 1.0, "drain": 2.0, "people": 3.0, "whole": 6.0}, "problems": [text], "closed_at": LATER, "previous_digest": DIGEST, "digest": DIGEST,
     }  # fmt: skip
@@ -89,6 +90,15 @@ def test_groups_stand_beside_mirror_makers_checkpoints() -> None:
     assert "What whole groups read again" in page and "&lt;b&gt;" in page and "no bound" in page
     assert [f"width:{share}%" in page for share in ("10.0", "100.0", "40.0")] == [True] * 3
     assert "What whole groups read again" not in evidence_page(evidence("completed"))
+
+
+def test_a_cool_down_that_was_not_waited_for_stands_on_the_page() -> None:
+    """Whose end, when, until when, and why; nothing where none was running, and on pages of older evidence."""
+    told = {"procedure_id": "p-0", "outcome": "returned", "ended_at": AT, "ends_at": LATER, "acknowledged": "the site <b> burns"}
+    page = evidence_page(evidence("completed", cool_down=told))
+    assert "p-0 had ended as returned at 2026-11-21 10:00:00 UTC, and its cool-down lasted until 2026-11-21 10:01:00 UTC. The starter said why: the site &lt;b&gt; burns" in page
+    older = {name: value for name, value in evidence("completed").items() if name != "cool_down"}
+    assert "cool-down lasted" not in evidence_page(evidence("completed", cool_down=None)) + evidence_page(older)
 
 
 def test_the_loss_is_drawn() -> None:

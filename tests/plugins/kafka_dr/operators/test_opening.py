@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -80,14 +81,81 @@ def test_a_run_that_has_ended_is_not_opened_again(bench: Any) -> None:
     assert bench.journal.lease("primary+standby").holder == "planned_failover-r1" and Entry.OPENED not in bench.kinds(STEP, "r2")
 
 
-def test_a_cool_down_is_refused(make_bench: Callable[..., Any]) -> None:
-    """Right after a procedure ended no other one begins."""
-    bench = make_bench(cool_down_seconds=900)
+WHY = "the site burns"
+
+
+@pytest.fixture(params=["planned_failover", "unplanned_failover"])
+def cooling(request: pytest.FixtureRequest, make_bench: Callable[..., Any]) -> Any:
+    """Either procedure, just after one of the pair has ended."""
+    bench = make_bench(dag_id=request.param, cool_down_seconds=900)
     open_(bench, "r1")
-    bench.journal.release_lease("primary+standby", "planned_failover-r1", 1, "completed")
-    with pytest.raises(AirflowFailException, match="cool-down"):
+    bench.journal.release_lease("primary+standby", f"{request.param}-r1", 1, "completed")
+    return bench
+
+
+def test_a_cool_down_is_refused(cooling: Any) -> None:
+    """Right after a procedure ended no other one begins; the message says what ended, how long it lasts, and how to go on all the same."""
+    with pytest.raises(AirflowFailException, match=rf"a cool-down runs.*{cooling.dag_id}-r1 ended as completed at .*, in (900|899) s") as refused:
+        open_(cooling, "r2")
+    assert "start a new run that says why in acknowledge_cool_down" in str(refused.value)
+    assert cooling.kinds(STEP, "r2") == [Entry.REFUSAL] and cooling.entries(STEP, "r2")[0].payload["error"] == "NotReady"
+    assert cooling.journal.lease("primary+standby").epoch == 1
+
+
+def test_a_cool_down_is_acknowledged(cooling: Any) -> None:
+    """The lease is taken, and the reason stands in the opening entry beside what ended when, and until when the cool-down lasts."""
+    cooling.params["acknowledge_cool_down"] = f"  {WHY} "
+    open_(cooling, "r2")
+    lease = cooling.journal.lease("primary+standby")
+    assert (lease.holder, lease.epoch, lease.released_at) == (f"{cooling.dag_id}-r2", 2, None)
+    told = cooling.entries(STEP, "r2")[0].payload["cool_down"]
+    assert (told["procedure_id"], told["outcome"], told["acknowledged"]) == (f"{cooling.dag_id}-r1", "completed", WHY)
+    assert datetime.fromisoformat(told["ends_at"]) - datetime.fromisoformat(told["ended_at"]) == timedelta(seconds=900)
+    assert cooling.procedure("r2").cool_down == told
+
+
+def test_an_acknowledged_run_that_was_refused_frees_nobody_else(cooling: Any) -> None:
+    """The next one without a reason is refused because of the first one's end still."""
+    cooling.params["acknowledge_cool_down"] = WHY
+    open_(cooling, "r2")
+    cooling.journal.release_lease("primary+standby", f"{cooling.dag_id}-r2", 2, "refused")
+    cooling.params["acknowledge_cool_down"] = None
+    with pytest.raises(AirflowFailException, match=f"{cooling.dag_id}-r1 ended as completed"):
+        open_(cooling, "r3")
+
+
+def test_an_acknowledgement_that_was_killed_after_its_lease_is_written_all_the_same(cooling: Any) -> None:
+    """Begun again, the step finds the lease its own, and the cool-down by the leases."""
+    cooling.params["acknowledge_cool_down"] = WHY
+    cooling.journal.take_lease("primary+standby", f"{cooling.dag_id}-r2")
+    open_(cooling, "r2")
+    told = cooling.entries(STEP, "r2")[0].payload["cool_down"]
+    assert (told["procedure_id"], told["acknowledged"]) == (f"{cooling.dag_id}-r1", WHY)
+
+
+def test_a_reason_without_a_cool_down_is_kept_and_decides_nothing(bench: Any) -> None:
+    """It stands among the params alone: no approver is told of a cool-down that there was not."""
+    bench.params["acknowledge_cool_down"] = WHY
+    open_(bench)
+    opened = bench.entries(STEP)[0].payload
+    assert opened["cool_down"] is None and opened["request"]["choices"] == {"acknowledge_cool_down": WHY} and bench.procedure().cool_down is None
+
+
+def test_another_procedures_lease_is_not_acknowledged(bench: Any) -> None:
+    """The reason answers a cool-down, nothing else."""
+    open_(bench, "r1")
+    bench.params["acknowledge_cool_down"] = WHY
+    with pytest.raises(AirflowFailException, match="in another procedure's hands"):
         open_(bench, "r2")
-    assert bench.kinds(STEP, "r2") == [Entry.REFUSAL]
+
+
+@pytest.mark.parametrize("bad", ["", "  ", "a\nb", "a\u202eb", "x" * 501, 3, True, ["x"]])
+def test_an_acknowledgement_is_a_reason_in_visible_words(bench: Any, bad: Any) -> None:
+    """Like the run's reason: text on one line, not empty, not long."""
+    bench.params["acknowledge_cool_down"] = bad
+    with pytest.raises(AirflowFailException, match="acknowledge_cool_down"):
+        open_(bench)
+    assert bench.entries(STEP) == []
 
 
 def test_a_crash_between_lease_and_journal_is_made_good(bench: Any) -> None:
