@@ -94,7 +94,7 @@ class Died:
         assert self.journal.entries(self.run.procedure_id) == before
 
 
-# About five minutes each on two cores, six of them, and the three of the kills a quarter of an hour together.
+# About five minutes each on two cores; all of the kills below together a quarter of an hour.
 @pytest.mark.parametrize("after", [FORECAST, DRAINED, TRANSLATED])
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -151,6 +151,7 @@ def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any],
     assert f"{told['exact']} of them exact: they are taken as they are" in run.questions["approve_data_loss"]
     assert evidence["loss"] == [] and verdict.figures["not_on_target"] == 0
     assert (figures["exact"], figures["positions"], figures["classes"], figures["bound"]) == (earlier["exact"], earlier["positions"], earlier["classes"], 0)
+    assert figures["digest"] == earlier["digest"]
     assert placed(scene.kept(run, figures["translation"])) == placed(scene.kept(died.run, earlier["translation"]))
     assert verdict.figures["rereads_at_most"] == 0
     assert figures_of(evidence, "review_translation")["asked"] is False
@@ -246,7 +247,7 @@ def killed(step: str, writes: int) -> Iterable[dict[str, dict[str, Any]]]:
     return ({step: how} for how in ({"kill_before": PASSES}, *({"kill_at": n} for n in range(1, writes + 1))))
 
 
-def told(how: dict[str, Any], run: Run, found: list[str]) -> list[str]:
+def findings_of(how: dict[str, Any], run: Run, found: list[str]) -> list[str]:
     """The findings of a round, and whether its process was killed at all."""
     (step,) = how
     found = found + ([] if run.killed == [step] else [f"killed: {run.killed}"])
@@ -259,7 +260,7 @@ def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
     wrong, writes = [], rounds.reference.writes["open_procedure"]
     for how in killed("open_procedure", writes):
         run = rounds.fresh()
-        wrong += told(how, run, rounds.differences(run, rounds.driver.whole(run, **how)))
+        wrong += findings_of(how, run, rounds.differences(run, rounds.driver.whole(run, **how)))
     assert not wrong, "\n".join(wrong)
     assert writes >= 4
 
@@ -271,7 +272,7 @@ def test_killed_around_the_giving_back_of_the_lease(rounds: ContinuedRounds) -> 
         run = rounds.continued("review_translation")
         rounds.driver.step(run, "return_to_source")
         rounds.driver.step(run, "close_procedure", **how["close_procedure"])
-        wrong += told(how, run, rounds.returned(run))
+        wrong += findings_of(how, run, rounds.returned(run))
     assert not wrong, "\n".join(wrong)
 
 
@@ -281,6 +282,6 @@ def test_killed_while_both_are_closed(rounds: ContinuedRounds) -> None:
     for n in range(1, writes + 1):
         run, after = rounds.begun_before("close_procedure")
         how = {"close_procedure": {"kill_at": n}}
-        wrong += told(how, run, rounds.differences(run, rounds.driver.whole(run, after=after, **how)))
+        wrong += findings_of(how, run, rounds.differences(run, rounds.driver.whole(run, after=after, **how)))
     assert not wrong, "\n".join(wrong)
     assert writes >= 5
