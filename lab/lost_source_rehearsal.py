@@ -187,10 +187,14 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s")
         self.await_state("RUNNING")
 
-    def hold_replication_back(self, seconds: float) -> None:
-        """Pause replication, then let it go on: it lags when this returns."""
+    def pause_replication(self) -> None:
+        """Have MirrorMaker 2 mirror nothing any more, and wait until it stands."""
         self._ask("pause")
         self.await_state("PAUSED")
+
+    def hold_replication_back(self, seconds: float) -> None:
+        """Pause replication, then let it go on: it lags when this returns."""
+        self.pause_replication()
         time.sleep(seconds)
         self._ask("resume")
         mirrored = self.mirrored_counter()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from kafka_dr.domain.armed import ARMED
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals
 from kafka_dr.domain.rereads import COMPARED
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
@@ -93,7 +94,7 @@ class TranslateWithoutSource(TranslateOffsets):
         return write_translation(procedure, folder, positions, *recorded, bounds=bounds, flowed_back=assessed.get("flowed_back", True))
 
 
-_NOTHING_MADE: dict[str, Any] = {"digest": None, "records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
+_NOTHING_MADE: dict[str, Any] = {"records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
 _RAISED = "raised to where the target's log begins since it was translated"
 
 
@@ -123,15 +124,33 @@ def without(positions: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
 
 def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
     """The summary of both: what the earlier one found missing is missing still, whatever of it is taken."""
-    raised = rows.loc[rows["clamped"].eq(_RAISED), [*PARTITION, "target_position"]].drop_duplicates() if "clamped" in rows else rows
     return {
-        "digest": digest_of([earlier["digest"], made["digest"], json.loads(raised.to_json(orient="values"))]),
+        "digest": translation_digest(rows),
         "classes": {str(name): int(count) for name, count in rows["class"].value_counts().sort_index().items()} if len(rows) else {},
         "records_read": made["records_read"],
         "repeats": made["repeats"] | earlier["repeats"],
         "holes": [*earlier["holes"], *made["holes"]],
         "cut": [*earlier["cut"], *made["cut"]],
     }
+
+
+#: What the digest of a translation covers of a row, in this order, and as what.
+_COVERED = {
+    "group": str, "topic": str, "partition": int, "position": int, "position_at": int, "target_topic": str, "target_position": int,
+    "class": str, "exact": bool, "bound": int, "evidence": str, "clamped": str,
+}  # fmt: skip
+
+
+def translation_digest(rows: pd.DataFrame) -> str:
+    """The digest of these very rows, by the contract by which Spark tells that of the rows it makes: who has the rows can check it."""
+    covered = _COVERED if len(rows) else {}
+    columns = [[None if pd.isna(value) else kind(value) for value in rows[name].tolist()] for name, kind in covered.items()]
+    lines = sorted(zip(*columns, strict=True), key=lambda line: (*line[1:3], line[0]))
+    return _digest([[*place, _digest([*map(list, mine)])] for place, mine in groupby(lines, key=lambda line: line[1:3])])
+
+
+def _digest(told: list[Any]) -> str:
+    return sha256(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
 class CommitWithoutSource(CommitGroups):

@@ -29,6 +29,7 @@ from kafka_dr.operators.replication import WaitForZeroLag
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.without_source import StopLeftMirrorMaker, TranslateWithoutSource
 from kafka_dr.vocabulary import Entry, Step
+from lab.judge.positions_file import read_rows, translation_digest
 from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS, PAIR
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
@@ -753,8 +754,10 @@ def test_a_position_below_the_targets_log_is_raised_and_reviewed(died: Any) -> N
 
 
 def test_the_digest_is_that_of_these_very_rows(died: Any) -> None:
-    """An approval of one translation is none of another."""
-    digests = {translate_after_assessing(died)[0]["digest"]}
+    """An approval of one translation is none of another; and whoever has the file can check it."""
+    figures, _ = translate_after_assessing(died)
+    assert figures["digest"] == translation_digest(read_rows(died.procedure("u1").folder / figures["translation"]["file"]))
+    digests = {figures["digest"]}
     for start in (70, 80):
         died.clusters["standby"].log_starts[ORDERS] = start
         digests.add(TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1"))["digest"])
@@ -769,6 +772,7 @@ def test_groups_that_were_not_frozen_are_translated_beside(make: Any, recorder: 
     figures, rows = translate_after_assessing(bench)
     assert rows["target_position"].to_dict() == {"audit": 62, "billing": 100, "cron": 30} and rows.loc["cron", "class"] == "NEAREST"
     assert (figures["positions"], figures["exact"], figures["classes"]) == (3, 2, {"CONTENT": 1, "END": 1, "NEAREST": 1})
+    assert figures["digest"] == translation_digest(read_rows(bench.procedure("u1").folder / figures["translation"]["file"]))
 
 
 # -- a source that can be read -------------------------------------------------------------------------------------
