@@ -85,6 +85,8 @@ def exact_list(rehearsal: LostSourceRehearsal) -> Path:
 
 
 def _receipts_hold(made: Path) -> None:
-    """Every file of stranded records is the one that its row of the inventory names."""
-    told = {row["file"]: row["sha256"] for row in pq.read_table(made / "loss.parquet").to_pylist() if row["file"] is not None}
-    assert told == {path.name: sha256(path.read_bytes()).hexdigest() for path in (made / "stranded").glob("*.parquet")}
+    """Every file of stranded records, and of those that no transaction committed, is the one that its row of the inventory names."""
+    rows = pq.read_table(made / "loss.parquet").to_pylist()
+    for kind, column in (("stranded", "sha256"), ("uncommitted", "uncommitted_sha256")):
+        told = {row["file"]: row[column] for row in rows if row[column] is not None}
+        assert told == {path.name: sha256(path.read_bytes()).hexdigest() for path in (made / kind).glob("*.parquet")}
