@@ -66,7 +66,7 @@ def test_one_changed_byte_is_found(closed: Any, name: str, capsys: pytest.Captur
     assert verified(closed) == 0
 
 
-.fixture
+@pytest.fixture
 def listed(closed: Any) -> Path:
     """The folder of evidence in which a step has also read an old source: two partitions, one of them with records that no transaction committed."""
     procedure, folder = closed.procedure(), folder_of(closed)
@@ -85,7 +85,7 @@ def listed(closed: Any) -> Path:
     return made
 
 
-.mark.parametrize("name", ["stranded/orders-0.parquet", "stranded/orders-1.parquet", "uncommitted/orders-1.parquet"])
+@pytest.mark.parametrize("name", ["stranded/orders-0.parquet", "stranded/orders-1.parquet", "uncommitted/orders-1.parquet"])
 def test_one_changed_byte_of_the_lists_of_records_is_found(closed: Any, listed: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also one that is gone, and one that nobody wrote; the file is named with its folder."""
     assert verified(closed) == 0 and "8 files and the page hold" in capsys.readouterr().out
