@@ -200,7 +200,7 @@ def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
         return f"{source} was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known."
     if not records:
         return f"{source} was read: it held no record that may be lost."
-    held = f"{source} was read: it held {counted(records, 'record')} that may be lost, {counted(inventory['bytes'], 'byte')} of keys and values, with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
+    held = f"{source} was read: it held {records} records that may be lost, {inventory['bytes']} bytes of keys and values, with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
     return f"{held} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are undecided, since a transaction before them is still open."
 
 

@@ -44,13 +44,13 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
-LISTED = {"records": 80, "bytes": 1, "first_at": 1_700_000_000_000, "last_at": 1_700_000_060_000, "aborted": 3, "undecided": 2}
+LISTED = {"records": 80, "bytes": 100, "first_at": 1_700_000_000_000, "last_at": 1_700_000_060_000, "aborted": 3, "undecided": 2}
 
 
 def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> None:
     """From the first to the last, and what no transaction committed; that nothing of it is known where it was not read. It is in the digest."""
     text = shown(inventory=FIGURES | LISTED)
-    assert "primary was read: it held 80 records that may be lost, 1 byte of keys and values, with timestamps from 2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC." in text
+    assert "primary was read: it held 80 records that may be lost, 100 bytes of keys and values, with timestamps from 2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC." in text
     assert "Of these 3 are of aborted transactions, and 2 are undecided, since a transaction before them is still open." in text and "are not known" not in text
     assert "primary was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known." in shown(inventory=FIGURES | dict.fromkeys(LISTED))
     assert "with timestamps from unknown to unknown" in shown(inventory=FIGURES | LISTED | {"first_at": None, "last_at": None})
