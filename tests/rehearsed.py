@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from kafka_dr.domain.loss_picture import LANES_SHOWN
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, rehearse_lost_source
 from lab.rehearsal import rehearse
 from lab.state import Lab
@@ -67,7 +68,17 @@ def _lost_without_findings(state: Path, folder: Path, accident: Accident, rate: 
     assert verdict.figures["acknowledged_by_load"] > rate
     assert verdict.figures["new_records_consumed"] > 0
     assert evidence["rereads"]["mirror_maker"] is not None, "MirrorMaker 2's own checkpoints are not told beside the bound"
+    _page_shows(kept / "evidence.html", evidence)
     return evidence, verdict.figures
+
+
+def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
+    """The page is of this evidence, draws its loss, and does not say of a fence that is armed that there is none."""
+    text = page.read_text(encoding="utf-8")
+    drawn = [row for row in evidence["loss"] if row["possible_to"] is None or row["possible_to"] > row["from_offset"]]
+    assert evidence["digest"] in text and "Clients were not fenced" not in text
+    assert text.count('<rect class="lost"') == min(len(drawn), LANES_SHOWN), f"{len(drawn)} ranges are lost"
+    assert "When the loss was assessed: " in text or not evidence["loss"]
 
 
 def exact_list(rehearsal: LostSourceRehearsal) -> Path:
@@ -85,6 +96,8 @@ def exact_list(rehearsal: LostSourceRehearsal) -> Path:
 
 
 def _receipts_hold(made: Path) -> None:
-    """Every file of stranded records is the one that its row of the inventory names."""
-    told = {row["file"]: row["sha256"] for row in pq.read_table(made / "loss.parquet").to_pylist() if row["file"] is not None}
-    assert told == {path.name: sha256(path.read_bytes()).hexdigest() for path in (made / "stranded").glob("*.parquet")}
+    """Every file of stranded records, and of those that no transaction committed, is the one that its row of the inventory names."""
+    rows = pq.read_table(made / "loss.parquet").to_pylist()
+    for kind, column in (("stranded", "sha256"), ("uncommitted", "uncommitted_sha256")):
+        told = {row["file"]: row[column] for row in rows if row[column] is not None}
+        assert told == {path.name: sha256(path.read_bytes()).hexdigest() for path in (made / kind).glob("*.parquet")}

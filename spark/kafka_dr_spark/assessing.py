@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window
-from kafka_dr_spark.listing import STRANDED, UNCOMMITTED, ListingReader, uncommitted
+from kafka_dr_spark.listing import STRANDED, UNCOMMITTED, ListingReader, sha256_of, uncommitted
 from kafka_dr_spark.loss import LastSeen, Loss, loss_of, loss_with_source
 from kafka_dr_spark.rereads import rereads_before_translation
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
@@ -85,9 +85,14 @@ class AssessmentTask:
         with ListingReader(self._access, self._limits) as reader:
             told = reader.list(paths)
         states = uncommitted(self._access, self._limits, told, {window: seen[key].stable_end for key, window in windows.items()})
-        for window, table in states.items():
-            pq.write_table(table, self._folder / UNCOMMITTED / paths[window].name, compression="zstd")
-        return {key: {**told[windows[key]], **_counted(states.get(windows[key]))} if key in windows else dict(NOTHING) for key in losses}
+        apart = {window: self._written_apart(table, paths[window].name) for window, table in states.items()}
+        return {key: {**told[windows[key]], **apart.get(windows[key], {}), **_counted(states.get(windows[key]))} if key in windows else dict(NOTHING) for key in losses}
+
+    def _written_apart(self, states: pa.Table, name: str) -> dict[str, str]:
+        """Write down which records no transaction has committed; answers the file's digest."""
+        path = self._folder / UNCOMMITTED / name
+        pq.write_table(states, path, compression="zstd")
+        return {"uncommitted_sha256": sha256_of(path)}
 
 
 def name_of(key: Key) -> str:
@@ -111,7 +116,7 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
     """Return a partition's row."""
     end = case.bounds.cut_off
     final = limits.source_final
-    row = dict.fromkeys(output_schema().names) | {name: listed.get(name) for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided", "file", "sha256")}
+    row = dict.fromkeys(output_schema().names) | {name: listed.get(name) for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided", "file", "sha256", "uncommitted_sha256")}
     row |= {"topic": key[0], "partition": key[1], "from_offset": loss.from_offset, "certain_to": loss.certain_to, "evidence": loss.evidence}
     row |= {"possible_to": end if final else None, "exact": limits.source_readable and loss.certain_to == end, "sampled_at": seen.sampled_at}
     row |= {"written_since": written_since(case.floors, loss.from_offset), "records_per_second": growth(case.floors)}

@@ -18,7 +18,7 @@ from kafka_dr_spark.schemas import arrow_schema, column_names
 from kafka_dr_spark.tagging import unpack
 
 #: Columns that say where something was written, not what is lost.
-_PLACES = ("file", "sha256")
+_PLACES = ("file", "sha256", "uncommitted_sha256")
 
 
 class Inventory(NamedTuple):
@@ -92,6 +92,10 @@ def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[
         "possible": None if ends.null_count else _total(ends),
         "records": _total(loss["records"]) if listed else None,
         "bytes": _total(loss["bytes"]) if listed else None,
+        "first_at": pc.min(loss["first_at"]).as_py(),
+        "last_at": pc.max(loss["last_at"]).as_py(),
+        "aborted": _total(loss["aborted"]) if listed else None,
+        "undecided": _total(loss["undecided"]) if listed else None,
         "records_per_second": None if rate is None else round(rate),
         "groups_ahead": len(pc.unique(inventory.ahead["group"])),
         "positions_ahead": len(inventory.ahead),

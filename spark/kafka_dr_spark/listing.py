@@ -60,10 +60,14 @@ class Listed(OpenWindow):
         if self._held:
             self._flush()
         self._file.close()
-        with self.path.open("rb") as content:
-            digest = file_digest(content, "sha256").hexdigest()
         told = {"records": len(self.offsets), "bytes": self.bytes, "first_at": self.first_at, "last_at": self.last_at}
-        return {**told, "file": self.path.name, "sha256": digest}
+        return {**told, "file": self.path.name, "sha256": sha256_of(self.path)}
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as content:
+        return file_digest(content, "sha256").hexdigest()
 
 
 def table_of(messages: list[Message]) -> pa.Table:

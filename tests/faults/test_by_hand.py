@@ -14,11 +14,17 @@ import requests
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
 
+from kafka_dr.hooks.procedure_journal import Journal
 from lab.airflow_settings import own_environment
 from lab.jars import jars_folder
+from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
 from lab.mirror_maker import connector_name
-from lab.rehearsal import Rehearsal
+from lab.rehearsal import SOURCE, TARGET, Rehearsal
 from lab.state import Lab
+from lab.workload import GroundTruth
+from tests.faults import always_on
+from tests.faults.lost_scene import UNPLANNED, figures_of, quicken
+from tests.faults.scene import until
 from tests.faults.stepping import ROOT, Run, Stepping, stepping
 from tests.faults.world import World
 from tests.rehearsed import SEED
@@ -30,6 +36,7 @@ TOOLS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
 }
 PARAMS = {"source": "primary", "target": "standby", "reason": "by hand"}
+LOST = {"source": SOURCE, "target": TARGET, "reason": "by hand, and the source is dead"}
 LOGIN = 'security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{}";\n'
 
 
@@ -63,11 +70,11 @@ class Person:
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
 
-    def runs(self, script: str) -> str:
-        """Run one of the scripts to its end."""
+    def runs(self, script: str, whole: bool = True) -> str:
+        """Run one of the scripts, to its end or, where that cannot be reached, to the command that fails."""
         done = subprocess.run(["bash", str(self.folder / "hand" / script)], env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
         print(done.stdout[-3000:], done.stderr[-3000:])
-        assert done.returncode == 0, f"{script}: {done.stderr[-2000:]}"
+        assert (done.returncode == 0) is whole, f"{script}: {done.returncode} {done.stderr[-2000:]}"
         return done.stdout
 
 
@@ -117,8 +124,83 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
     driver.step(run, "close_procedure")
     assert driver.evidence(run)["outcome"] == "completed"
     assert world.look() == after, "the procedure found nothing left to do"
-    ledger = _wanted(driver, run)
-    assert {(g, f"{t}/{p}"): o for g, t, p, o in ledger} == {(g, place): o for g, held in after["positions"].items() for place, o in held.items() if (g, place) in {(g2, f"{t}/{p}") for g2, t, p, _ in ledger}} != {}
+    _stand_as_translated(driver, run, after)
+
+
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_back_and_onwards_by_hand_without_the_source(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """Broker and worker of the source are dead. Back: the target is as it was found. Onwards: groups, rights and routing as the procedure would have left them."""
+    lab = Lab(fresh_lab(policy, airflow=False))
+    quicken(lab)
+    truth = _lost(lab, tmp_path / "r")
+    world, topic = World(lab, truth.positions, alive=(TARGET,)), sorted(truth.topics)[0]
+    before = world.look()
+    # The source stays dead: the watcher has nothing to do but to show life.
+    with stepping(lab, tmp_path / "s", before=lambda run, step: Journal(f"sqlite:///{lab.journal}").show_life(always_on.WATCHER)) as driver:
+        _back_without_source(driver, Person(lab, tmp_path), world, before, topic)
+        _onwards_without_source(driver, Person(lab, tmp_path / "again"), world, topic)
+
+
+def _lost(lab: Lab, folder: Path) -> GroundTruth:
+    """A workload that the recorder has seen and whose source is dead; nothing writes or records any more."""
+    made = LostSourceRehearsal(lab.root, folder, SEED, scale=0.2, groups=10)
+    always_on.start(lab, always_on.RECORDER)
+    try:
+        truth = made.seed_topics()
+        made.lose_source(Accident(after=0.0))
+    finally:
+        made.stop()
+        always_on.stop(lab, always_on.RECORDER)
+    return truth
+
+
+def _at_rest(world: World) -> None:
+    """What was asked to stop while its source is dead takes its time: a worker that is just at it does not answer."""
+    until(lambda: set(world.look()["connectors"].values()) == {"STOPPED"}, "the flow to stand", 90.0)
+
+
+def _back_without_source(driver: Stepping, person: Person, world: World, before: dict[str, Any], topic: str) -> None:
+    """Where the other direction may run, only the dead worker could tell: the script stops there, with everything else done."""
+    run, alone = Run(LOST, dag_id=UNPLANNED), person.lab.load().policy == "identity"
+    assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, TARGET, topic), run.texts
+    _at_rest(world)
+    printed = person.prints(run.procedure_id)
+    assert person.lab.load().passwords["orchestrator"] not in printed and person.lab.load().passwords["admin"] not in printed
+    person.runs("to_return.sh", whole=not alone)
+    found = before | ({"connectors": dict.fromkeys(before["connectors"], "STOPPED")} if alone else {})
+    assert world.look() == found and refused(person.lab, TARGET, topic)
+    assert driver.step(run, "translate_offsets") == "refused", "no step goes forward any more"
+    assert driver.step(run, "return_to_source") == "done", run.texts
+    driver.step(run, "close_procedure")
+    told = driver.evidence(run)
+    assert told["outcome"] == "returned" and world.look() == found
+    assert bool(figures_of(told, "return_to_source").get("replication_left_stopped")) is alone
+
+
+def _onwards_without_source(driver: Stepping, person: Person, world: World, topic: str) -> None:
+    run = Run(LOST, dag_id=UNPLANNED)
+    assert driver.forward(run, until="translate_offsets"), run.texts
+    _at_rest(world)
+    person.prints("--source", SOURCE, "--target", TARGET)
+    assert "source.properties" not in (person.folder / "hand" / "to_go_on.sh").read_text()
+    person.runs("to_go_on.sh")
+    after = world.look()
+    assert after["routing"]["cluster"] == TARGET and not refused(person.lab, TARGET, topic)
+    # As the script's last words and the runbook have it: positions and opening are noted as done by hand.
+    assert driver.forward(run, after="open_target"), run.texts
+    driver.step(run, "close_procedure")
+    told = driver.evidence(run)
+    assert told["outcome"] == "completed", told["reason_for_outcome"]
+    assert figures_of(told, "open_target")["by_hand"] == "carol" == figures_of(told, "commit_groups")["by_hand"]
+    assert world.look() == after, "the procedure found nothing left to do"
+    _stand_as_translated(driver, run, after)
+
+
+def _stand_as_translated(driver: Stepping, run: Run, after: dict[str, Any]) -> None:
+    """Every group is where the translation put it."""
+    wanted = {(group, f"{topic}/{partition}"): offset for group, topic, partition, offset in _wanted(driver, run)}
+    held = {(group, place): offset for group, places in after["positions"].items() for place, offset in places.items()}
+    assert {at: held.get(at) for at in wanted} == wanted != {}
 
 
 def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
     assert listed["value"].to_pylist() == [b"id-%d" % number for number in range(120, 200)]
     assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()} and listed["header_names"][0].as_py() == ["h"]
     assert lost["sha256"] == hashlib.sha256((tmp_path / "stranded" / lost["file"]).read_bytes()).hexdigest()
-    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7)
+    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7) and lost["uncommitted_sha256"] is None
     assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
 
 
@@ -83,6 +83,7 @@ def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path
     apart = pq.read_table(tmp_path / "uncommitted" / lost["file"])
     check_values("uncommitted", apart)
     assert apart["offset"].to_pylist() == list(range(150, 200)) and set(apart["state"].to_pylist()) == {"undecided"}
+    assert lost["uncommitted_sha256"] == hashlib.sha256((tmp_path / "uncommitted" / lost["file"]).read_bytes()).hexdigest()
 
 
 def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
     assert figures["rereads"] == {"bound": 9, "positions": 4, "unknown": 1, "may_have_moved": 2}
     assert (figures["losing"], figures["certain"], figures["possible"], figures["records"], figures["groups_ahead"], figures["unknown"]) == (1, 20, None, None, 2, 2)
     assert (figures["records_per_second"], figures["records_read"]) == (2, {"source": 0, "target": 14})
-    moved = pa.Table.from_pylist([row | {"file": "f", "sha256": "s"}], schema=arrow_schema("loss"))
+    moved = pa.Table.from_pylist([row | {"file": "f", "sha256": "s", "uncommitted_sha256": "u"}], schema=arrow_schema("loss"))
     assert loss_digest(moved) == figures["digest"] != loss_digest(pa.Table.from_pylist([row | {"certain_to": 31}], schema=arrow_schema("loss")))
 
 
@@ -159,14 +160,15 @@ def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     empty = Inventory(arrow_schema("loss").empty_table(), arrow_schema("ahead").empty_table(), arrow_schema("rereads").empty_table(), {"source": 0, "target": 0}, 0)
     figures = summarise(empty, 3, "input")
     assert figures["rereads"] == {"bound": None, "positions": 0, "unknown": 0, "may_have_moved": 0}
-    assert [figures[name] for name in ("losing", "certain", "possible", "records", "bytes", "groups_ahead")] == [0] * 6
+    assert [figures[name] for name in ("losing", "certain", "possible", "records", "bytes", "aborted", "undecided", "groups_ahead")] == [0] * 8 and figures["first_at"] is figures["last_at"] is None
 
 
 def test_only_what_is_certain_counts_as_certain() -> None:
     """A partition of which nothing is certain adds nothing, listed or not; one that ends below where it begins takes nothing away."""
     row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
-    read = [row | {"from_offset": 10, "certain_to": 15, "records": 4, "bytes": 9}, row | {"from_offset": 0, "certain_to": None, "records": 7, "bytes": 1}]
+    read = [row | {"from_offset": 10, "certain_to": 15, "records": 4, "bytes": 9, "first_at": 50, "last_at": 60, "aborted": 1, "undecided": 0}, row | {"from_offset": 0, "certain_to": None, "records": 7, "bytes": 1, "first_at": 40, "last_at": 55, "aborted": 2, "undecided": 3}]
     unread = [row | {"from_offset": 10, "certain_to": 15}, row | {"from_offset": 20, "certain_to": 15}, row | {"from_offset": 0, "certain_to": None}]
     ahead, rereads = (arrow_schema(name).empty_table() for name in ("ahead", "rereads"))
     told = [summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input") for rows in (read, unread)]
     assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [(4, 11, 10, None), (5, None, None, None)]
+    assert [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told] == [(40, 60, 3, 3), (None, None, None, None)]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import UndefinedError
 
 from kafka_dr.domain.canonical import digest_of
@@ -28,6 +29,9 @@ from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.params import shown
 from kafka_dr.settings import load_topology
 from kafka_dr.vocabulary import Entry, Step
+
+#: Folders of what was read on an old source, and the column of the loss that holds the SHA-256 of the files in each.
+LISTS = {"stranded": "sha256", "uncommitted": "uncommitted_sha256"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problems:
         return 1
     against = "" if options.journal else "; not compared with the journal (--journal)"
-    print(f"{evidence['procedure_id']}: {evidence['outcome']}; {len(list(receipts(evidence)))} files and the page hold, digest {evidence['digest']}{against}")
+    files = len(list(receipts(evidence))) + sum(len(listed_files(options.folder, step["figures"])) for step in evidence["steps"])
+    print(f"{evidence['procedure_id']}: {evidence['outcome']}; {files} files and the page hold, digest {evidence['digest']}{against}")
     return 0
 
 
@@ -101,17 +106,47 @@ def receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Every file that a step names with its SHA-256."""
     for step in evidence["steps"]:
         for told in (step["figures"], *step["notes"]):
-            yield from (value for value in told.values() if isinstance(value, dict) and {"file", "sha256"} <= value.keys())
+            yield from filter(_is_receipt, told.values())
+
+
+def _is_receipt(value: Any) -> bool:
+    return isinstance(value, dict) and {"file", "sha256"} <= value.keys()
+
+
+def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
+    """Lists of records that a step has read on the source, each with its SHA-256, by the rows of the loss.
+
+    Empty where no source was read, and where the file of the loss is not the one that was written: nothing in it counts then.
+    """
+    loss, made = figures.get("loss"), figures.get("stranded")
+    if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):
+        return {}
+    rows, place = pd.read_parquet(path), folder / Path(str(made)).name
+    told = {kind: rows.reindex(columns=["file", column]).dropna().itertuples(index=False) for kind, column in LISTS.items()}
+    return {place / kind / Path(name).name: digest for kind, named in told.items() for name, digest in named}
 
 
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Every file has the SHA-256 that its step wrote down."""
-    for receipt in receipts(evidence):
-        path = folder / Path(str(receipt["file"])).name
-        if not path.is_file():
-            yield f"{path.name} is missing"
-        elif (found := _sha256(path)) != receipt["sha256"]:
-            yield f"{path.name} was changed: SHA-256 {receipt['sha256']} was written down, it has {found}"
+    """Every file has the SHA-256 that its step wrote down; so has every list of records, and nothing else lies beside these."""
+    yield from filter(None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in receipts(evidence)))
+    for step in evidence["steps"]:
+        listed = listed_files(folder, step["figures"])
+        yield from filter(None, (_changed(folder, path, digest) for path, digest in listed.items()))
+        places = {path.parent for path in listed if path.parent.is_dir()}
+        yield from (f"{path.relative_to(folder)} was never written down" for place in sorted(places) for path in sorted(place.iterdir()) if path not in listed)
+
+
+def _changed(folder: Path, path: Path, digest: str) -> str | None:
+    """What is wrong with a file; None if it is the one that was written down."""
+    name = path.relative_to(folder)
+    if not path.is_file():
+        return f"{name} is missing"
+    found = _sha256(path)
+    return None if found == digest else f"{name} was changed: SHA-256 {digest} was written down, it has {found}"
+
+
+def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
+    return folder / Path(str(receipt["file"])).name
 
 
 def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:

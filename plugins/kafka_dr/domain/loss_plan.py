@@ -121,7 +121,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *_continued(plan),
             "",
             *_unfenced(plan),
-            *_figures(inventory),
+            *_figures(plan),
             *_rereads(plan),
             "",
             *_loss_table(plan["loss"], inventory),
@@ -181,15 +181,30 @@ def _unfenced(plan: Mapping[str, Any]) -> list[str]:
     return [told[fence], ""] if fence in told else []
 
 
-def _figures(inventory: Mapping[str, Any]) -> list[str]:
+def _figures(plan: Mapping[str, Any]) -> list[str]:
+    inventory = plan["inventory"]
     possible, rate = inventory["possible"], inventory["records_per_second"]
     known = f"at most {possible}" if possible is not None else "nobody knows how many at most"
     return [
         f"**Certainly lost: {inventory['certain']} records.** Possibly lost: {known}. {inventory['losing']} of {inventory['partitions']} partitions are concerned.",
         *([f"{inventory['unknown']} partitions were never sampled: of these nothing is known."] if inventory["unknown"] else []),
         *([f"Estimate, from how fast the source grew when it was seen last: {rate} records a second."] if rate is not None else []),
+        *([listed] if (listed := what_was_listed(plan["source"], inventory)) else []),
         f"{inventory['groups_ahead']} groups had consumed records that may never have reached the target.",
     ]
+
+
+def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
+    """How much was read of what may be lost, when it was written, and what no transaction has committed; that none of it is known; empty where nothing is lost."""
+    records = inventory.get("records")
+    if not inventory.get("losing"):
+        return ""
+    if records is None:
+        return f"{source} was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known."
+    if not records:
+        return f"{source} was read: it held no record that may be lost."
+    held = f"{source} was read: it held {records} records that may be lost, {inventory['bytes']} bytes of keys and values, with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
+    return f"{held} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are undecided, since a transaction before them is still open."
 
 
 def _rereads(plan: Mapping[str, Any]) -> list[str]:

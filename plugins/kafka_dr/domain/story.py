@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_picture import loss_picture
+from kafka_dr.domain.loss_plan import what_was_listed
 from kafka_dr.domain.plain_text import Shown, counted, duration, figure_lines, first_of, moment, number, shortened, time_of_day
 from kafka_dr.domain.time_line import TimeLine, standstill, time_line
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
@@ -62,6 +64,8 @@ class Story:
         sentences: what happened, where clients are, what became of positions and records.
         trouble: what stopped it, and what went wrong on the way back: step, reason, seen, at.
         to_do: what to do now, first things first.
+        fence: how clients are kept from the source, and since when that is proven.
+        listed: what was read on the source of what may be lost, when the loss was assessed.
         groups: those that MirrorMaker 2's checkpoints would have made read most again, by the forecast.
     """
 
@@ -70,6 +74,7 @@ class Story:
     to_do: list[str]
     line: TimeLine | None
     still: dict[str, Any] | None
+    fence: str
     split: list[Part]
     classes: list[Part]
     rereads: list[Part]
@@ -80,6 +85,7 @@ class Story:
     ends: Shown
     loss: Shown
     loss_lanes: Shown
+    listed: str
     repeats: Shown
     excluded: Shown
     unproven: list[str]
@@ -96,6 +102,7 @@ def story_of(evidence: Evidence) -> Story:
         to_do=_to_do(evidence),
         line=time_line(evidence),
         still=_still(evidence, plan),
+        fence=_fence(evidence),
         split=_split(evidence["seconds"]),
         classes=_classes(evidence["classes"]),
         rereads=_rereads(evidence["rereads"]),
@@ -106,6 +113,7 @@ def story_of(evidence: Evidence) -> Story:
         ends=first_of(_ends(evidence, plan), ROWS_SHOWN),
         loss=first_of(evidence["loss"], ROWS_SHOWN),
         loss_lanes=loss_picture(evidence["loss"]),
+        listed=what_was_listed(evidence["source"], plan.get("inventory", {})),
         repeats=first_of(sorted(evidence["repeats"].items()), ROWS_SHOWN),
         excluded=first_of(_excluded(evidence), ROWS_SHOWN),
         unproven=[shortened(note) for note in plan.get("unproven", [])],
@@ -284,7 +292,11 @@ def _failed_to_do(e: Evidence) -> list[str]:
 
 
 def _lost_to_do(e: Evidence) -> list[str]:
-    return [f"Decide what becomes of what {e['target']} lacks ({_lost(e).lower()}): see Loss."] if e["loss"] else []
+    if not e["loss"]:
+        return []
+    unread = "inventory" in (e["plan"] or {}) and not e.get("stranded")
+    later = [f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md, assess_data_loss. A run that nobody approves does it."] if unread else []
+    return [f"Decide what becomes of what {e['target']} lacks ({_lost(e).lower()}): see Loss.", *later]
 
 
 def _excluded_to_do(e: Evidence) -> list[str]:
@@ -294,7 +306,8 @@ def _excluded_to_do(e: Evidence) -> list[str]:
 
 def _completed_to_do(e: Evidence) -> list[str]:
     started = _figures(e).get(Step.START_REVERSE_REPLICATION, {}).get("started", True)
-    return [] if started else [f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is wanted."]
+    watch = [f"Leave watch_old_source unpaused: it fences {e['source']} as soon as that answers."] if _fence(e).startswith(ARMED) else []
+    return watch if started else [*watch, f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is wanted."]
 
 
 # -- the pictures ------------------------------------------------------------------------------------------------
@@ -307,6 +320,28 @@ def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
     limit = plan.get("deadlines", {}).get("max_fence_seconds")
     ended = time_of_day(span.ended.isoformat()) if span.ended else None
     return {"began": time_of_day(span.began.isoformat()), "ended": ended, "seconds": span.seconds, "limit": limit}
+
+
+def _fence(e: Evidence) -> str:
+    """How clients are kept from the source; of one that was given up only what was proven, or said by the fence hook."""
+    figures, at = _figures(e), moment(e["fenced_at"]) if e.get("fenced_at") else ""
+    fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
+    if fence == ARMED:
+        return _armed(e, {step["id"]: step["state"] for step in e["steps"]}, figures.get(Step.WATCH_OLD_SOURCE, {}).get("fenced_at"))
+    if fence == BY_HOOK:
+        return f"by the fence hook's word, since {at}: clients cannot reach {e['source']}"
+    if fence == BY_ACL:
+        return f"proven at {at}, on {e['source']}" if at else f"writes are denied on {e['source']}, not proven on every broker"
+    return f"proven at {at}" if at else "not fenced, or not proven on every broker"
+
+
+def _armed(e: Evidence, state: Mapping[str, str], fenced_at: str | None) -> str:
+    """What became of an armed fence; `fenced_at` is when the watcher had proven it, if it says so."""
+    if state.get(Step.RETURN_TO_SOURCE) == "done":
+        return f"armed until {e['source']} was given back: nobody fences it any more"
+    if state.get(Step.WATCH_OLD_SOURCE) == "done":
+        return f"{e['source']} came back, and was fenced by watch_old_source" + (f" at {moment(fenced_at)}" if fenced_at else "")
+    return f"armed: {e['source']} was out of reach, and watch_old_source fences it as soon as it answers"
 
 
 def _split(seconds: Mapping[str, float]) -> list[Part]:

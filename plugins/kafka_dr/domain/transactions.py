@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from kafka_dr.domain.acl import ANY_NAME, AclRules
@@ -77,6 +78,23 @@ class KnownTransaction:
         return self.state not in _IDLE
 
 
+@dataclass(frozen=True)
+class Producer:
+    """A producer that a partition still remembers; one that is not idempotent leaves no trace.
+
+    Attributes:
+        last_ms: timestamp of its newest record there, in milliseconds since 1970.
+    """
+
+    producer_id: int
+    last_ms: int | None
+
+    def named(self, transactional_id: str | None) -> str:
+        """As a person reads it."""
+        at = "no timestamp" if self.last_ms is None else datetime.fromtimestamp(self.last_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        return f"producer {self.producer_id}" + (f", transactional id {transactional_id!r}" if transactional_id is not None else "") + f", newest record {at}"
+
+
 def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a table as Kafka's tools print them: columns parted by tabs and filled up with blanks.
 
@@ -105,6 +123,13 @@ def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
         if _number(row["CurrentTransactionStartOffset"]) is not None
     ]
     return sorted(found, key=lambda t: t.start_offset)
+
+
+def producers_of(printed: str) -> list[Producer]:
+    """Every producer of what `describe-producers` prints for a partition, the one that wrote last first."""
+    rows = rows_of(printed, ("ProducerId", "LastTimestamp"))
+    found = [Producer(int(row["ProducerId"]), None if (at := _number(row["LastTimestamp"])) is None or at < 0 else at) for row in rows]
+    return sorted(found, key=lambda one: (-(one.last_ms or 0), one.producer_id))
 
 
 def started_and_timeout(printed: str) -> tuple[int | None, int | None]:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from kafka_dr.domain.java_client import for_java, properties_text
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, known_transactions, open_on, started_and_timeout
+from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, Producer, known_transactions, open_on, producers_of, started_and_timeout
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_client import client_config
 from kafka_dr.hooks.outside_text import without_secrets
@@ -60,6 +60,10 @@ class TransactionTool:
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
         """Transactions that are open on a partition, without what only their coordinators know."""
         return open_on(partition, self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"))
+
+    def producers_on(self, partition: TopicPartition) -> list[Producer]:
+        """Every producer that a partition still remembers, the one that wrote last first."""
+        return producers_of(self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"))
 
     def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
         """When the transaction of an id began, in milliseconds since 1970, and after how many its coordinator ends it."""

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from kafka_dr.domain.armed import accepted, shrunk
+from kafka_dr.domain.fence import FenceScope, client_principals
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, FenceNotProven
+from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnavailable
+from kafka_dr.operators.observing import source_rules
+from kafka_dr.operators.open_transactions import transaction_tool
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.vocabulary import Step
 
 _STILL_LOOKS = 5
 _NAMED = 10
+#: Kafka's tool takes a second or two for each partition.
+_ASKED = 3
+#: Where a topic without entries is open to everyone, the fence alone has closed it.
+_ANYBODY = "anybody, where a topic had no entries"
 
 
 def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
@@ -30,6 +37,7 @@ def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any
     ends = _still_ends(procedure, list(topics))
     known, problem = _known_ends(procedure)
     rows = accepted(known, ends)
+    most = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
     return {
         "accepted": procedure.keep("accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})),
@@ -37,10 +45,40 @@ def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any
         "partitions_written": len(rows),
         "partitions_not_known_before": sum(row.from_offset is None for row in rows),
         "logs_shorter_than_known": shrunk(known, ends)[:_NAMED],
-        "newest_records": newest_records(procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in rows[:_NAMED]}),
+        "newest_records": newest_records(procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}),
+        "may_have_written": _writers_by_right(procedure, {row.topic for row in rows}),
         "ends_at_fence": procedure.keep("ends_at_fence", partitions_frame(ends, "offset")),
         "known_ends_problem": problem,
     }
+
+
+def _writers_by_right(procedure: Procedure, topics: set[str]) -> list[str]:
+    """Principals of clients that hold the right to write there, but for the fence: no record names its writer. A super user is not among them."""
+    if not topics:
+        return []
+    rules = source_rules(procedure)
+    named = client_principals(rules, FenceScope.writes(topics), procedure.exempt(procedure.request.source))
+    return sorted(named | ({_ANYBODY} if rules.allow_everyone else set()))
+
+
+def producers_since(procedure: Procedure, receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; empty where nothing was accepted, or Kafka's tool is not there.
+
+    Takes seconds. An id tells one producer from another; only a transactional one has a name.
+
+    Args:
+        receipt: of the list of what was accepted.
+    """
+    tool, rows = transaction_tool(procedure), procedure.kept(receipt)
+    if tool is None or rows.empty:
+        return {}
+    most = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(_ASKED, "count")
+    places = [TopicPartition(topic, int(p)) for topic, p in zip(most["topic"], most["partition"], strict=True)]
+    try:
+        names = {known.producer_id: known.transactional_id for known in tool.known()}
+        return {"producers": {str(tp): [one.named(names.get(one.producer_id)) for one in tool.producers_on(tp)[:_NAMED]] for tp in places}}
+    except (SystemUnavailable, BadInput) as error:
+        return {"producers": {}, "producers_problem": str(error)}
 
 
 def _known_ends(procedure: Procedure) -> tuple[dict[TopicPartition, int], str | None]:

@@ -34,7 +34,7 @@ from kafka_dr.vocabulary import Step
 _ENDS_SECONDS, _NAMED = 10.0, 10
 #: A source that freezes while Spark reads it is given up after so long, and a second more for so many records that may have to be read.
 _READ_SECONDS, _READ_A_SECOND = 30, 20_000
-_INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "records_per_second", "groups_ahead", "positions_ahead")
+_INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "first_at", "last_at", "aborted", "undecided", "records_per_second", "groups_ahead", "positions_ahead")
 _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
 
 

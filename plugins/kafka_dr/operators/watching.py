@@ -22,7 +22,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError
 from kafka_dr.hooks.outside_text import one_line
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
-from kafka_dr.operators.accepted import accepted_since, log_ends
+from kafka_dr.operators.accepted import accepted_since, log_ends, producers_since
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.fencing import WriteFence
 from kafka_dr.operators.fencing_source import fence_old_source, source_answers, telling_entries
@@ -212,6 +212,8 @@ def fence_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
         figures = {"fenced_at": fenced_at, **_fence_figures(procedure, fence, made, fenced_at), **accepted_since(procedure, topics), **_ends_when_seen(procedure, seen.result())}
         states = stopping.result()
     procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)})
+    if not _left(states):
+        tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced; it answered since {figures['answers_since']}, and accepted at most {figures['records_at_most']} records on {figures['partitions_written']} partitions", *_left(states)])
 
 
@@ -220,7 +222,16 @@ def stop_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
     states = stop_replication(procedure, True)
     if not _left(states):
         procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, "mirror_maker": states, "mirror_maker_stopped": True})
+        tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced", *_left(states)])
+
+
+def tell_producers(procedure: Procedure) -> None:
+    """Note who wrote meanwhile, as far as brokers know it: last of all, since it takes seconds, and the list and the fence are what counts."""
+    done = [entry.payload for entry in procedure.journal.entries(step=STEP, kind=Entry.OUTCOME) if entry.payload.get("procedure_id") == procedure.id and "accepted" in entry.payload]
+    told = producers_since(procedure, done[-1]["accepted"]) if done else {}
+    if told:
+        procedure.write(STEP, Entry.NOTE, told)
 
 
 def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:

@@ -44,6 +44,20 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
+LISTED = {"records": 80, "bytes": 100, "first_at": 1_700_000_000_000, "last_at": 1_700_000_060_000, "aborted": 3, "undecided": 2}
+
+
+def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> None:
+    """From the first to the last, and what no transaction committed; that nothing of it is known where it was not read. It is in the digest."""
+    text = shown(inventory=FIGURES | LISTED)
+    assert "primary was read: it held 80 records that may be lost, 100 bytes of keys and values, with timestamps from 2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC." in text
+    assert "Of these 3 are of aborted transactions, and 2 are undecided, since a transaction before them is still open." in text and "are not known" not in text
+    assert "primary was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known." in shown(inventory=FIGURES | dict.fromkeys(LISTED))
+    assert "with timestamps from unknown to unknown" in shown(inventory=FIGURES | LISTED | {"first_at": None, "last_at": None})
+    assert "primary was read: it held no record that may be lost." in shown(inventory=FIGURES | dict.fromkeys(LISTED, 0))
+    assert len({plan(inventory=FIGURES | LISTED | {name: 9}).digest for name in LISTED} | {plan(inventory=FIGURES | LISTED).digest}) == 7
+
+
 def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
     """The most of one position and of each group, of whom nobody knows how far they got, and of what; nothing where nothing is known. It is in the digest."""
     told = {"bound": 700, "positions": 9, "unknown": 2, "may_have_moved": 3}
@@ -113,6 +127,7 @@ def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: 
 def test_nothing_lost_is_said() -> None:
     """No table of nothing."""
     text = shown(loss=(), groups=(), inventory={**FIGURES, "certain": 0, "possible": 0, "losing": 0, "unknown": 0, "records_per_second": None, "groups_ahead": 0})
+    assert "was not read" not in text and "was read" not in text
     assert "No partition loses a record." in text and "No group is known" in text and "Possibly lost: at most 0" in text and "Estimate" not in text
 
 

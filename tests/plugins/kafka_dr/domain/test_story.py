@@ -180,3 +180,33 @@ def test_a_loss_that_nobody_can_count_is_told_as_that(rows: list[dict[str, Any]]
     """Never as zero; and whoever reads on is told to decide about it."""
     story = story_of(evidence("completed", target="standby", loss=rows))
     assert told in story.sentences[2] and "Decide what becomes of what standby lacks" in story.to_do[0]
+
+
+def test_an_old_source_that_was_not_read_is_to_be_listed_once_it_is_back() -> None:
+    """Not where it was read, nor by a run that had its source."""
+    plan = {"topics": [], "groups": [], "unproven": [], "inventory": {}}
+    told = [story_of(evidence("completed", loss=[lost(17)], plan=given, stranded=made)).to_do for given, made in ((plan, None), (plan, "assess_data_loss-1"))]
+    assert ["have listed exactly what is lost" in " ".join(tasks) for tasks in told] == [True, False]
+    assert "have listed" not in " ".join(story_of(evidence("completed", loss=[lost(17)])).to_do)
+
+
+BACK = "2026-11-21T11:00:00+00:00"
+GIVEN_UP = {
+    "armed": ([step("fence_source", fenced="armed")], None, "armed: east was out of reach, and watch_old_source fences it as soon as it answers"),
+    "watched": ([step("fence_source", fenced="armed"), step("watch_old_source", fenced_at=BACK)], None, "east came back, and was fenced by watch_old_source at 2026-11-21 11:00:00 UTC"),
+    "watched, and a worker later": ([step("fence_source", fenced="armed"), step("watch_old_source", mirror_maker_stopped=True)], None, "east came back, and was fenced by watch_old_source"),
+    "still watched": ([step("fence_source", fenced="armed"), step("watch_old_source", "watching")], None, "armed: east was out of reach, and watch_old_source fences it as soon as it answers"),
+    "given back": ([step("fence_source", fenced="armed"), step("return_to_source", touched=True)], None, "armed until east was given back: nobody fences it any more"),
+    "by hook": ([step("fence_source", fenced="by hook")], AT, "by the fence hook's word, since 2026-11-21 10:00:00 UTC: clients cannot reach east"),
+    "by acl": ([step("fence_source", fenced="by acl")], AT, "proven at 2026-11-21 10:00:00 UTC, on east"),
+    "by acl, without a probe": ([step("fence_source", fenced="by acl")], None, "writes are denied on east, not proven on every broker"),
+    "planned": (FENCED, AT, "proven at 2026-11-21 10:00:00 UTC"),
+    "never begun": ([], None, "not fenced, or not proven on every broker"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "at", "said"), GIVEN_UP.values(), ids=GIVEN_UP)
+def test_how_clients_are_kept_from_the_source_is_said_as_it_is(steps: list[dict[str, Any]], at: str | None, said: str) -> None:
+    """An armed fence is neither proven nor none; the watcher that will lay it is to be left running."""
+    story = story_of(evidence("completed", *steps, fenced_at=at))
+    assert story.fence == said and ("Leave watch_old_source unpaused" in " ".join(story.to_do)) is said.startswith("armed: ")

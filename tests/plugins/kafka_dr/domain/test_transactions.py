@@ -11,9 +11,11 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.domain.transactions import (
     KnownTransaction,
     OpenTransaction,
+    Producer,
     known_transactions,
     may_be_ended,
     open_on,
+    producers_of,
     sees_every_transaction,
     started_and_timeout,
 )
@@ -44,6 +46,12 @@ def test_open_ones_are_read_oldest_first() -> None:
         OpenTransaction("orders", 0, 0, 7, since_ms=-1),
         OpenTransaction("orders", 0, 3, 1, since_ms=1795310605910),
     ]
+
+
+def test_producers_are_read_newest_first() -> None:
+    """Also those without a transaction; one without a timestamp last."""
+    assert producers_of(PRODUCERS) == [Producer(0, 1795310616786), Producer(1, 1795310605910), Producer(7, None)]
+    assert [one.named(name) for one, name in zip(producers_of(PRODUCERS)[1:], ("app b", None))] == ["producer 1, transactional id 'app b', newest record 2026-11-22T01:23:25.910+00:00", "producer 7, newest record no timestamp"]
 
 
 def test_an_empty_table_is_nothing_and_anything_else_is_refused() -> None:

@@ -77,8 +77,10 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(make_lost: Any,
     assert plan["rereads"] == {"bound": 40, "positions": 2, "unknown": 0, "may_have_moved": 1} and {g["group"]: g["rereads"] for g in plan["groups"]} == {"audit": 40, "billing": 40}
     assert (plan["inventory"]["certain"], plan["inventory"]["unknown"], plan["inventory"]["groups_ahead"]) == (20, 0, 1)
     assert (figures["source_readable"], figures["stranded"], figures["records_read"]) == (False, None, {"source": 0, "target": 80})
+    assert {plan["inventory"][name] for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided")} == {None}
     text = loss_markdown(plan, figures["plan_digest"])
     assert "The recorder's last sample of primary was made at 2026-11-01 12:00:20 UTC, and nothing saw the source after that." in text
+    assert "primary was not read: of what is lost bytes, timestamps" in text
     assert "| orders-0 | 80 | 100 | no bound |" in text and "Nothing is left unproven" in text
 
 
@@ -89,7 +91,7 @@ def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder
     mirrored(bench, 80)
     figures = assess(bench)
     assert figures["plan_digest"] == digest_of(figures["plan"]) and figures["plan"]["inventory"]["digest"] == figures["inventory_digest"]
-    for change in ({"loss": []}, {"inventory": figures["plan"]["inventory"] | {"digest": "x"}}):
+    for change in ({"loss": []}, {"inventory": figures["plan"]["inventory"] | {"bytes": 5}}, {"inventory": figures["plan"]["inventory"] | {"digest": "x"}}):
         assert digest_of(figures["plan"] | change) != figures["plan_digest"]
     assert bench.procedure().plan() == figures["plan"]
 

@@ -239,3 +239,16 @@ def test_without_a_source_the_page_says_what_has_no_bound() -> None:
     group = {"group": "billing", "partitions": 3, "policy": "earliest", "active": True, "position_at": None, "ahead": 2}
     page = evidence_page(evidence("completed", loss=rows, plan={"inventory": {}, "groups": [group], "topics": [], "unproven": []}))
     assert all(said in page for said in ("nothing certain", "no bound", "not counted", "up to what MirrorMaker 2 said", "Groups, as they were seen last", "billing"))
+
+
+def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_was_read() -> None:
+    """Never that nothing is fenced where a fence is armed; bytes, times and what no transaction committed stand above the table of the loss."""
+    rows = [{"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": 8, "possible_to": None, "records": 3, "evidence": "read"}]
+    armed = {"id": "fence_source", "state": "done", "started_at": AT, "ended_at": LATER, "figures": {"fenced": "armed"}, "failures": [], "notes": []}
+    listed = {"losing": 1, "records": 3, "bytes": 21, "first_at": 0, "last_at": 1000, "aborted": 1, "undecided": 0}
+    page = evidence_page(evidence("completed", source="east", steps=[armed], fenced_at=None, loss=rows, plan={"inventory": listed, "topics": [], "unproven": []}))
+    text = tags(page).text
+    assert "Fence: armed: east was out of reach" in text and "not fenced" not in text and page.count("as soon as it answers") == 2
+    assert "When the loss was assessed: east was read: it held 3 records that may be lost, 21 bytes of keys and values, with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these 1 are of aborted" in text
+    unread = evidence_page(evidence("completed", source="east", loss=rows, plan={"inventory": {"losing": 1, "records": None}, "topics": [], "unproven": []}))
+    assert "When the loss was assessed: east was not read: of what is lost bytes, timestamps" in tags(unread).text and "When the loss was assessed" not in evidence_page(evidence("completed"))

@@ -11,8 +11,10 @@ import pytest
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.armed import armed_fences, unstopped, watched
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.domain.transactions import KnownTransaction, Producer
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators import watching
+from kafka_dr.operators import open_transactions, watching
 from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.fencing_source import FenceSource, telling_entries
 from kafka_dr.operators.returning import ReturnToSource
@@ -121,6 +123,7 @@ def test_a_source_that_comes_back_is_fenced_and_told(watch: Watch) -> None:
     assert watch.accepted() == [{"topic": "orders", "partition": 0, "from_offset": 10, "to_offset": 17}]
     assert (told["records_at_most"], told["partitions_written"], told["partitions_not_known_before"]) == (7, 1, 0)
     assert told["newest_records"][0].startswith("orders-0: newest record at offset 16")
+    assert told["may_have_written"] == ["User:app"]
     assert watch.procedure.kept(told["ends_at_fence"])["offset"].tolist() == [17] == watch.procedure.kept(told["ends_when_seen"])["offset"].tolist()
     assert watch.armed == 0 and watch.state == "over"
 
@@ -129,6 +132,63 @@ def test_a_source_that_accepted_nothing_is_said_to_have_accepted_nothing(watch: 
     """An empty list, by its still ends."""
     watch.back()
     assert watch.accepted() == [] and watch.outcomes[0].payload["records_at_most"] == 0
+    assert watch.outcomes[0].payload["may_have_written"] == []
+
+
+class Tool:
+    """In the place of Kafka's tool: two producers, one of them transactional."""
+
+    def __init__(self, jars: str, config: dict[str, Any], alias: str) -> None:
+        self.alias = alias
+
+    def known(self) -> list[KnownTransaction]:
+        """What coordinators know."""
+        return [KnownTransaction("pay-1", 7, "Empty")]
+
+    def producers_on(self, partition: TopicPartition) -> list[Producer]:
+        """What a leader remembers."""
+        return [Producer(7, 0), Producer(8, None)]
+
+
+@pytest.fixture
+def with_tool(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """The same, on a machine that has Kafka's own tools."""
+    monkeypatch.setattr(open_transactions, "TransactionTool", Tool)
+    return Watch(make_bench(kafka_tools="/opt/kafka/libs"))
+
+
+def producers(watch: Watch) -> list[Any]:
+    """Notes of the watcher that name producers."""
+    return [e.payload for e in watch.bench.journal.entries(step=STEP, kind=Entry.NOTE) if "producers" in e.payload]
+
+
+def test_producers_are_named_once_everything_stands(with_tool: Watch) -> None:
+    """After the list and the fence, by what brokers remember of the partitions that accepted most; and only once."""
+    with_tool.source.log_ends[ORDERS] = 17
+    with_tool.bench.workers["primary"].away = True
+    with_tool.back()
+    assert with_tool.state == "fenced" and producers(with_tool) == []
+    with_tool.bench.workers["primary"].away = False
+    with_tool.watcher.look()
+    with_tool.watcher.look()
+    (told,) = producers(with_tool)
+    assert told["producers"] == {"orders-0": ["producer 7, transactional id 'pay-1', newest record 1970-01-01T00:00:00.000+00:00", "producer 8, newest record no timestamp"]}
+    assert with_tool.state == "over"
+
+
+def test_a_tool_that_does_not_answer_is_said_and_changes_nothing(with_tool: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list stands, and the watch is over; where nothing was accepted nobody is asked."""
+    monkeypatch.setattr(Tool, "known", lambda self: (_ for _ in ()).throw(KafkaUnavailable("the tool said no")))
+    with_tool.source.log_ends[ORDERS] = 17
+    with_tool.back()
+    (told,) = producers(with_tool)
+    assert told["producers"] == {} and "the tool said no" in told["producers_problem"] and with_tool.state == "over" and len(with_tool.accepted()) == 1
+
+
+def test_where_nothing_was_accepted_no_producer_is_asked_for(with_tool: Watch) -> None:
+    """There is none to name."""
+    with_tool.back()
+    assert with_tool.state == "over" and producers(with_tool) == []
 
 
 def test_a_log_that_is_shorter_than_known_is_named(bench: Any) -> None:
