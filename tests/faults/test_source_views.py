@@ -92,7 +92,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostScene]:
         up(state, airflow=False)
         made = LostScene(state, tmp_path_factory.mktemp("scene"), rate=0, recorded=False, clients=False)
         always_on.start(made.lab, always_on.WATCHER)
-        admin(made.lab, SOURCE).create_topics([NewTopic(APPLICATIONS_TOPIC, 1, 1)])[APPLICATIONS_TOPIC].result(SECONDS)
+        client = admin(made.lab, SOURCE)
+        for future in client.create_topics([NewTopic(topic, 1, 1) for topic in (PROBE_TOPIC, APPLICATIONS_TOPIC)]).values():
+            future.result(SECONDS)
         yield made
         made.close()
     finally:
@@ -150,11 +152,11 @@ def set_limit(scene: LostScene, operation: AlterConfigOpType) -> None:
 
     A broker that stands alone cannot lack replicas: Kafka asks for no more in sync than a partition has.
     """
-    resources = [
+    client, resources = admin(scene.lab, SOURCE), [
         ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[ConfigEntry("max.message.bytes", "1", incremental_operation=operation)])
         for topic in (PROBE_TOPIC, HEARTBEATS, APPLICATIONS_TOPIC)
     ]
-    for future in admin(scene.lab, SOURCE).incremental_alter_configs(resources, request_timeout=SECONDS).values():
+    for future in client.incremental_alter_configs(resources, request_timeout=SECONDS).values():
         future.result(SECONDS)
 
 
@@ -168,7 +170,8 @@ def without_writes(scene: LostScene) -> Iterator[None]:
     finally:
         set_limit(scene, AlterConfigOpType.DELETE)
         # The task that wrote heartbeats has failed: its producer gives up what is too large.
-        call(scene.lab, SOURCE, "POST", f"/connectors/{connector_name(TARGET, SOURCE, 'heartbeat')}/restart?includeTasks=true&onlyFailed=true")
+        again = f"/connectors/{connector_name(TARGET, SOURCE, 'heartbeat')}/restart?includeTasks=true&onlyFailed=true"
+        until(lambda: call(scene.lab, SOURCE, "POST", again).ok, "the heartbeats' task to be started again")
 
 
 @contextmanager
