@@ -33,6 +33,7 @@ class PowerSwitch:
         self._lab, self._cluster = lab, cluster
         self._off = False
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self._power_up: Thread | None = None
 
     def state(self) -> dict[str, Any]:
         """As the contract has it: true only where nothing of the cluster lives."""
@@ -50,13 +51,18 @@ class PowerSwitch:
         elif self._off:
             self._off = False
             # It answers at once: brokers need longer than a request may take.
-            Thread(target=self._power_up, daemon=True).start()
+            self._power_up = Thread(target=self._start, daemon=True)
+            self._power_up.start()
+
+    def is_up_again(self) -> bool:
+        """Whether the power was given back, and all that it feeds has started."""
+        return self._power_up is not None and not self._power_up.is_alive()
 
     def _living(self) -> list[int]:
         found = (self._lab.processes.pid(f"{kind}-{self._cluster}") for kind in ("broker", "connect"))
         return [pid for pid in found if pid is not None]
 
-    def _power_up(self) -> None:
+    def _start(self) -> None:
         start_broker(self._lab, self._cluster)
         start_worker(self._lab, self._cluster)
 
