@@ -85,8 +85,8 @@ class Archive:
         return merged
 
     def expire(self, before: datetime) -> int:
-        """Delete the files of the hours that ended before a time; answers how many."""
-        gone = [n for kind in self.kinds() for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)) for n in names]
+        """Delete the files of the hours that ended before a time, also what was never finished; answers how many."""
+        gone = [n for kind in self.kinds() for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1), unfinished=True) for n in names]
         self._delete(gone)
         return len(gone)
 
@@ -97,8 +97,8 @@ class Archive:
 
     # -- hours and files ---------------------------------------------------------------------------------------------
 
-    def _hours(self, kind: str, since: datetime | None, until: datetime | None) -> Iterator[tuple[str, list[str]]]:
-        """Each hour with the names of its files, in order."""
+    def _hours(self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False) -> Iterator[tuple[str, list[str]]]:
+        """Each hour with the names of its files, in order; `unfinished` asks also for those whose writer died."""
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
@@ -108,7 +108,7 @@ class Archive:
             if first <= hour <= last:
                 with self._border("listing", f"{kind}/{hour}"):
                     files = sorted(self._names(f"{self._root}/{kind}/{hour}"))
-                yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and not name.startswith(_ASIDE)]
+                yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and (unfinished or not name.startswith(_ASIDE))]
 
     def _names(self, path: str) -> list[str]:
         """What lies in a folder now, whatever the file system remembers of it."""

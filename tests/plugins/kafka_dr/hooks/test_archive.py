@@ -167,11 +167,14 @@ def test_what_is_too_old_goes(archive: Archive) -> None:
 
 
 def test_a_half_written_file_is_no_file(tmp_path: Path) -> None:
-    """What a crash left aside is not read."""
+    """What a crash left aside is not read, and goes with its hour."""
     archive = Archive(f"file://{tmp_path}", "f")
     name = archive.write("ends", rows(1), NOON)
-    (tmp_path / "f" / name).with_name(".writing-120000.parquet").write_bytes(b"PAR1")
+    half = (tmp_path / "f" / name).with_name(".writing-120000.parquet")
+    half.write_bytes(b"PAR1")
     assert numbers(archive) == [1]
+    assert archive.expire(NOON) == 0 and half.exists()
+    assert archive.expire(NOON + timedelta(hours=1)) == 2 and not half.exists()
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
