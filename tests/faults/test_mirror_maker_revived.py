@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import requests
 
 from lab.judge.readers import ClusterReader
 from lab.mirror_maker import call, connector_name
@@ -24,15 +25,24 @@ STOPPED_AGAIN_SECONDS = 5.0
 COPIES_WITHIN_SECONDS = 10.0
 
 
+def asked(scene: LostScene, beside: str, method: str, what: str) -> requests.Response | None:
+    """What a worker answers about a connector; None where it does not, or not yet."""
+    try:
+        answer = call(scene.lab, beside, method, f"/connectors/{what}")
+    except requests.RequestException:
+        return None
+    return answer if answer.ok else None
+
+
 def resume(scene: LostScene, beside: str, source: str, target: str) -> None:
     """Somebody has a flow's source connector run again."""
-    until(lambda: call(scene.lab, beside, "PUT", f"/connectors/{connector_name(source, target, 'source')}/resume").ok, f"{source}->{target} to be resumed")
+    until(lambda: asked(scene, beside, "PUT", f"{connector_name(source, target, 'source')}/resume") is not None, f"{source}->{target} to be resumed")
 
 
 def stands(scene: LostScene, beside: str, source: str, target: str) -> bool:
     """Whether a flow's source connector is STOPPED without tasks; a worker that is just coming back does not say."""
-    answer = call(scene.lab, beside, "GET", f"/connectors/{connector_name(source, target, 'source')}/status")
-    return answer.ok and answer.json()["connector"]["state"] == "STOPPED" and not answer.json()["tasks"]
+    answer = asked(scene, beside, "GET", f"{connector_name(source, target, 'source')}/status")
+    return answer is not None and answer.json()["connector"]["state"] == "STOPPED" and not answer.json()["tasks"]
 
 
 def copied(scene: LostScene, thaw: Thaw, told: list[Acknowledgement], into: str) -> list[str]:

@@ -172,6 +172,7 @@ def frozen_target(scene: LostScene) -> None:
         os.kill(broker, signal.SIGCONT)
     until(lambda: samples_of(lab)[-1]["at"] > until_ms and not named(lab, "the target"), "a sample of a target that answers", SECONDS, 1.0)
     meanwhile = [one for one in samples_of(lab) if since < one["at"] < until_ms]
+    assert meanwhile, "no sample was begun while the target was frozen"
     print(f"{len(meanwhile)} samples of a frozen target, each in at most {max(one['took_ms'] for one in meanwhile)} ms: {meanwhile[-1]['problems']}", flush=True)
     assert all(any(text.startswith("the target") for text in one["problems"]) and one["source_answered"] for one in meanwhile)
     rows = rows_of(lab)
