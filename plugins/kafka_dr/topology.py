@@ -184,6 +184,7 @@ class Deadlines(Model):
         connect_request_seconds: for one read from a Connect worker, before it is sent again.
         confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
         slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what has not answered by then is gone.
+        spark_seconds: for one try of a Spark job, its start included; it is killed then.
     """
 
     fence_seconds: Seconds = 60.0
@@ -200,6 +201,7 @@ class Deadlines(Model):
     connect_request_seconds: Seconds = 10.0
     confirm_seconds: Seconds = 15.0
     slow_seconds: Seconds = 3.0
+    spark_seconds: Seconds = 1800.0
 
 
 class Named(Model):

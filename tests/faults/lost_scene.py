@@ -147,6 +147,13 @@ def figures_of(evidence: dict[str, Any], step: str) -> dict[str, Any]:
     return next((row["figures"] for row in evidence["steps"] if row["id"] == step), {})
 
 
+def sights(evidence: dict[str, Any]) -> dict[str, set[str]]:
+    """What each view saw of the source, over all rounds; also of a run that was refused by it."""
+    row = next(row for row in evidence["steps"] if row["id"] == "confirm_source_lost")
+    told = next(figures for figures in (row["figures"], *reversed(row["notes"])) if "verdict" in figures)
+    return {view["view"]: set(view["saw"]) for view in told["verdict"]["views"]}
+
+
 @contextmanager
 def lost_scene(state: Path, folder: Path, **choices: Any) -> Iterator[LostScene]:
     """A scene for the length of a block, as of `LostScene`."""

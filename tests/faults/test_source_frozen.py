@@ -18,7 +18,7 @@ from lab.judge.lost_records import loss_rows
 from lab.judge.readers import ClusterReader, Place
 from lab.rehearsal import SOURCE, TARGET
 from lab.workload.truth import Acknowledgement
-from tests.faults.lost_scene import LostScene, lost_scene
+from tests.faults.lost_scene import Act, LostScene, lost_scene
 from tests.faults.stepping import WITHOUT_SOURCE, Run
 
 THAWED_BEFORE = (*WITHOUT_SOURCE[WITHOUT_SOURCE.index("confirm_source_lost") + 1 :], "close_procedure")
@@ -39,12 +39,13 @@ Fence = dict[str, Any]
 class Thaw:
     """The moment at which the old source comes back, and where its logs ended before it was frozen."""
 
-    def __init__(self, scene: LostScene) -> None:
-        """Freeze the source."""
+    def __init__(self, scene: LostScene, just_before: Act = lambda: None) -> None:
+        """Freeze the source; what is done just before has hardly begun to have an effect."""
         self._scene = scene
         counts = {name: topic.partitions for name, topic in scene.rehearsal.truth.topics.items()} | scene.rehearsal.load.topics
         self.ends: dict[Place, int] = ClusterReader(SOURCE, scene.lab.status()).ends([(name, p) for name, count in counts.items() for p in range(count)])
         self.at = 0
+        just_before()
         scene.signal_source(signal.SIGSTOP)
 
     def __call__(self) -> None:

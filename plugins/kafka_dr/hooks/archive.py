@@ -48,8 +48,9 @@ class Archive:
     def write(self, kind: str, rows: pa.Table, at: datetime) -> str:
         """Keep rows of one kind as a file of the hour of `at`; answers its path within the flow's folder."""
         at = at.astimezone(UTC)
-        name = f"{kind}/{at:{_HOUR}}/{at:%H%M%S.%f}-{uuid.uuid4().hex[:8]}.parquet"
-        self._put(name, rows)
+        begun = f"{at:%H%M%S.%f}"
+        name = f"{kind}/{at:{_HOUR}}/{begun}-{uuid.uuid4().hex[:8]}.parquet"
+        self._put(name, rows, begun)
         return name
 
     def read(self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None) -> pa.Table | None:
@@ -85,8 +86,8 @@ class Archive:
         return merged
 
     def expire(self, before: datetime) -> int:
-        """Delete the files of the hours that ended before a time; answers how many."""
-        gone = [n for kind in self.kinds() for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)) for n in names]
+        """Delete the files of the hours that ended before a time, also what was never finished; answers how many."""
+        gone = [n for kind in self.kinds() for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1), unfinished=True) for n in names]
         self._delete(gone)
         return len(gone)
 
@@ -97,8 +98,8 @@ class Archive:
 
     # -- hours and files ---------------------------------------------------------------------------------------------
 
-    def _hours(self, kind: str, since: datetime | None, until: datetime | None) -> Iterator[tuple[str, list[str]]]:
-        """Each hour with the names of its files, in order."""
+    def _hours(self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False) -> Iterator[tuple[str, list[str]]]:
+        """Each hour with the names of its files, in order; `unfinished` asks also for those whose writer died."""
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
@@ -108,7 +109,7 @@ class Archive:
             if first <= hour <= last:
                 with self._border("listing", f"{kind}/{hour}"):
                     files = sorted(self._names(f"{self._root}/{kind}/{hour}"))
-                yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and not name.startswith(_ASIDE)]
+                yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and (unfinished or not name.startswith(_ASIDE))]
 
     def _names(self, path: str) -> list[str]:
         """What lies in a folder now, whatever the file system remembers of it."""
@@ -134,7 +135,8 @@ class Archive:
             rows = pa.concat_tables([self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default")
             made_from = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
             hour = valid[0].rsplit("/", 1)[0]
-            self._put(f"{hour}/merged-{uuid.uuid4().hex[:8]}.parquet", rows.replace_schema_metadata({_MADE_FROM: made_from}))
+            merged = f"merged-{uuid.uuid4().hex[:8]}"
+            self._put(f"{hour}/{merged}.parquet", rows.replace_schema_metadata({_MADE_FROM: made_from}), merged)
             self._delete(names)
             return len(valid)
         # What an interrupted merge left: its whole is there, its parts are not needed any more.
@@ -147,17 +149,19 @@ class Archive:
 
     # -- one file ------------------------------------------------------------------------------------------------------
 
-    def _put(self, name: str, rows: pa.Table) -> None:
+    def _put(self, name: str, rows: pa.Table, begun: str) -> None:
+        """Write a file aside, under a name that is the same however often it is tried: a full disk is not filled with beginnings."""
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
-        folder, _, last = path.rpartition("/")
+        folder = path.rpartition("/")[0]
+        aside = f"{folder}/{_ASIDE}{begun}.parquet"
         with self._border("writing", name):
             if not self._local:
                 self._fs.pipe_file(path, sink.getvalue())
                 return
             self._fs.makedirs(folder, exist_ok=True)
-            self._fs.pipe_file(f"{folder}/{_ASIDE}{last}", sink.getvalue())
-            self._fs.mv(f"{folder}/{_ASIDE}{last}", path)
+            self._fs.pipe_file(aside, sink.getvalue())
+            self._fs.mv(aside, path)
 
     def _get(self, name: str, columns: list[str] | None = None) -> pa.Table:
         with self._border("reading", name):

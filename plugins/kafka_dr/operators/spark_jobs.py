@@ -6,9 +6,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Timer
 from typing import Any
 
 import pandas as pd
@@ -66,7 +67,7 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
 
 
 def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
-    """Submit a job and wait until it ends; SparkFailed if that was without its result."""
+    """Submit a job and wait until it ends, `spark_seconds` at most; SparkFailed if that was without its result."""
     procedure.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
     secrets = {
@@ -82,13 +83,35 @@ def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path
         name=f"{job} {procedure.id}",
         conf={"spark.ui.enabled": "false"},
     )
+    limit = procedure.request.deadlines.spark_seconds
     try:
-        submission.execute(context)
+        with killed_after(limit, submission) as late:
+            submission.execute(context)
     except AirflowException as error:
+        if late.is_set():
+            raise SparkFailed(in_vain, f"it had not ended after {limit:.0f} s, and was killed", "Look at the task's log for what Spark waited for; where it was at work, raise `spark_seconds`.") from None
         # The message of an ended spark-submit holds its whole command: of that only the exit code is told.
         code = re.search(r"Error code is: (-?\d+)", str(error))
         seen = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
         raise SparkFailed(in_vain, seen, "Look at the ERROR lines in the task's log.") from None
+
+
+@contextmanager
+def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Event]:
+    """Kill a job that lasts longer, so that whoever waits for it goes on; the event tells that it did. From a thread: signals reach the main one only."""
+    late = Event()
+
+    def kill() -> None:
+        late.set()
+        submission.on_kill()
+
+    timer = Timer(seconds, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
 
 
 def _input_seconds(procedure: Procedure) -> float:

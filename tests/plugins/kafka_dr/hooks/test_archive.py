@@ -167,11 +167,31 @@ def test_what_is_too_old_goes(archive: Archive) -> None:
 
 
 def test_a_half_written_file_is_no_file(tmp_path: Path) -> None:
-    """What a crash left aside is not read."""
+    """What a crash left aside is not read, and goes with its hour."""
     archive = Archive(f"file://{tmp_path}", "f")
     name = archive.write("ends", rows(1), NOON)
-    (tmp_path / "f" / name).with_name(".writing-120000.parquet").write_bytes(b"PAR1")
+    half = (tmp_path / "f" / name).with_name(".writing-120000.parquet")
+    half.write_bytes(b"PAR1")
     assert numbers(archive) == [1]
+    assert archive.expire(NOON) == 0 and half.exists()
+    assert archive.expire(NOON + timedelta(hours=1)) == 2 and not half.exists()
+
+
+def test_a_full_disk_is_not_filled_with_beginnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample that is tried again begins the same file again."""
+    archive = Archive(f"file://{tmp_path}", "f")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive._fs, "mv", full)
+        for _ in range(3):
+            with pytest.raises(ArchiveUnavailable):
+                archive.write("ends", rows(1), NOON)
+    assert len(list(tmp_path.rglob(".writing-*"))) == 1
+    archive.write("ends", rows(1), NOON)
+    assert numbers(archive) == [1] and not list(tmp_path.rglob(".writing-*"))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,27 @@ def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(bench: Any,
     assert not isinstance(error.value, AirflowFailException) and "password" not in str(error.value)
     last = bench.entries("translate_offsets")[-1]
     assert last.kind == Entry.FAILURE and seen in last.payload["seen"]
+
+
+def test_a_spark_job_that_does_not_end_is_killed_and_tried_again(make_bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A real process in the place of spark-submit, which never ends: after `spark_seconds` it is gone, and the journal says why."""
+    stuck = tmp_path / "bin" / "spark-submit"
+    stuck.parent.mkdir()
+    stuck.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    stuck.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stuck.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    bench = make_bench(deadlines={"stable_seconds": 0.01, "spark_seconds": 2.0})
+    procedure = bench.planned(groups=("g",))
+    freeze(bench, procedure, 5)
+    monkeypatch.setattr(TranslateOffsets, "write_inputs", lambda *_: {})
+    began = time.monotonic()
+    with pytest.raises(AirflowException, match="Spark did not translate") as error:
+        TranslateOffsets(task_id="translate_offsets").execute(bench.context())
+    assert time.monotonic() - began < 30 and not isinstance(error.value, AirflowFailException)
+    assert bench.entries("translate_offsets")[-1].payload["seen"] == "it had not ended after 2 s, and was killed"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
