@@ -214,10 +214,14 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s")
         self.await_state("RUNNING")
 
-    def hold_replication_back(self, seconds: float) -> None:
-        """Pause replication, then let it go on: it lags when this returns."""
+    def pause_replication(self) -> None:
+        """Pause replication; nobody lets it go on."""
         self._ask("pause")
         self.await_state("PAUSED")
+
+    def hold_replication_back(self, seconds: float) -> None:
+        """Pause replication, then let it go on: it lags when this returns."""
+        self.pause_replication()
         time.sleep(seconds)
         self._ask("resume")
         mirrored = self.mirrored_counter()
@@ -231,8 +235,7 @@ class LostSourceRehearsal(Rehearsal):
         Args:
             seconds: of load beyond what the recorder needs to see that the source is ahead.
         """
-        self._ask("pause")
-        self.await_state("PAUSED")
+        self.pause_replication()
         time.sleep(seconds)
         self.await_samples()
         self.kill_source()
