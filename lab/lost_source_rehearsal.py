@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from confluent_kafka import KafkaException
 
 from lab.brokers import start_broker
@@ -26,9 +27,9 @@ from lab.workload import GroundTruth
 
 #: As the product's topology has it where it says nothing.
 SAMPLING_SECONDS = 10.0
-#: A sample takes a moment, and the next one begins an interval after it has begun.
-SAMPLE_SLACK = 3.0
 SAMPLE_WAIT = 60.0
+#: What is recorded of the flow from the source, in the archive.
+FLOW = f"{SOURCE}-to-{TARGET}"
 WATCH_SECONDS = 0.5
 
 
@@ -59,12 +60,11 @@ class Accident:
 
 
 class TargetWatch:
-    """Tells the most that was mirrored to each partition within one sampling interval; of topics that are made meanwhile, too."""
+    """Tells the most that was mirrored to each partition within some seconds; of topics that are made meanwhile, too."""
 
-    def __init__(self, reader: ClusterReader, seconds: float = SAMPLING_SECONDS + SAMPLE_SLACK) -> None:
-        self._reader, self._seconds = reader, seconds
-        self._looks: deque[tuple[float, dict[Place, int]]] = deque()
-        self.most: dict[Place, int] = defaultdict(int)
+    def __init__(self, reader: ClusterReader) -> None:
+        self._reader = reader
+        self._looks: list[tuple[float, dict[Place, int]]] = []
 
     @contextmanager
     def watching(self) -> Iterator[TargetWatch]:
@@ -82,13 +82,21 @@ class TargetWatch:
     def take(self, at: float, ends: dict[Place, int]) -> None:
         """Take one look into account."""
         self._looks.append((at, ends))
-        # One look from before the interval stays: records between two looks belong to every interval that touches them.
-        while len(self._looks) > 1 and self._looks[1][0] <= at - self._seconds:
-            self._looks.popleft()
-        first = self._looks[0][1]
-        for place, end in ends.items():
-            # What was not there at the beginning of the interval held nothing then.
-            self.most[place] = max(self.most[place], end - first.get(place, 0))
+
+    def most(self, seconds: float) -> dict[Place, int]:
+        """Tell the most that any interval of so many seconds brought to each partition."""
+        most: dict[Place, int] = defaultdict(int)
+        within: deque[tuple[float, dict[Place, int]]] = deque()
+        for at, ends in self._looks:
+            within.append((at, ends))
+            # One look from before the interval stays: records between two looks belong to every interval that touches them.
+            while len(within) > 1 and within[1][0] <= at - seconds:
+                within.popleft()
+            first = within[0][1]
+            for place, end in ends.items():
+                # What was not there at the beginning of the interval held nothing then.
+                most[place] = max(most[place], end - first.get(place, 0))
+        return most
 
     def look(self) -> None:
         """Look at every partition that the target has now; of its internal topics nobody asks."""
@@ -102,6 +110,24 @@ class TargetWatch:
             except KafkaException:
                 # The next look covers what this one missed.
                 continue
+
+
+def longest_sample(archive: Path, until: int) -> float:
+    """Return how long one sample of a recorder's archive took at most, in seconds; 0 where none tells.
+
+    Args:
+        until: in milliseconds since 1970; a sample that ended later waited for a source that was dead.
+    """
+    took = [0]
+    for path in archive.rglob("[!.]*.parquet"):
+        try:
+            rows = pq.read_table(path, columns=["at", "details"], filters=[("kind", "=", "sample")], partitioning=None).to_pylist()
+        except FileNotFoundError:
+            # Merged meanwhile.
+            continue
+        spans = [(row["at"], json.loads(row["details"])["took_ms"]) for row in rows]
+        took += [length for at, length in spans if at + length <= until]
+    return max(took) / 1000
 
 
 class LostSourceRehearsal(Rehearsal):
@@ -137,7 +163,8 @@ class LostSourceRehearsal(Rehearsal):
         self.kill_source()
         self.await_rest()
         self._watching.close()
-        self._most = self._watch.most if self._recorded else None
+        # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their beginnings.
+        self._most = self._watch.most(SAMPLING_SECONDS + longest_sample(self.lab.archive / FLOW, self.died_at)) if self._recorded else None
 
     def kill_source(self) -> None:
         """Kill the source's broker and the Connect worker beside it with -9, and wait until they are gone."""
@@ -202,6 +229,17 @@ class LostSourceRehearsal(Rehearsal):
         if not until(lambda: mirrored() > before, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
+    def kill_source_held_back(self, seconds: float) -> None:
+        """Pause replication, kill the source while it stands, and leave it so: what the recorder saw the source take meanwhile is lost for certain.
+
+        Args:
+            seconds: of load beyond what the recorder needs to see that the source is ahead.
+        """
+        self.pause_replication()
+        time.sleep(seconds)
+        self.await_samples()
+        self.kill_source()
+
     def case(self, evidence: Mapping[str, Any], approver: str | None) -> LostCase:
         """Return what is to be judged; load and clients are stopped."""
         return LostCase(**self._case_fields(evidence, approver), died_at=self.died_at, recorded=self._recorded, mirrored_in_interval=self._most)
@@ -230,7 +268,7 @@ class LostSourceRehearsal(Rehearsal):
     def _newest_sample(self) -> float:
         times = []
         # Samples are named by the time of day: one that is being written aside, or a merged one, is no new sample.
-        for path in (self.lab.archive / f"{SOURCE}-to-{TARGET}").rglob("[0-9]*.parquet"):
+        for path in (self.lab.archive / FLOW).rglob("[0-9]*.parquet"):
             try:
                 times.append(path.stat().st_mtime)
             except FileNotFoundError:

@@ -109,10 +109,11 @@ def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
 
 def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str | None) -> list[Finding]:
     """What was approved must be this very plan and this very translation, and by a second person."""
-    bound_to = {"approve_data_loss": evidence["plan_digest"]}
-    if figures_of(evidence, "review_translation").get("asked"):
+    bound_to, asked = {"approve_data_loss": evidence["plan_digest"]}, figures_of(evidence, "review_translation").get("asked")
+    if asked:
         bound_to["review_translation"] = _reviewed_digest(evidence)
-    findings = []
+    grown = evidence.get("loss_grown")
+    findings = [_evidence(f"loss_grown names {len(grown)} partitions that lose more than was approved, and review_translation asked nobody")] if grown and not asked else []
     for gate, digest in bound_to.items():
         given = [approval for approval in evidence["approvals"] if gate in (approval.get("step"), approval.get("gate"))]
         for approval in given:

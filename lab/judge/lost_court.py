@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, stranded
 from lab.judge.positions import out_of_order
 from lab.judge.positions_file import Claim, agreement_findings
 from lab.judge.readers import Place
-from lab.workload.truth import Record, content_digest
+from lab.workload.truth import Acknowledgement, Record, content_digest
 
 #: An answer that the source sent before it died is taken note of later on a busy machine.
 GRACE_MS = 3_000
@@ -153,6 +153,20 @@ class LostSourceJudge(Judge):
             return []
         return [Finding("interval", f"bound is {claim.bound}, at most {counted.get(at, 0)} were mirrored in one sampling interval", group, *at, claim.target_position)]
 
+    def _told_beyond_interval(self) -> list[Finding]:
+        """Idle groups of which the plan told a larger bound than one sampling interval brought to any of their partitions: a group that rests is vague by no more, however far it lags."""
+        counted, clients, source = self.case.mirrored_in_interval, self.case.clients, self.case.source
+        busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
+        if not counted:
+            return []
+        found = []
+        for group, told in _told_bounds(self.case.evidence).items():
+            most = max((counted.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
+            if group in self.seen.stands and group not in busy and (told is None or told > most):
+                text = f"up to {told} records were told before the approval, at most {most} were mirrored to one of its partitions in one sampling interval"
+                found.append(Finding("approved interval", text, group))
+        return found
+
     def _tell_age(self, stand: Stand, claim: Claim) -> None:
         figures = self.verdict.figures
         figures["rereads_at_most"] = max(figures["rereads_at_most"], self._rereads)
@@ -172,7 +186,7 @@ class LostSourceJudge(Judge):
             findings += late_acknowledgements(self.case.acknowledged, self.case.died_at, f"{source} was dead", GRACE_MS)
             findings += self._late_commits(self.case.died_at + GRACE_MS)
         loads = len(self.case.loads)
-        self.verdict.add(findings, acknowledged_by_load=loads, acknowledged_by_clients=len(self.case.acknowledged) - loads)
+        self.verdict.add(findings, acknowledged_by_load=loads, acknowledged_by_clients=len(self.case.acknowledged) - loads, load_per_second=_per_second(self.case.loads))
 
     def _idle(self, group: str) -> list[Finding]:
         target = self.case.target
@@ -202,7 +216,7 @@ class LostSourceJudge(Judge):
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
             self.verdict.add(agreement_findings(case.evidence, self.seen.rows, self.seen.positions_path))
         self.verdict.add(_planned_loss(case.evidence))
-        self.verdict.add(_beyond_approved(case.evidence, self._most_again))
+        self.verdict.add(_beyond_approved(case.evidence, self._most_again) + self._told_beyond_interval())
         self._judge_boundary()
 
     # The source is back.
@@ -266,13 +280,25 @@ def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
 
 def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> list[Finding]:
     """Groups that read more records again, on one position, than whoever approved the loss was told."""
-    plan = evidence["plan"]
-    told = {group["group"]: group["rereads"] for group in plan.get("groups", []) if group.get("rereads") is not None} if isinstance(plan, Mapping) else {}
+    told = _told_bounds(evidence)
     return [
         Finding("approved bound", f"one of its positions reads {count} records again, at most {told[group]} were told before the loss was approved", group)
         for group, count in again.items()
-        if group in told and count > told[group]
+        if told.get(group) is not None and count > told[group]
     ]
+
+
+def _told_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
+    """How many records each group may be given again on one position, as the approved plan tells it."""
+    plan = evidence["plan"]
+    return {group["group"]: group.get("rereads") for group in plan.get("groups", [])} if isinstance(plan, Mapping) else {}
+
+
+def _per_second(told: Sequence[Acknowledgement]) -> int:
+    """How many records a second were acknowledged from the first one to the last one; 0 of fewer than two moments."""
+    times = [one.at for one in told]
+    passed = max(times, default=0) - min(times, default=0)
+    return len(told) * 1000 // passed if passed else 0
 
 
 def _listed(folder: Path) -> dict[Place, dict[int, int]]:

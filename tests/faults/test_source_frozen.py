@@ -18,7 +18,7 @@ from lab.judge.lost_records import loss_rows
 from lab.judge.readers import ClusterReader, Place
 from lab.rehearsal import SOURCE, TARGET
 from lab.workload.truth import Acknowledgement
-from tests.faults.lost_scene import Act, LostScene, lost_scene
+from tests.faults.lost_scene import Act, LostScene, figures_of, lost_scene
 from tests.faults.stepping import WITHOUT_SOURCE, Run
 
 THAWED_BEFORE = (*WITHOUT_SOURCE[WITHOUT_SOURCE.index("confirm_source_lost") + 1 :], "close_procedure")
@@ -27,6 +27,10 @@ MIRRORING = THAWED_BEFORE[: THAWED_BEFORE.index("stop_mirror_maker") + 1]
 #: What the source took may be found out when the loss was reviewed already, and the target is not open yet: then the run goes back, and says so.
 FOUND_LATE = THAWED_BEFORE[THAWED_BEFORE.index("fence_source") : THAWED_BEFORE.index("open_target") + 1]
 MORE_LOST = "More is lost than was approved"
+#: How its title asks then.
+ASKED = "Lose more than was approved, and commit these positions?"
+#: Replication stands before the source freezes: nothing of what a thawed source takes arrives, so that more than was approved is lost for certain.
+HELD_BACK = ("approve_data_loss", "fence_source")
 #: The watcher looks once a second, and a thawed broker needs a moment to be itself again.
 NOTICED_SECONDS = 10.0
 #: An answer that the source gave is taken note of later on a busy machine.
@@ -63,6 +67,8 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
     policy = ("identity", "default")[THAWED_BEFORE.index(step) % 2]
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path) as scene:
         scene.put_under_load()
+        if step in HELD_BACK:
+            scene.rehearsal.pause_replication()
         thaw = scene.at[step] = Thaw(scene)
         run = scene.run()
         evidence = scene.driver.whole(run)
@@ -81,6 +87,8 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
         assert (problem := unmeasured(fence, thaw)) is None, problem
         assert WINDOW in run.questions["approve_data_loss"], run.questions["approve_data_loss"]
         if completed:
+            assert unasked(scene, evidence, fence, run, since) == []
+            assert step not in HELD_BACK or evidence["loss_grown"], "nothing of what the thawed source took was mirrored, and yet no more is lost than was approved"
             assert [one for one in told if one.at > fenced_at + GRACE_MS] == []
             assert beyond(scene, run, fence, thaw) == []
     left = [finding for finding in verdict.findings if not (step in MIRRORING and finding.check == "not lost")]
@@ -91,17 +99,50 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
 def unlisted(scene: LostScene, evidence: dict[str, Any], fence: Fence, run: Run, since: list[Acknowledgement]) -> list[Acknowledgement]:
     """Records that are neither on the target nor in a list that has an end."""
     assert since, "old producers wrote nothing to the thawed source: the case shows nothing"
-    prefix = "" if scene.rehearsal.policy == "identity" else f"{SOURCE}."
-    places = {(prefix + told.topic, told.partition) for told in since}
-    there = {held.digest for log in ClusterReader(TARGET, scene.lab.status()).read(sorted(places), "read_uncommitted").values() for held in log}
     lost, taken = loss_rows(evidence["loss"]), accepted(scene, fence, run)
 
     def listed(told: Acknowledgement) -> bool:
-        place = told.topic, told.partition
-        start, end = taken.get(place, (0, 0))
-        return start <= told.offset < end or any(row.surely_lacks(told.offset) or (row.possible_to is not None and row.may_lack(told.offset)) for row in lost.get(place, []))
+        rows = lost.get((told.topic, told.partition), [])
+        return in_range(taken, told) or any(row.surely_lacks(told.offset) or (row.possible_to is not None and row.may_lack(told.offset)) for row in rows)
 
-    return [told for told in since if told.digest not in there and not listed(told)]
+    return [told for told in absent(scene, since) if not listed(told)]
+
+
+def absent(scene: LostScene, since: list[Acknowledgement]) -> list[Acknowledgement]:
+    """Those of these records that are not on the target."""
+    prefix = "" if scene.rehearsal.policy == "identity" else f"{SOURCE}."
+    places = {(prefix + told.topic, told.partition) for told in since}
+    there = {held.digest for log in ClusterReader(TARGET, scene.lab.status()).read(sorted(places), "read_uncommitted").values() for held in log}
+    return [told for told in since if told.digest not in there]
+
+
+def in_range(taken: dict[Place, tuple[int, int]], told: Acknowledgement) -> bool:
+    """Whether a list of what was taken has this record."""
+    start, end = taken.get((told.topic, told.partition), (0, 0))
+    return start <= told.offset < end
+
+
+def unasked(scene: LostScene, evidence: dict[str, Any], fence: Fence, run: Run, since: list[Acknowledgement]) -> list[str]:
+    """In what whoever reviewed was not asked about a loss that had grown: by what the evidence says of it, and by records that are not on the target."""
+    grown = {(row["topic"], row["partition"]) for row in evidence["loss_grown"]}
+    question = run.questions.get("review_translation", "")
+    wrong = [f"{place}: records were taken before the review and are not on the target, and its loss has not grown" for place in sorted(lost_before_review(scene, evidence, fence, run, since) - grown)]
+    if bool(grown) != (MORE_LOST in question and question.startswith(ASKED)):
+        wrong.append(f"{len(grown)} partitions lose more than was approved, and the question was: {question[:400]}")
+    if grown and not figures_of(evidence, "review_translation").get("asked"):
+        wrong.append("a loss that had grown, and nobody was asked")
+    print(f"{len(grown)} partitions lose more than was approved", flush=True)
+    return wrong
+
+
+def lost_before_review(scene: LostScene, evidence: dict[str, Any], fence: Fence, run: Run, since: list[Acknowledgement]) -> set[Place]:
+    """Partitions of which the list that stood before the review has records that the target has not; none where the source was fenced later."""
+    reviewed = next(row for row in evidence["steps"] if row["id"] == "review_translation")
+    by_watcher = "accepted" not in figures_of(evidence, "fence_source")
+    if by_watcher and scene.watched(run).at >= datetime.fromisoformat(reviewed["started_at"]):
+        return set()
+    taken = accepted(scene, fence, run)
+    return {(told.topic, told.partition) for told in absent(scene, since) if in_range(taken, told)}
 
 
 def accepted(scene: LostScene, fence: Fence, run: Run) -> dict[Place, tuple[int, int]]:

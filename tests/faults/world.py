@@ -84,7 +84,7 @@ class World:
         return call(self.lab, host, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
 
     def _reach(self, host: str, name: str, state: str) -> None:
-        verb = {"STOPPED": "stop", "RUNNING": "resume"}[state]
+        verb = {"STOPPED": "stop", "PAUSED": "pause", "RUNNING": "resume"}[state]
         ends_at = time.monotonic() + CONNECTOR_SECONDS
         while self._state(host, name) != state:
             # A worker that is just closing the clients of a dead source does not answer in time; it does what it was told all the same.

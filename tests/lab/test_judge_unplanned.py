@@ -514,6 +514,27 @@ def test_more_read_again_than_was_told_before_the_approval_is_caught(scene: Scen
     assert place(scene, 0, bound=2) == found
 
 
+@pytest.mark.parametrize(("told", "found"), [(2, set()), (3, {"approved interval"}), (None, {"approved interval"})])
+def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught(scene: Scene, told: int | None, found: set[str]) -> None:
+    """Of a group that rests, whoever approves is told no more than one interval brought, however exact the translation is later."""
+    scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(told)
+    assert place(scene, 2) == found
+    scene.policy, scene.more = "default", {"mirrored_in_interval": {("primary.orders", 0): 2, AT: 9}}
+    assert place(scene, 2) == found
+    # Where nobody counted, nothing is held against it.
+    scene.more = {}
+    assert place(scene, 2) == set()
+
+
+def test_of_a_group_that_consumed_the_told_bound_may_be_larger(scene: Scene) -> None:
+    """How far it got since it was seen nobody knows; a group that only committed was at work, too."""
+    scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(4)
+    scene.clients.committed["primary", "billing"] = {AT: Commit(2, 2, DIED - 60_000, DIED - 1000)}
+    assert scene.checks() == set()
+    scene.clients.committed["standby", "billing"] = scene.clients.committed.pop(("primary", "billing"))
+    assert scene.checks() == {"approved interval"}
+
+
 def test_what_the_target_took_since_the_approval_was_foretold_by_nobody(scene: Scene) -> None:
     """Records that arrive between the assessment and the stop are no part of what could be told."""
     pq.write_table(pa.Table.from_pylist([{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]), scene.folder / "bounds.parquet")
@@ -634,6 +655,22 @@ def test_a_loss_that_has_grown_is_approved_with_the_translation(scene: Scene) ->
     assert scene.checks() == set()
 
 
+def test_a_loss_that_has_grown_while_nobody_was_asked_is_caught(scene: Scene) -> None:
+    """Positions that are all exact open the review by themselves; a larger loss may not."""
+    grown = [{"topic": "orders", "partition": 0, "approved": None, "now": {"from_offset": 4, "certain_to": 6, "possible_to": None}, "why": "x"}]
+
+    def unasked(evidence: dict[str, Any], more: list[dict[str, Any]]) -> None:
+        at("review_translation.asked", False)(evidence)
+        evidence["loss_grown"] = more
+        del evidence["approvals"][1]
+
+    scene.change = lambda evidence: unasked(evidence, [])
+    assert scene.checks() == set()
+    scene.change = lambda evidence: unasked(evidence, grown)
+    (finding,) = scene.verdict().findings
+    assert finding.check == "evidence" and "review_translation asked nobody" in finding.text
+
+
 def test_a_row_that_contradicts_itself_is_caught(scene: Scene) -> None:
     """Exact with a bound, twice the same place."""
     scene.rows = [claim(2, 2), claim(2, 2)]
@@ -733,6 +770,14 @@ def test_a_target_that_is_not_open_is_caught(scene: Scene) -> None:
     """Clients must be able to write."""
     scene.refusing = {"orders"}
     assert {finding.check for finding in scene.verdict(writes=True).findings} == {"target closed"}
+
+
+def test_the_attained_rate_is_counted_from_acknowledgements(scene: Scene) -> None:
+    """From the first to the last one; of a single moment there is none."""
+    scene.loads = [acked(letter, offset, DIED - 4000 + 1000 * offset) for offset, letter in enumerate("abcde")]
+    assert scene.verdict().figures["load_per_second"] == 1
+    scene.loads = [acked("a", 0, DIED - 4000)]
+    assert scene.verdict().figures["load_per_second"] == 0
 
 
 # (f) The source is back.

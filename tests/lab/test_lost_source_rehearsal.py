@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -9,6 +10,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaException
 from rich.console import Console
@@ -18,7 +21,7 @@ from lab.demo.__main__ import DEMOS, main
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import loss_table, rereads_table
 from lab.judge import LostSourceJudge
-from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, TargetWatch
+from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, TargetWatch, longest_sample
 from lab.processes import ProcessTable
 from lab.rehearsal import Rehearsal
 
@@ -80,10 +83,33 @@ def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsa
 
 def test_the_most_that_was_mirrored_in_an_interval() -> None:
     """Growth between looks, over the interval and not over the whole time."""
-    watch = TargetWatch(None, seconds=2.0)  # type: ignore[arg-type]
+    watch = TargetWatch(None)  # type: ignore[arg-type]
     for at, end in enumerate([0, 10, 20, 100, 110, 120, 130]):
         watch.take(float(at), {PLACE: end})
-    assert watch.most == {PLACE: 90}
+    assert watch.most(2.0) == {PLACE: 90}
+    assert watch.most(1.0) == {PLACE: 80}
+
+
+def test_the_longest_sample_is_one_that_the_source_lived_to_see_the_end_of(tmp_path: Path) -> None:
+    """A sample under way when the source died waits for it, and is no measure of an interval; neither is what is being written aside."""
+    rows = [("sample", 1_000, {"took_ms": 900}), ("partition", 1_000, None), ("sample", 11_000, {"took_ms": 1_500}), ("sample", 20_000, {"took_ms": 6_000})]
+    table = pa.table({"kind": [kind for kind, _, _ in rows], "at": [at for _, at, _ in rows], "details": [details and json.dumps(details) for _, _, details in rows]})
+    (tmp_path / "hour").mkdir()
+    pq.write_table(table, tmp_path / "hour" / "1.parquet")
+    (tmp_path / "hour" / ".writing-2.parquet").write_text("half")
+    assert longest_sample(tmp_path, 25_000) == 1.5
+    assert longest_sample(tmp_path, 26_000) == 6.0
+    assert longest_sample(tmp_path / "nothing", 26_000) == 0.0
+
+
+def test_a_source_that_dies_while_replication_is_held_back(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paused first, seen by the recorder, and then killed; nobody lets replication go on."""
+    done: list[str] = []
+    monkeypatch.setattr(rehearsal, "_ask", done.append)
+    monkeypatch.setattr(rehearsal, "await_state", done.append)
+    monkeypatch.setattr(rehearsal, "await_samples", lambda: done.append("sampled, " + ("alive" if rehearsal.died_at is None else "dead")))
+    rehearsal.kill_source_held_back(0.0)
+    assert (done, rehearsal.died_at is None) == (["pause", "PAUSED", "sampled, alive"], False)
 
 
 class Target:
@@ -110,11 +136,11 @@ class Target:
 def test_topics_that_are_made_while_it_is_watched_count_from_their_beginning() -> None:
     """Of a topic that is seeded once and never written to again, all was mirrored within one interval; what stood before is not counted."""
     target = Target()
-    watch = TargetWatch(target, seconds=1000.0)  # type: ignore[arg-type]
+    watch = TargetWatch(target)  # type: ignore[arg-type]
     watch.look()
     target.mirror("static", 300)
     watch.look()
-    assert watch.most == {("old", 0): 0, ("static", 0): 300}
+    assert watch.most(1000.0) == {("old", 0): 0, ("static", 0): 300}
 
 
 def test_seeding_is_watched_until_the_source_is_lost(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,94 @@
+"""Whoever knows less may claim no more: each bolder claim is found, and each safer one passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.judge.less_known import bolder_groups, bolder_losses, bolder_positions, higher_positions
+
+
+def position(**changes: Any) -> dict[str, Any]:
+    """Return one row of a file of positions: exact by no means, up to five records again from 10 on."""
+    return {"group": "billing", "topic": "orders", "partition": 0, "position": 12, "target_position": 10, "class": "NEAREST", "exact": False, "bound": 5, "evidence": "made up"} | changes
+
+
+def loss(**changes: Any) -> dict[str, Any]:
+    """Return one row of loss, certain of five records."""
+    return {"topic": "orders", "partition": 0, "from_offset": 40, "certain_to": 45, "possible_to": None} | changes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"target_position": 8, "bound": 7}, {"target_position": 8, "bound": None}, {"bound": 6}, {"position": 11, "target_position": 9, "bound": 0},
+        {"class": "POLICY"}, {"class": "REFUSED", "target_position": None, "bound": None},
+    ],
+)  # fmt: skip
+def test_a_safer_position_passes(changes: dict[str, Any]) -> None:
+    """Lower, with a bound that goes as far; of a lower position that was known; of a weaker class; or nowhere at all."""
+    assert bolder_positions([position()], [position(**changes)]) == []
+    assert bolder_positions([position()], [position(**changes)], sampled=False) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"target_position": 11, "bound": 4}, "stands above 10"), ({"class": "SYNC"}, "is SYNC"), ({"bound": 4}, "from 14 on"), ({"target_position": 8, "bound": 6}, "from 14 on"),
+        ({"exact": True}, "is exact"), ({"position": 13}, "above 12"), ({"group": "others"}, "nobody knew"),
+    ],
+)  # fmt: skip
+def test_a_bolder_position_is_found(changes: dict[str, Any], said: str) -> None:
+    """Each claim that only more knowledge could bear."""
+    (finding,) = bolder_positions([position()], [position(**changes)])
+    assert (finding.check, finding.topic, finding.partition) == ("bolder", "orders", 0)
+    assert said in finding.text
+
+
+def test_a_refused_position_that_gets_a_place_is_found() -> None:
+    """Who knew more left it to a person."""
+    refused = position(**{"class": "REFUSED", "target_position": None, "bound": None})
+    assert len(bolder_positions([refused], [position()])) == 1
+
+
+def test_a_bound_may_not_appear_where_there_was_none() -> None:
+    """None reaches anywhere."""
+    assert len(bolder_positions([position(bound=None)], [position()])) == 1
+
+
+def test_without_samples_a_position_may_stand_higher_if_its_bound_says_so() -> None:
+    """It rests on what nobody checked; that is counted, and its bound still reaches as far."""
+    higher = position(**{"target_position": 12, "class": "SYNC", "bound": 3})
+    assert bolder_positions([position()], [higher], sampled=False) == []
+    assert (higher_positions([position()], [higher]), higher_positions([position()], [position()])) == (1, 0)
+    assert len(bolder_positions([position()], [higher | {"bound": 2}], sampled=False)) == 1
+    assert len(bolder_positions([position()], [higher | {"exact": True}], sampled=False)) == 1
+
+
+@pytest.mark.parametrize("changes", [{}, {"certain_to": None}, {"certain_to": 44}, {"from_offset": 30, "certain_to": None}, {"from_offset": 40, "certain_to": 40}])
+def test_a_safer_loss_passes(changes: dict[str, Any]) -> None:
+    """It begins earlier, and less of it is certain."""
+    assert bolder_losses([loss()], [loss(**changes)]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"from_offset": 41}, "nothing below 41"), ({"certain_to": 46}, "up to 46"), ({"from_offset": 39}, "certainly loses"), ({"possible_to": 50}, "from 50 on"), ({"partition": 1}, "told complete")],
+)
+def test_a_bolder_loss_is_found(changes: dict[str, Any], said: str) -> None:
+    """What begins later, is certain of other records, or ends."""
+    (finding,) = bolder_losses([loss()], [loss(**changes)])
+    assert said in finding.text
+
+
+def test_nothing_becomes_certain_with_less_knowledge() -> None:
+    """Where nothing was certain nothing is."""
+    assert len(bolder_losses([loss(certain_to=None)], [loss()])) == 1
+    assert bolder_losses([loss(possible_to=50)], [loss()]) == []
+
+
+@pytest.mark.parametrize(("told", "count"), [(5, 0), (6, 0), (None, 0), (4, 1)])
+def test_the_plan_tells_no_fewer_rereads(told: int | None, count: int) -> None:
+    """Nobody knows how many is as safe as can be."""
+    assert len(bolder_groups([{"group": "billing", "rereads": 5}], [{"group": "billing", "rereads": told}, {"group": "others", "rereads": 0}])) == count
