@@ -18,11 +18,12 @@ from lab.state import Lab
 from lab.topology_file import write_routing, write_topology
 
 
-@pytest.fixture(params=["identity", "default"])
+@pytest.fixture(params=[("identity", False), ("default", False), ("identity", True), ("default", True)], ids=str)
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
-    """A lab that has been opened but runs nothing."""
+    """A lab that has been opened but runs nothing; its MirrorMaker 2 would run in dedicated mode or in a worker."""
     lab = Lab(tmp_path / "state")
-    lab.save(_new_record(request.param, "read_uncommitted"))
+    policy, dedicated = request.param
+    lab.save(_new_record(policy, "read_uncommitted", dedicated=dedicated))
     return lab
 
 
@@ -82,7 +83,7 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
     write_topology(lab)
     topology = yaml.safe_load(lab.topology.read_text())
     named = {value for cluster in topology["clusters"].values() for key, value in cluster.items() if key.endswith("connection")}
-    named |= {flow["connect"] for flow in topology["flows"]}
+    named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
     named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
     assert named == set(connections(lab))
 
