@@ -104,8 +104,8 @@ class ReturnToSource(ProcedureStep):
             raise Refusal("Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target.")
 
     def _resume_replication(self, procedure: Procedure) -> dict[str, Any]:
-        """Connectors that run again; of a source that was given up only what can be resumed now, and why not the rest."""
-        if not procedure.without_source:
+        """Connectors that run again; of a source that was given up, or in dedicated mode, only what can be resumed now, and why not the rest."""
+        if not procedure.without_source and procedure.flow.connect:
             return {"connectors_resumed": self._resumed(procedure, procedure.request.deadlines.stop_seconds)}
         try:
             return {"connectors_resumed": self._resumed(procedure, _GIVEN_UP_SECONDS)}
