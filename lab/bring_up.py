@@ -88,7 +88,7 @@ def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool, sp
     record = lab.load()
     choices = (
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
-        (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "dedicated mode"),
+        (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "for dedicated mode"),
     )  # fmt: skip
     for wanted, present, what in choices:
         if wanted is not None and wanted != present:
