@@ -63,8 +63,10 @@ def connections(lab: Lab) -> dict[str, dict]:
         for alias in ALIASES
         for suffix, principal in (("", "orchestrator"), ("_probe", "probe"))
     }
-    web = {f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)} for alias in ALIASES}
-    login = {"login": "switchback", "password": lab.load().passwords["airflow_switchback"]}
+    record = lab.load()
+    web = {f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)} for alias in ALIASES if not record.runs_dedicated(alias)}
+    web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
+    login = {"login": "switchback", "password": record.passwords["airflow_switchback"]}
     return kafka | web | {
         "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
         "drain_app": {"conn_type": "http", "host": lab.drain_url},

@@ -13,6 +13,7 @@ from lab import acls
 from lab.airflow_services import start_airflow, wait_for_airflow
 from lab.airflow_settings import write_environment
 from lab.brokers import admin, start_broker
+from lab.dedicated_mode import start_dedicated
 from lab.errors import LabError
 from lab.locks import exclusive
 from lab.mirror_maker import create_flow, start_worker
@@ -34,6 +35,7 @@ def up(
     policy: str | None = None,
     isolation: str | None = None,
     spark_workers: int | None = None,
+    dedicated: bool | None = None,
     progress: Progress | None = None,
 ) -> dict:
     """Bring a lab up, or bring back what is dead in it, and answer its status.
@@ -44,6 +46,7 @@ def up(
         policy: ``identity`` or ``default`` naming; None keeps what is there, else identity.
         isolation: at which MM2 reads the source; None keeps what is there, else ``read_uncommitted``.
         spark_workers: workers of a standalone Spark cluster; 0 for none, with Spark inside the task; None keeps what is there, else none.
+        dedicated: whether MirrorMaker 2 of primary->standby runs in dedicated mode, without a worker beside the standby; None keeps what is there, else not.
         progress: where lines about it go; the standard output by default.
 
     Raises:
@@ -51,7 +54,7 @@ def up(
     """
     lab, progress = Lab(state), progress or Progress()
     with exclusive(lab.root):
-        _open(lab, policy, isolation, airflow, spark_workers)
+        _open(lab, policy, isolation, airflow, spark_workers, dedicated)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
         write_topology(lab)
         write_routing(lab)
@@ -78,12 +81,15 @@ def _bring_airflow(lab: Lab, progress: Progress) -> None:
     wait_for_airflow(lab, progress)
 
 
-def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool, spark_workers: int | None = None) -> None:
+def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool, spark_workers: int | None = None, dedicated: bool | None = None) -> None:
     if not lab.exists():
         _refuse_foreign_files(lab)
-        lab.save(_new_record(policy or "identity", isolation or "read_uncommitted", spark_workers or 0))
+        lab.save(_new_record(policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False))
     record = lab.load()
-    choices = ((policy, record.policy, "naming"), (isolation, record.isolation, "isolation"), (spark_workers, record.spark_workers, "Spark workers"))
+    choices = (
+        (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
+        (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "for dedicated mode"),
+    )  # fmt: skip
     for wanted, present, what in choices:
         if wanted is not None and wanted != present:
             raise LabError(f"the lab under {lab.root} has {present} {what}, not {wanted}; take it down first")
@@ -100,9 +106,9 @@ def _refuse_foreign_files(lab: Lab) -> None:
         raise LabError(f"{lab.root} holds {', '.join(taken)}, which no lab has made; choose another folder with --state")
 
 
-def _new_record(policy: str, isolation: str, spark_workers: int = 0) -> Record:
+def _new_record(policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False) -> Record:
     names = [*ALIASES, *(f"{kind}_{alias}" for kind in ("controller", "connect") for alias in ALIASES)]
-    names += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain", "spark_master", "spark_page"]
+    names += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain", "spark_master", "spark_page", "stop_hook"]
     users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES)]
     return Record(
         policy=policy,
@@ -112,6 +118,7 @@ def _new_record(policy: str, isolation: str, spark_workers: int = 0) -> Record:
         airflow_secrets={name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in ("fernet", "jwt", "api")},
         cluster_ids={alias: _cluster_id() for alias in ALIASES},
         spark_workers=spark_workers,
+        dedicated=dedicated,
     )
 
 
@@ -124,9 +131,17 @@ def _cluster_id() -> str:
 def _bring_kafka(lab: Lab, progress: Progress) -> None:
     _in_parallel([lambda alias=alias: _start_site(lab, alias, progress) for alias in ALIASES])
     for alias in ALIASES:
-        lab.once(f"flow-{alias}", lambda alias=alias: create_flow(lab, alias))
+        lab.once(f"flow-{alias}", lambda alias=alias: _start_flow(lab, alias))
     progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
     progress.say(prove_replication(lab))
+
+
+def _start_flow(lab: Lab, worker: str) -> None:
+    """Make a flow run for the first time; a dedicated process that was ended since stays so, for a procedure may have done it."""
+    if lab.load().runs_dedicated(worker):
+        start_dedicated(lab)
+    else:
+        create_flow(lab, worker)
 
 
 def _start_site(lab: Lab, alias: str, progress: Progress) -> None:
@@ -135,6 +150,8 @@ def _start_site(lab: Lab, alias: str, progress: Progress) -> None:
     rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
     lab.once(f"acls-{alias}", lambda: acls.create(admin(lab, alias), rights))
     progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
+    if lab.load().runs_dedicated(alias):
+        return
     start_worker(lab, alias)
     progress.say(f"Connect worker {alias} answers on {lab.connect_url(alias)}")
 

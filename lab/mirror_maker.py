@@ -10,7 +10,7 @@ import requests
 from lab.brokers import LARGEST_MESSAGE, scram_login
 from lab.jvm import command, properties_text
 from lab.progress import wait_until
-from lab.state import Lab, write_private
+from lab.state import DEDICATED, Lab, write_private
 
 READY_SECONDS = 240.0
 KINDS = {
@@ -35,7 +35,7 @@ def start_worker(lab: Lab, alias: str) -> bool:
     """Start the worker beside a cluster unless it lives, and wait until it serves connectors; True if it was started."""
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
-        write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
+        write_login(lab)
         write_private(_properties_path(lab, alias), properties_text(_worker_properties(lab, alias)))
         heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -66,7 +66,9 @@ def create_flow(lab: Lab, worker: str) -> None:
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
-    """Whether somebody has stopped or paused the flow's source connector."""
+    """Whether somebody has stopped or paused the flow's source connector, or ended the process that has it."""
+    if lab.load().runs_dedicated(worker):
+        return lab.processes.pid(DEDICATED) is None
     name = connector_name(*FLOWS[worker], "source")
     answer = call(lab, worker, "GET", f"/connectors/{name}/status")
     return answer.ok and answer.json()["connector"]["state"] in ("STOPPED", "PAUSED")
@@ -93,18 +95,22 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
         "tasks.max": "2",
         "source.cluster.alias": source,
         "target.cluster.alias": target,
-        **_cluster_client(lab, source, "source.cluster."),
-        **_cluster_client(lab, target, "target.cluster."),
+        **cluster_client(lab, source, "source.cluster."),
+        **cluster_client(lab, target, "target.cluster."),
         "replication.policy.class": POLICIES[record.policy],
         "key.converter": _BYTES,
         "value.converter": _BYTES,
         "header.converter": _BYTES,
         "errors.tolerance": "none",
-        **_OF_KIND[kind],
-        **(_checkpoint_intervals() if kind == "checkpoint" else {}),
-        **({"source.consumer.isolation.level": record.isolation} if kind == "source" else {}),
+        **settings_of(lab, kind),
         **({"heartbeats.replication.enabled": "false"} if (kind, source) == ("source", "standby") else {}),
     }
+
+
+def settings_of(lab: Lab, kind: str) -> dict[str, str]:
+    """What one kind of connector does, wherever it runs: without clusters, names and converters."""
+    own = {"checkpoint": _checkpoint_intervals, "source": lambda: {"source.consumer.isolation.level": lab.load().isolation}}
+    return {**_OF_KIND[kind], **own.get(kind, dict)()}
 
 
 # Without them a STOP takes up to a minute once the source is dead.
@@ -143,7 +149,8 @@ def _checkpoint_intervals() -> dict[str, str]:
     return {"refresh.groups.interval.seconds": refresh, "emit.checkpoints.interval.seconds": emit}
 
 
-def _cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
+def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
+    """How MirrorMaker 2 reaches a cluster; its login stands in a file of its own, see `write_login`."""
     return {
         f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
         f"{prefix}security.protocol": "SASL_PLAINTEXT",
@@ -155,10 +162,10 @@ def _cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
 def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
     group = f"__connect_{alias}"
     return {
-        **_cluster_client(lab, alias, ""),
-        **_cluster_client(lab, alias, "producer."),
-        **_cluster_client(lab, alias, "consumer."),
-        **_cluster_client(lab, alias, "admin."),
+        **cluster_client(lab, alias, ""),
+        **cluster_client(lab, alias, "producer."),
+        **cluster_client(lab, alias, "consumer."),
+        **cluster_client(lab, alias, "admin."),
         "group.id": group,
         "listeners": lab.connect_url(alias),
         "rest.advertised.host.name": "127.0.0.1",
@@ -174,10 +181,22 @@ def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
         "scheduled.rebalance.max.delay.ms": 0,
         "connector.client.config.override.policy": "All",
         "plugin.discovery": "service_load",
+        **login_provider(lab),
+    }
+
+
+def login_provider(lab: Lab) -> dict[str, object]:
+    """What lets a worker read the login from its file."""
+    return {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
         "config.providers.file.param.allowed.paths": _secrets_path(lab).parent,
     }
+
+
+def write_login(lab: Lab) -> None:
+    """Write MirrorMaker 2's login where only its owner may read it."""
+    write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
 
 
 def _secrets_path(lab: Lab) -> Path:

@@ -13,7 +13,7 @@ from lab.brokers import admin
 from lab.errors import LabError
 from lab.mirror_maker import flow_is_stopped
 from lab.progress import wait_until
-from lab.state import Lab
+from lab.state import DEDICATED, Lab
 
 TOPIC = "lab-readiness"
 PROOF_SECONDS = 120.0
@@ -67,7 +67,8 @@ def _wait_for(lab: Lab, token: bytes) -> None:
     try:
         wait_until(lambda: _next_is(consumer, token), "the record on standby", PROOF_SECONDS, pause=0.0)
     except LabError as error:
-        raise LabError(f"{error}; is the forward flow making progress? see {lab.logs}/connect-standby.log") from None
+        worker = DEDICATED if lab.load().dedicated else "connect-standby"
+        raise LabError(f"{error}; is the forward flow making progress? see {lab.logs}/{worker}.log") from None
     finally:
         consumer.close()
 

@@ -85,8 +85,9 @@ class Rehearsal:
         topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
         prefix = "" if self.policy == "identity" else f"{SOURCE}."
         await_mirrored(self.status, TARGET, {prefix + name: count for name, count in topics.items()})
-        # New topics have MirrorMaker 2 share its work out anew: a task that is just moving runs nowhere for a moment.
-        self.await_state("RUNNING")
+        # New topics have MirrorMaker 2 share its work out anew: a task that is just moving runs nowhere for a moment. In dedicated mode nobody can be asked.
+        if not self.lab.load().dedicated:
+            self.await_state("RUNNING")
         return self.truth
 
     def start_clients(self) -> None:

@@ -17,6 +17,8 @@ CLIENTS = ("admin", "producer", "consumer")
 PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
 # The least that suffices: `user` may answer gates, `viewer` may read runs, gates and XCom, which is all the product's account does.
 ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
+#: The process that is MirrorMaker 2 of primary->standby where that runs in dedicated mode.
+DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
 
 
@@ -33,6 +35,11 @@ class Record:
     project: str = str(PROJECT)
     airflow: bool = False
     spark_workers: int = 0
+    dedicated: bool = False
+
+    def runs_dedicated(self, worker: str) -> bool:
+        """Whether the flow that the worker beside a cluster would run has a process of its own instead."""
+        return self.dedicated and worker == "standby"
 
 
 class Lab:
@@ -92,6 +99,11 @@ class Lab:
     def airflow_url(self) -> str:
         """Where Airflow's API and pages are."""
         return f"http://127.0.0.1:{self.load().ports['airflow']}"
+
+    @property
+    def stop_hook_url(self) -> str:
+        """Where a hook that stops MirrorMaker 2 in dedicated mode is looked for; whoever wants one serves it."""
+        return f"http://127.0.0.1:{self.load().ports['stop_hook']}"
 
     @property
     def drain_url(self) -> str:

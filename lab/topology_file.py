@@ -6,6 +6,7 @@ import json
 
 import yaml
 
+from lab.dedicated_mode import all_settings
 from lab.jars import jars_folder
 from lab.mirror_maker import FLOWS, KINDS, connector_name
 from lab.state import ALIASES, Lab, write_private
@@ -30,7 +31,7 @@ def topology(lab: Lab) -> dict:
     return {
         "clusters": {alias: _cluster(alias) for alias in ALIASES},
         "naming": NAMING[lab.load().policy],
-        "flows": [_flow(source, target) for source, target in FLOWS.values()],
+        "flows": [_flow(lab, source, target) for source, target in FLOWS.values()],
         "drain": {"connection": "drain_app"},
         # The same application: while no demo client runs it says nothing.
         "source_probe": {"connection": "drain_app"},
@@ -53,10 +54,24 @@ def _cluster(alias: str) -> dict:
     }
 
 
-def _flow(source: str, target: str) -> dict:
+def _flow(lab: Lab, source: str, target: str) -> dict:
+    if lab.load().runs_dedicated(target):
+        return _dedicated_flow(lab, source, target)
     return {
         "source": source,
         "target": target,
         "connect": f"connect_{target}",
         "connectors": {kind: connector_name(source, target, kind) for kind in KINDS},
+    }
+
+
+def _dedicated_flow(lab: Lab, source: str, target: str) -> dict:
+    """Nobody can ask such a flow what it does: it is stated."""
+    return {
+        "source": source,
+        "target": target,
+        "stop_hook": "stop_mirror_maker",
+        "connectors": {kind: name.rpartition(".")[2] for kind, name in KINDS.items()},
+        "isolation": lab.load().isolation,
+        "mirror_maker": all_settings(lab),
     }

@@ -9,20 +9,24 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafka_dr.settings import check_topology
 from lab.__main__ import main
 from lab.airflow_settings import connections, environment, own_environment, read_environment, write_environment
 from lab.bring_up import _cluster_id, _new_record, _open
+from lab.dedicated_mode import mirror_maker_properties
 from lab.errors import LabError
-from lab.mirror_maker import connector_config
+from lab.jvm import properties_text
+from lab.mirror_maker import KINDS, connector_config
 from lab.state import Lab
 from lab.topology_file import write_routing, write_topology
 
 
-@pytest.fixture(params=["identity", "default"])
+@pytest.fixture(params=[("identity", False), ("default", False), ("identity", True), ("default", True)], ids=str)
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
-    """A lab that has been opened but runs nothing."""
+    """A lab that has been opened but runs nothing; its MirrorMaker 2 would run in dedicated mode or in a worker."""
     lab = Lab(tmp_path / "state")
-    lab.save(_new_record(request.param, "read_uncommitted"))
+    policy, dedicated = request.param
+    lab.save(_new_record(policy, "read_uncommitted", dedicated=dedicated))
     return lab
 
 
@@ -82,7 +86,7 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
     write_topology(lab)
     topology = yaml.safe_load(lab.topology.read_text())
     named = {value for cluster in topology["clusters"].values() for key, value in cluster.items() if key.endswith("connection")}
-    named |= {flow["connect"] for flow in topology["flows"]}
+    named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
     named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
     assert named == set(connections(lab))
 
@@ -157,3 +161,33 @@ def test_whether_checkpoints_are_written_is_asked_for_each_lab(lab: Lab, asked: 
     config = connector_config(lab, "primary", "standby", "checkpoint")
     assert tuple(config[name] for name in often) == seconds
     assert often[1] not in connector_config(lab, "primary", "standby", "source")
+
+
+def test_a_dedicated_mirror_maker_is_told_what_the_connectors_are(lab: Lab) -> None:
+    """Every setting of each connector, under the flow's prefix; addresses and logins under the clusters' own; the password in a file apart."""
+    told = mirror_maker_properties(lab)
+    for kind in KINDS:
+        config = connector_config(lab, "primary", "standby", kind)
+        own = {key: value for key, value in config.items() if not key.startswith(("source.cluster.", "target.cluster.", "connector.class", "replication.policy")) and "converter" not in key}
+        assert {key: told[f"primary->standby.{key}"] for key in own} == own
+        assert told["replication.policy.class"] == config["replication.policy.class"]
+        assert told["primary.sasl.jaas.config"] == config["source.cluster.sasl.jaas.config"]
+    assert told["primary->standby.enabled"] == "true" and "standby->primary.enabled" not in told
+    assert not [secret for secret in _secrets(lab) if secret in properties_text(told)]
+
+
+def test_the_product_takes_the_topology(lab: Lab) -> None:
+    """In dedicated mode the forward flow has a stop hook and says what it is told; the other one has its worker."""
+    write_topology(lab)
+    forward, reverse = check_topology(yaml.safe_load(lab.topology.read_text()), "the lab's").flows
+    assert (forward.source, forward.target, reverse.source) == ("primary", "standby", "standby") and reverse.connect == "connect_primary"
+    assert (forward.stop_hook is not None) == lab.load().dedicated == (forward.connect is None)
+    if lab.load().dedicated:
+        assert forward.mirror_maker["offset-syncs.topic.location"] == "target" and forward.connectors.source == "MirrorSourceConnector"
+
+
+def test_a_lab_keeps_its_mode(lab: Lab) -> None:
+    """A worker beside the standby would copy every record a second time."""
+    _open(lab, None, None, airflow=False)
+    with pytest.raises(LabError, match="dedicated mode.*take it down first"):
+        _open(lab, None, None, airflow=False, dedicated=not lab.load().dedicated)

@@ -69,7 +69,11 @@ class ConnectorView:
 
 @dataclass(frozen=True)
 class FlowView:
-    """One flow: the worker that hosts it and its connectors (None where one does not exist)."""
+    """One flow: the worker that hosts it and its connectors (None where one does not exist).
+
+    Attributes:
+        dedicated: MirrorMaker 2 runs without a worker: the configurations are stated, nobody asked for them.
+    """
 
     source: str
     target: str
@@ -78,6 +82,7 @@ class FlowView:
     source_connector: ConnectorView | None
     checkpoint_connector: ConnectorView | None
     replicated: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    dedicated: bool = False
 
 
 @dataclass(frozen=True)

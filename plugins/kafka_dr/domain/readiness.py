@@ -77,6 +77,8 @@ def _state_of(connector: ConnectorView) -> str:
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
     """Data goes to the worker's own cluster, whatever target.cluster.bootstrap.servers says."""
     config = o.flow.source_connector.config if o.flow.source_connector else {}
+    if o.flow.dedicated:
+        return
     if o.flow.worker_cluster_id != o.target.cluster_id and "producer.override.bootstrap.servers" not in config:
         yield Blocker(
             "worker_writes_to_target",
@@ -89,13 +91,13 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
     """Connect knows STOPPED and offsets (3.6+)."""
     numbers = tuple(int(n) for n in re.findall(r"\d+", o.flow.worker_version)[:2])
-    if numbers < _OLDEST_CONNECT:
+    if numbers < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker("versions_suffice", "Connect is too old to be stopped and seeded safely", o.flow.worker_version, "Upgrade Connect to 3.6 or newer.")
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
     """Aliases, policy and separator of every connector are the topology's."""
-    for flow in [f for f in (o.flow, o.reverse) if f is not None]:
+    for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
         for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
             yield from _naming_of(o, flow, connector)
 
@@ -309,7 +311,12 @@ def _stop_note(o: Observation) -> Iterator[str]:
         yield "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
 
 
-NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note)
+def _dedicated_note(o: Observation) -> Iterator[str]:
+    if o.flow.dedicated:
+        yield "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be asked; it can be stopped, and only a person can start it again."
+
+
+NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _dedicated_note)
 
 
 def isolation_of(config: dict[str, str] | object) -> str:

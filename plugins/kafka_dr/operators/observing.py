@@ -147,7 +147,7 @@ def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
     about, known = worker.worker(), set(worker.connectors())
     views = {kind: connector_view(worker, name) if name in known else None for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))}
     replicated = worker.offsets(flow.connectors.source).of(flow.source) if flow.connectors.source in known else {}
-    return FlowView(flow.source, flow.target, about.version, about.kafka_cluster_id, views["source"], views["checkpoint"], replicated)
+    return FlowView(flow.source, flow.target, about.version, about.kafka_cluster_id, views["source"], views["checkpoint"], replicated, dedicated=flow.connect is None)
 
 
 def connector_view(worker: MirrorMaker, name: str) -> ConnectorView:

@@ -24,10 +24,11 @@ from kafka_dr.errors import ApprovalMissing, BadInput, Contradiction, DeadlinePa
 from kafka_dr.hooks.airflow_api import AirflowApi, HitlAnswer
 from kafka_dr.hooks.application_drain import ApplicationDrain
 from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.fence_hook import FenceHook
 from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
-from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter
+from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter, key_and_value
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.hooks.source_probe import SourceProbe
@@ -134,8 +135,14 @@ class Procedure:
         """The flow the other way, if the topology has one."""
         return self.topology.find_flow(self.request.target, self.request.source)
 
-    def mirror_maker(self, flow: Flow) -> MirrorMaker:
-        """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
+    def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
+        """The Connect worker that hosts a flow.
+
+        In dedicated mode what can be known without one, for the flow that a planned procedure stops; any other is refused: it could not
+        be seeded or resumed, and without the source nobody asks for what was only stated.
+        """
+        if flow.connect is None and flow == self.flow and not self.without_source:
+            return self._dedicated(flow)
         url, user, password = self.connections.login(flow.worker)
         return MirrorMaker(url, (user, password) if user else None, self.request.deadlines.connect_request_seconds)
 
@@ -167,6 +174,11 @@ class Procedure:
             return None
         url, user, password = self.connections.login(self.topology.fence_hook.connection)
         return FenceHook(url, auth=(user, password) if user else None)
+
+    def _dedicated(self, flow: Flow) -> DedicatedMirrorMaker:
+        settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
+        names = (flow.connectors.source, flow.connectors.checkpoint)
+        return DedicatedMirrorMaker(flow.source, flow.target, names, settings, self.stop_hook(flow), lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value))
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
         """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""

@@ -130,7 +130,7 @@ class WaitForZeroLag(ProcedureStep):
 
 
 class StopMirrorMaker(ResumedStep):
-    """Stop the source connector and the checkpoint connector; the target's still ends are the boundary."""
+    """Stop the source connector and the checkpoint connector, or in dedicated mode the processes; the target's still ends are the boundary."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """STOPPED, no tasks, ends still for a window, and drained still."""
@@ -139,7 +139,8 @@ class StopMirrorMaker(ResumedStep):
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
 
         def undo() -> None:
-            for name in names:
+            # What a stop hook ended only a person starts again.
+            for name in names if procedure.flow.connect else ():
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
         with procedure.acting(undo), side_by_side() as start:

@@ -16,6 +16,7 @@ from kafka_dr.operators.observing import remote_partitions, source_rules
 from kafka_dr.operators.procedure import NotYet, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, take_turn
 from kafka_dr.operators.reverse_replication import refuse_loop
+from kafka_dr.operators.stopping import ASKED, ASKED_PROCESSES, parts_of
 from kafka_dr.vocabulary import Entry, Step
 
 #: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
@@ -103,8 +104,8 @@ class ReturnToSource(ProcedureStep):
             raise Refusal("Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target.")
 
     def _resume_replication(self, procedure: Procedure) -> dict[str, Any]:
-        """Connectors that run again; of a source that was given up only what can be resumed now, and why not the rest."""
-        if not procedure.without_source:
+        """Connectors that run again; of a source that was given up, or in dedicated mode, only what can be resumed now, and why not the rest."""
+        if not procedure.without_source and procedure.flow.connect:
             return {"connectors_resumed": self._resumed(procedure, procedure.request.deadlines.stop_seconds)}
         try:
             return {"connectors_resumed": self._resumed(procedure, _GIVEN_UP_SECONDS)}
@@ -124,10 +125,10 @@ class ReturnToSource(ProcedureStep):
         return names
 
     def _stopped_by(self, procedure: Procedure) -> list[str]:
-        """The flow's connectors, if this procedure or its watcher had begun to stop them; without those that a continued one had stopped."""
-        both = [procedure.flow.connectors.source, procedure.flow.connectors.checkpoint]
+        """The flow's connectors, or in dedicated mode the flow, if this procedure or its watcher had begun to stop them; without those that a continued one had stopped."""
+        both = list(parts_of(procedure.flow))
         intents = [e.payload for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE) for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)]
-        stopped = {name for told in intents for name in told.get("stops_connectors", ())}
+        stopped = {name for told in intents for name in (*told.get(ASKED, ()), told.get(ASKED_PROCESSES)) if name in both}
         if procedure.continues:
             return [name for name in both if name in stopped]
         return both if stopped or procedure.began(Step.STOP_MIRROR_MAKER) is not None else []

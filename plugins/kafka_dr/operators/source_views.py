@@ -24,6 +24,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, SwitchbackError
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, Metadata
 from kafka_dr.hooks.kafka_records import Accepted, RecordWriter, WriteResult
+from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.outside_text import one_line
 from kafka_dr.operators.fencing import make_probe_topic, refused_by_rights
 from kafka_dr.operators.procedure import Procedure
@@ -213,8 +214,9 @@ def view_from_connect(procedure: Procedure, seconds: float) -> Look:
 
 def _see_from_connect(procedure: Procedure, seconds: float, tell: Tell) -> None:
     ends_at = time.monotonic() + seconds
-    status = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds)
-    if "RUNNING" not in status.tasks.values():
+    # In dedicated mode nobody tells how the tasks are: a heartbeat that arrives says as much as ever, silence says nothing.
+    status = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds) if procedure.flow.connect else None
+    if status and "RUNNING" not in status.tasks.values():
         tell(Sight.UNKNOWN, f"no task reads the source: {status}")
         return
     tell(Sight.UNKNOWN, "the heartbeats on the target could not be read in time")
@@ -224,14 +226,16 @@ def _see_from_connect(procedure: Procedure, seconds: float, tell: Tell) -> None:
         if max(heartbeats(procedure, seconds), default=0) > known[-1]:
             tell(Sight.ANSWERS, "MirrorMaker 2 mirrored a heartbeat that was written on it a moment ago")
             return
-    tell(*_of_silence(known, seconds, status.running, str(status)))
+    tell(*_of_silence(known, seconds, status))
 
 
-def _of_silence(known: Sequence[int], seconds: float, running: bool, status: str) -> tuple[Sight, str]:
+def _of_silence(known: Sequence[int], seconds: float, status: ConnectorStatus | None) -> tuple[Sight, str]:
     if len(known) < 2 or known[-1] - known[-2] > 1000 * seconds:
-        return Sight.UNKNOWN, f"heartbeats come too rarely to tell, and a running connector proves nothing: {status}"
+        return Sight.UNKNOWN, f"heartbeats come too rarely to tell, and a running connector proves nothing: {status or 'dedicated mode'}"
     since = datetime.fromtimestamp(known[-1] / 1000, UTC).isoformat(timespec="seconds")
-    if not running:
+    if status is None:
+        return Sight.UNKNOWN, f"no heartbeat since {since}, and in dedicated mode nobody tells whether a task reads the source"
+    if not status.running:
         return Sight.UNKNOWN, f"no heartbeat since {since}, but not all tasks run: {status}"
     return Sight.GONE, f"no heartbeat was mirrored since the one of {since}"
 

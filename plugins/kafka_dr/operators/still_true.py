@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
-from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, Refusal
+from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.operators.fencing import (
@@ -24,7 +24,7 @@ from kafka_dr.operators.observing import side_by_side, source_rules
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import newest_records
-from kafka_dr.operators.stopping import STOPPED, stopping_since
+from kafka_dr.operators.stopping import STOPPED, parts_of, stopping_since
 from kafka_dr.vocabulary import Entry, Step
 
 #: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
@@ -104,7 +104,7 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
 
 
 def mirror_maker_still_stopped(procedure: Procedure) -> None:
-    """Both connectors of the flow are STOPPED without tasks; without the source one that still has to is as good: nothing can come of it."""
+    """Both connectors of the flow are STOPPED without tasks, or in dedicated mode no process runs; without the source one that still has to is as good: nothing can come of it."""
     for name, status in connector_states(procedure):
         as_asked = procedure.without_source and (status.state == STOPPED or still_stopping(procedure, name))
         if not (status.stopped or as_asked):
@@ -116,15 +116,15 @@ def running_again(status: ConnectorStatus) -> Refusal:
     return Refusal(f"{status.name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
 
 
-def still_stopping(procedure: Procedure, connector: str) -> bool:
-    """Whether a connector was asked to stop, was not seen STOPPED since, and has time for it left: Connect closes the clients of a dead source for a minute."""
-    since = stopping_since(procedure, connector)
+def still_stopping(procedure: Procedure, part: str) -> bool:
+    """Whether a part of the flow was asked to stop, was not seen STOPPED since, and has time for it left: Connect closes the clients of a dead source for a minute."""
+    since = stopping_since(procedure, part)
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
     """How the flow's connectors stand; without those that cannot be asked where the source was given up: a silent worker is not waited for twice."""
-    names = (procedure.flow.connectors.source, procedure.flow.connectors.checkpoint)
+    names = parts_of(procedure.flow)
     if not procedure.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
     with side_by_side() as start:
@@ -133,13 +133,23 @@ def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
 
 
 def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
-    """How one of the flow's connectors stands, where the source was given up; None where nobody can tell: what it mirrors would show in the target's ends."""
+    """How a part of the flow stands, where the source was given up; None where nobody can tell: what it mirrors would show in the target's ends."""
     if procedure.flow.connect is None:
-        return None
+        return _processes_state(procedure)
     try:
         return procedure.mirror_maker(procedure.flow).status(name, timeout=_STATUS_SECONDS)
     except ConnectUnavailable:
         return None
+
+
+def _processes_state(procedure: Procedure) -> ConnectorStatus | None:
+    """What the stop hook says of the flow's processes, told as of one connector with a task for each; None where it is silent."""
+    (name,) = parts_of(procedure.flow)
+    try:
+        running = procedure.stop_hook(procedure.flow).running(name, timeout=_STATUS_SECONDS)
+    except HookUnavailable:
+        return None
+    return ConnectorStatus(name, "RUNNING" if running else STOPPED, dict.fromkeys(range(running), "RUNNING"))
 
 
 def target_ends_are_boundary(procedure: Procedure) -> None:

@@ -12,9 +12,14 @@ from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
 STOPPED = "STOPPED"
-#: Key of the intent that names the connectors which are asked to stop.
-ASKED = "stops_connectors"
+#: Keys of the intents that name the connectors which are asked to stop, and in dedicated mode the flow whose processes are.
+ASKED, ASKED_PROCESSES = "stops_connectors", "stops_processes"
 _LOOK_AGAIN_SECONDS = 0.2
+
+
+def parts_of(flow: Flow) -> tuple[str, ...]:
+    """What is asked to stop, as the journal names it: the source and the checkpoint connector, or in dedicated mode the flow itself."""
+    return (f"{flow.source}->{flow.target}",) if flow.connect is None else (flow.connectors.source, flow.connectors.checkpoint)
 
 
 def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float) -> dict[str, str]:
@@ -70,23 +75,24 @@ def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seco
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def stopping_since(procedure: Procedure, connector: str) -> float | None:
-    """Since when a connector has been asked to stop without being seen STOPPED, in seconds since 1970; None where nobody asked, or it was."""
+def stopping_since(procedure: Procedure, part: str) -> float | None:
+    """Since when a part of a flow, as of `parts_of`, has been asked to stop without being seen STOPPED, in seconds since 1970; None where nobody asked, or it was."""
     entries = [e for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE) for e in procedure.journal.entries(procedure.id, step)]
     since = None
     for entry in sorted(entries, key=lambda e: e.sequence):
-        if connector in entry.payload.get(ASKED, ()):
+        if part in (*entry.payload.get(ASKED, ()), entry.payload.get(ASKED_PROCESSES)):
             since = since or entry.at.timestamp()
-        elif STOPPED in (entry.payload.get(told, {}).get(connector) for told in ("states", "mirror_maker")):
+        elif STOPPED in (entry.payload.get(told, {}).get(part) for told in ("states", "mirror_maker")):
             since = None
     return since
 
 
 def _end_processes(procedure: Procedure, step: str, hook: StopHook, flow: Flow, seconds: float) -> dict[str, str]:
-    name = f"{flow.source}->{flow.target}"
+    (name,) = parts_of(flow)
     running = hook.running(name, timeout=seconds)
     if running:
-        procedure.write(step, Entry.INTENT, {"stops_processes": name})
+        if stopping_since(procedure, name) is None:
+            procedure.write(step, Entry.INTENT, {ASKED_PROCESSES: name})
         procedure.hold_lease()
         running = hook.stop(name)
     return {name: STOPPED if running == 0 else f"{running} processes still run"}

@@ -26,7 +26,7 @@ from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, requ
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
 from kafka_dr.operators.still_true import ResumedStep, connector_state, mirror_maker_still_stopped, running_again, source_reopened, target_ends_are_boundary
-from kafka_dr.operators.stopping import STOPPED, stop_flow, stopping_since
+from kafka_dr.operators.stopping import STOPPED, parts_of, stop_flow, stopping_since
 from kafka_dr.operators.translating_ahead import bounds_at_boundary, still_true, write_translation
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
@@ -163,15 +163,15 @@ class CommitWithoutSource(CommitGroups):
 
 
 def group_sync_stopped(procedure: Procedure, step: str) -> None:
-    """Wait until the flow's checkpoint connector stands without tasks: its group sync could set back a group that has consumers by then.
+    """Wait until the flow's checkpoint connector stands without tasks, or in dedicated mode no process runs: its group sync could set back a group that has consumers by then.
 
-    A worker that is silent died with the source, as far as anybody can know, and is not waited for.
+    A worker or a stop hook that is silent died with the source, as far as anybody can know, and is not waited for.
 
     Raises:
         Refusal: it runs, and nobody has asked it to stop since it stood.
         DeadlinePassed: it does not stand `stop_seconds` after it was asked.
     """
-    name, limit = procedure.flow.connectors.checkpoint, procedure.request.deadlines.stop_seconds
+    name, limit = parts_of(procedure.flow)[-1], procedure.request.deadlines.stop_seconds
 
     def stopped() -> None:
         status, since = connector_state(procedure, name), stopping_since(procedure, name)

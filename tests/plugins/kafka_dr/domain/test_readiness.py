@@ -223,6 +223,16 @@ def test_a_marker_before_the_log_start_is_no_lost_record() -> None:
     assert blockers(emptied) == []
 
 
+def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
+    """Version and cluster of a worker that is not there close no gate; what the fence needs does, where the topology does not state it."""
+    unasked = {"worker_version": "", "worker_cluster_id": ""}
+    healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
+    assert blockers(seen(flow=healthy)) == [] and any("dedicated mode" in note for note in notes(seen(flow=healthy)))
+    assert {"worker_writes_to_target", "versions_suffice"} <= gates(seen(flow=replace(healthy, dedicated=False)))
+    unstated = replace(flow("primary", "standby", "", sync__topic__acls__enabled=None), **unasked, dedicated=True)
+    assert gates(seen(flow=unstated)) == {"fence_stays_local"}
+
+
 def test_what_cannot_be_proven_is_noted() -> None:
     """Uncommitted reads, missing probe, unlisted users, groups and topics left out, and a slow stop are told before approval."""
     others = cluster("primary", groups={"billing": GroupView("Empty"), "connect-x": GroupView("Empty")}, topics={"orders": TopicView("t-1", 2), "local": TopicView("l", 1), "__consumer_offsets": TopicView("o", 1)}, users=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,22 +11,32 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import DeadlinePassed, NotReady
+from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, Refusal
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import readiness
+from kafka_dr.operators.observing import flow_view
 from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure import frame_partitions, partitions_frame
 from kafka_dr.operators.readiness import Forecast
 from kafka_dr.operators.replication import StopMirrorMaker
+from kafka_dr.operators.still_true import mirror_maker_still_stopped
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.STOP_MIRROR_MAKER
 T0 = TopicPartition("orders", 0)
 
 
+DEDICATED = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+
+
 @pytest.fixture
 def drained(bench: Any) -> Any:
     """A run whose ten records are on both sides."""
+    return on_both_sides(bench)
+
+
+def on_both_sides(bench: Any) -> Any:
+    """Everything until the stop was done: ten records are on both sides."""
     procedure = bench.planned()
     bench.clusters["standby"].partitions["orders"] = {0: 1}
     bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=procedure.keep("cut_off", partitions_frame({T0: 10}, "offset")))
@@ -46,6 +57,35 @@ def test_both_connectors_stop_and_the_ends_are_the_boundary(drained: Any) -> Non
     assert drained.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
     assert frame_partitions(drained.procedure().kept(figures["boundary"]), "offset") == {T0: 10}
     assert figures["stopped"] == ["p.source", "p.checkpoint"] and figures["partitions_drained"] == 1
+
+
+@pytest.fixture
+def dedicated(make_bench: Any) -> Any:
+    """As `drained`, in dedicated mode: what was replicated stands in MirrorMaker 2's own topic."""
+    bench = make_bench(flows=[DEDICATED])
+    key = json.dumps(["p.source", {"cluster": "primary", "partition": 0, "topic": "orders"}]).encode()
+    bench.clusters["standby"].internal["mm2-offsets.primary.internal"] = [(key, b'{"offset": 9}')]
+    return on_both_sides(bench)
+
+
+def test_in_dedicated_mode_the_process_ends_and_the_ends_are_the_boundary(dedicated: Any) -> None:
+    """Asked once for both connectors; drained still, by what it had replicated; a second look finds it stopped, or running again."""
+    figures = stop(dedicated)
+    assert dedicated.hook.asked.count(("stop", "primary->standby")) == 1 and dedicated.workers["standby"].asked == []
+    assert [frame_partitions(dedicated.procedure().kept(figures[name]), "offset") for name in ("boundary", "replicated")] == [{T0: 10}, {T0: 9}]
+    mirror_maker_still_stopped(dedicated.procedure())
+    dedicated.hook.processes = {"primary->standby": 1}
+    with pytest.raises(Refusal, match="primary->standby runs again"):
+        mirror_maker_still_stopped(dedicated.procedure())
+
+
+def test_in_dedicated_mode_the_flow_is_looked_at_without_a_worker(dedicated: Any) -> None:
+    """Running by its hook, replicated by its topic, settings as stated; the flow back cannot be dedicated, as nobody could seed it."""
+    procedure = dedicated.procedure()
+    view = flow_view(procedure, procedure.flow)
+    assert view.dedicated and view.source_connector.runs and view.source_connector.tasks and view.replicated == {T0: 9}
+    with pytest.raises(BadInput, match="runs in dedicated mode"):
+        procedure.mirror_maker(procedure.flow.model_copy(update={"source": "standby", "target": "primary"}))
 
 
 def test_the_ends_are_watched_while_the_checkpoint_connector_still_stops(drained: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,16 @@ def begin_opening(bench: Any, procedure: Any) -> None:
     bench.clusters["standby"].acls -= set(lifted)
 
 
+def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(make_bench: Any) -> None:
+    """A stop hook starts nothing: the return ends all the same, and names it."""
+    bench = make_bench(flows=[{"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}])
+    bench.stopped()
+    return_(bench)
+    told = bench.entries(STEP)[-1].payload
+    assert fences(bench, "primary") == set() and told["touched"] is True
+    assert told["connectors_resumed"] == [] and "runs in dedicated mode" in told["replication_left_stopped"]
+
+
 def test_without_a_lease_nothing_is_undone(bench: Any) -> None:
     """A run that never held the pair touches nothing, and writes nothing."""
     bench.opened("r0")

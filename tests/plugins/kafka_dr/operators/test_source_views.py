@@ -250,6 +250,19 @@ def test_tasks_that_do_not_run_look_at_nothing(site: Any, beats: list[Any], monk
     assert look.sight is sight and (sight is Sight.ANSWERS or "TimeoutException" in look.words)
 
 
+@pytest.mark.parametrize(("script", "sight", "words"), [
+    ([[1_000, 2_000], [2_000, 3_000]], Sight.ANSWERS, "a moment ago"),
+    ([[1_000, 2_000]], Sight.UNKNOWN, "nobody tells whether a task reads the source"),
+    ([[2_000]], Sight.UNKNOWN, "too rarely"),
+])  # fmt: skip
+def test_in_dedicated_mode_only_a_heartbeat_that_arrives_tells(make_bench: Any, beats: list[Any], script: list[Any], sight: Sight, words: str) -> None:
+    """It proves life whoever mirrored it; with no worker to ask, silence may be MirrorMaker 2's own."""
+    flow = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+    beats[:] = script
+    look = connect(make_bench(dag_id="unplanned_failover", flows=[flow]))
+    assert look.sight is sight and words in look.words
+
+
 def test_a_stopped_connector_is_no_view(site: Any, beats: list[Any]) -> None:
     """Nobody reads the source, so nothing is known of it."""
     site.workers["standby"].states["p.source"] = "STOPPED"

@@ -34,6 +34,8 @@ from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPEN_TARGET
 T0 = TopicPartition("orders", 0)
 DEFAULT = {"policy": "default", "separator": "."}
+DEDICATED = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+FLOW = "primary->standby"
 STEPS = {
     STOP: StopLeftMirrorMaker, TRANSLATE: TranslateWithoutSource, Step.COMMIT_GROUPS: CommitWithoutSource, OPEN: OpenWithoutSource,
     Step.REDIRECT_CLIENTS: RedirectClients, Step.VERIFY_CLIENTS: VerifyClients, Step.RETURN_TO_SOURCE: ReturnToSource,
@@ -153,8 +155,7 @@ def test_connectors_of_a_source_that_answers_are_waited_for(make_bench: Any, mon
 @pytest.mark.parametrize("away", [False, True])
 def test_in_dedicated_mode_the_stop_hook_is_asked(make_bench: Any, away: bool) -> None:
     """There is no worker to ask; a hook that is silent is told as that."""
-    flow = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
-    bench = make_bench(dag_id="unplanned_failover", flows=[flow])
+    bench = make_bench(dag_id="unplanned_failover", flows=[DEDICATED])
     bench.given_up()
     bench.hook.away = away
     told = execute(bench, STOP)
@@ -588,6 +589,61 @@ def test_a_silent_worker_keeps_the_target_closed_to_nobody(ready: Any) -> None:
     ready.workers["standby"].away = True
     execute(ready, OPEN)
     assert denials(ready) == set()
+
+
+@pytest.fixture
+def dedicated(make_bench: Any) -> Any:
+    """As `ready`, where MirrorMaker 2 runs in dedicated mode; its process runs, and nobody asked it to end."""
+    bench = make_bench(dag_id="unplanned_failover", flows=[DEDICATED])
+    bench.stopped_without_source(bench.given_up(groups=("billing",), active=("billing",)))
+    return bench
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
+def test_a_dedicated_process_that_runs_again_ends_the_run(dedicated: Any, step: Step) -> None:
+    """Somebody started it after it stood: its group sync could set groups back, which no log end shows."""
+    with pytest.raises(Refusal, match=f"{FLOW} runs again"):
+        act(dedicated, step)
+    assert denials(dedicated) and not dedicated.clusters["standby"].committed
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
+def test_a_dedicated_process_that_was_asked_to_end_is_waited_for(dedicated: Any, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook answers at once, and ending goes on in the background."""
+    looks, reached = itertools.count(), []
+    dedicated.procedure().write(STOP, Entry.INTENT, {"stops_processes": FLOW})
+    monkeypatch.setattr(dedicated.hook, "running", lambda flow, timeout: int(next(looks) < 3))
+    monkeypatch.setattr("kafka_dr.operators.offsets.CommitGroups.act", lambda *_: reached.append(next(looks)) or {})
+    monkeypatch.setattr("kafka_dr.operators.without_source.require_reviewed", lambda *_: reached.append(next(looks)))
+    act(dedicated, step)
+    assert reached and reached[0] > 3
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
+def test_a_dedicated_process_that_does_not_end_ends_the_run(dedicated: Any, step: Step) -> None:
+    """Nothing is committed, nobody is let in."""
+    dedicated.procedure().write(STOP, Entry.INTENT, {"stops_processes": FLOW})
+    stop_seconds(dedicated, 0.6)
+    with pytest.raises(DeadlinePassed, match=f"{FLOW} does not stand still 1 s after it was asked to stop"):
+        act(dedicated, step)
+    assert denials(dedicated) and not dedicated.clusters["standby"].committed and Entry.INTENT not in dedicated.kinds(OPEN)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_dedicated_process_that_has_ended_or_cannot_be_asked_about_keeps_nobody(dedicated: Any, away: bool) -> None:
+    """As a worker that is silent."""
+    dedicated.hook.processes, dedicated.hook.away = {FLOW: 0}, away
+    execute(dedicated, OPEN)
+    assert denials(dedicated) == set()
+
+
+@pytest.mark.parametrize("by", [STOP, Step.WATCH_OLD_SOURCE])
+def test_a_dedicated_process_is_left_as_it_is_by_the_way_back(make_bench: Any, by: Step) -> None:
+    """The hook can only end it: a person has to start it, and the outcome says so, whether the step or the watcher had it ended."""
+    bench = make_bench(dag_id="unplanned_failover", flows=[DEDICATED])
+    bench.given_up().write(by, Entry.INTENT, {"stops_processes": FLOW})
+    told = execute(bench, Step.RETURN_TO_SOURCE)
+    assert told["connectors_resumed"] == [] and "runs in dedicated mode" in told["replication_left_stopped"]
 
 
 def test_killed_after_its_intent_it_goes_on(ready: Any) -> None:
