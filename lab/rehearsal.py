@@ -29,6 +29,7 @@ from lab.workload.seeding import await_mirrored
 SOURCE, TARGET = "primary", "standby"
 CLIENT_KINDS = ("plain", "wide")
 CLIENT_SECONDS = 60.0
+STEADY_SECONDS = 4.0
 RESTART_SECONDS = 90.0
 STOP_SECONDS = 30.0
 
@@ -85,9 +86,10 @@ class Rehearsal:
         topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
         prefix = "" if self.policy == "identity" else f"{SOURCE}."
         await_mirrored(self.status, TARGET, {prefix + name: count for name, count in topics.items()})
-        # New topics have MirrorMaker 2 share its work out anew: a task that is just moving runs nowhere for a moment. In dedicated mode nobody can be asked.
+        # New topics have MirrorMaker 2 share its work out anew, seconds after they are mirrored: a task that is just moving runs nowhere for a moment.
+        # In dedicated mode nobody can be asked.
         if not self.lab.load().dedicated:
-            self.await_state("RUNNING")
+            self.await_state("RUNNING", STEADY_SECONDS)
         return self.truth
 
     def start_clients(self) -> None:
@@ -121,20 +123,28 @@ class Rehearsal:
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after its restart")
         time.sleep(seconds)
 
-    def await_state(self, wanted: str) -> None:
-        """Wait until the connector that mirrors from the source, and all of its tasks, are in a state."""
+    def await_state(self, wanted: str, seconds: float = 0.0) -> None:
+        """Wait until the connector that mirrors from the source, and all of its tasks, are in a state, and have been for so long."""
+        since = time.monotonic()
 
         def reached() -> bool:
-            try:
-                answer = self._connector("GET", "status")
-            except requests.Timeout:
-                # A busy machine: asked again.
+            nonlocal since
+            if not self._stands(wanted):
+                since = time.monotonic()
                 return False
-            found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
-            return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
+            return time.monotonic() - since >= seconds
 
         if not until(reached, RESTART_SECONDS):
             raise TimeoutError(f"replication from {SOURCE} is not {wanted} after {RESTART_SECONDS:.0f} s")
+
+    def _stands(self, wanted: str) -> bool:
+        try:
+            answer = self._connector("GET", "status")
+        except requests.Timeout:
+            # A busy machine: asked again.
+            return False
+        found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+        return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
 
     def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
         return call(self.lab, TARGET, method, f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}", body)
