@@ -149,7 +149,6 @@ class Topics:
             return None
 
 
-
 def compacted(records: Iterable[Raw]) -> list[Raw]:
     """What a cleaner leaves: the newest of each key."""
     newest: dict[bytes | None, Raw] = {}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from kafka_dr.hooks.procedure_journal import Journal
+from lab.bring_up import up
 from lab.judge import Verdict
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
+from lab.take_down import down
 from tests.faults.stepping import FORWARD, Run, Stepping
 from tests.faults.world import World, bring_back_journal, keep_journal
 
@@ -152,6 +156,21 @@ def points(rounds: Rounds) -> Iterator[tuple[str, int]]:
     """Every journal write of a procedure: the step and which of its writes."""
     for step in (*rounds.reference.steps, "close_procedure"):
         yield from ((step, n) for n in range(1, rounds.reference.writes[step] + 1))
+
+
+_R = TypeVar("_R", bound=Rounds)
+
+
+def on_a_lab(kind: type[_R], factory: pytest.TempPathFactory) -> Iterator[_R]:
+    """Bring up a lab without Airflow, begin rounds on it, and take both down again, whatever came of them."""
+    state = factory.mktemp("lab")
+    try:
+        up(state, airflow=False)
+        made = kind(state, factory.mktemp("rounds"))
+        yield made
+        made.close()
+    finally:
+        down(state)
 
 
 def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:

@@ -15,16 +15,15 @@ import pytest
 
 from kafka_dr.domain.plain_text import moment
 from kafka_dr.hooks.procedure_journal import Journal
-from lab.bring_up import up
 from lab.judge import Finding, LostSourceJudge, Verdict
 from lab.judge.less_known import bolder_groups, bolder_losses, bolder_positions, higher_positions
 from lab.judge.positions_file import read_rows
 from lab.lost_source_rehearsal import LostSourceRehearsal
 from lab.rehearsal import SOURCE
-from lab.take_down import down
 from tests.faults.damage import SYNCS_TOPIC, ArchiveDamage, SyncsDamage, Topics, compacted, dropped, flipped, poisoned
 from tests.faults.lost_rounds import STOP_SECONDS, LostRounds
 from tests.faults.lost_scene import LostScene, lost_scene
+from tests.faults.rounds import on_a_lab
 from tests.faults.scene import PAIR, until
 from tests.faults.stepping import Run
 
@@ -120,14 +119,7 @@ def certain(evidence: dict[str, Any]) -> int:
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DamagedRounds]:
     """A lab whose source was killed, with all that is known of it, and a run with all of it that the judge passed."""
-    state = tmp_path_factory.mktemp("lab")
-    try:
-        up(state, airflow=False)
-        made = DamagedRounds(state, tmp_path_factory.mktemp("rounds"))
-        yield made
-        made.close()
-    finally:
-        down(state)
+    yield from on_a_lab(DamagedRounds, tmp_path_factory)
 
 
 @pytest.fixture

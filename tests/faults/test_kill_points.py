@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from lab.bring_up import up
-from lab.take_down import down
-from tests.faults.rounds import COPIED, Rounds, how_many, killed_at_every_point, way_back_killed_at_every_point
+from tests.faults.rounds import COPIED, Rounds, how_many, killed_at_every_point, on_a_lab, way_back_killed_at_every_point
 
 COPIES = 5
 
@@ -17,14 +14,7 @@ COPIES = 5
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
     """A lab without Airflow, a workload, and an undisturbed run of it that the judge passed."""
-    state = tmp_path_factory.mktemp("lab")
-    try:
-        up(state, airflow=False)
-        made = Rounds(state, tmp_path_factory.mktemp("rounds"))
-        yield made
-        made.close()
-    finally:
-        down(state)
+    yield from on_a_lab(Rounds, tmp_path_factory)
 
 
 def test_killed_after_every_journal_write(rounds: Rounds) -> None:

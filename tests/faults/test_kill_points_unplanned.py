@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from lab.bring_up import up
-from lab.take_down import down
 from tests.faults.lost_rounds import LostRounds
-from tests.faults.rounds import killed_at_every_point, way_back_killed_at_every_point
+from tests.faults.rounds import killed_at_every_point, on_a_lab, way_back_killed_at_every_point
 
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostRounds]:
     """A lab without Airflow whose source was killed, and an undisturbed run of it that the judge passed."""
-    state = tmp_path_factory.mktemp("lab")
-    try:
-        up(state, airflow=False)
-        made = LostRounds(state, tmp_path_factory.mktemp("rounds"))
-        yield made
-        made.close()
-    finally:
-        down(state)
+    yield from on_a_lab(LostRounds, tmp_path_factory)
 
 
 def test_killed_after_every_journal_write(rounds: LostRounds) -> None:

@@ -26,8 +26,8 @@ from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
-from kafka_dr.operators.translating_ahead import made_ahead, plain, write_ahead
+from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
+from kafka_dr.operators.translating_ahead import made_ahead, write_ahead
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 

@@ -55,6 +55,11 @@ def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
     (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
 
 
+def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
+    """A frame of the archive in the types of the jobs' contract."""
+    return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})
+
+
 def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
     """Write a job's input, and last job.json; or that there will be none."""
     try:

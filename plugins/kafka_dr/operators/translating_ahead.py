@@ -16,7 +16,7 @@ import pandas as pd
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, frame_partitions
-from kafka_dr.operators.spark_jobs import write_frame
+from kafka_dr.operators.spark_jobs import plain, write_frame
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -63,7 +63,7 @@ def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
     return {**procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet")), **{name: summary[name] for name in _TOLD}}
 
 
-def still_true(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+def taken_if_unchanged(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
 
     Args:
@@ -112,8 +112,3 @@ def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame
     # Syncs keep their own order, in which a rewound target shows; pairs come after them, in that of the log.
     ordered = pd.concat([older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True)
     return ordered.assign(sequence=range(len(ordered))).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
-
-
-def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
-    """A frame of the archive in the types of the jobs' contract."""
-    return frame.astype({"topic": object, "partition": "int32", **dict.fromkeys(never_null, "int64")})

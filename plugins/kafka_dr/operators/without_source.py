@@ -23,11 +23,11 @@ from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.last_known import from_connect
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, require_reviewed
-from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.procedure import NotYet, Procedure, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
 from kafka_dr.operators.still_true import ResumedStep, connector_state, mirror_maker_still_stopped, running_again, source_reopened, target_ends_are_boundary
 from kafka_dr.operators.stopping import STOPPED, parts_of, stop_flow, stopping_since
-from kafka_dr.operators.translating_ahead import bounds_at_boundary, still_true, write_translation
+from kafka_dr.operators.translating_ahead import bounds_at_boundary, taken_if_unchanged, write_translation
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -77,7 +77,7 @@ class TranslateWithoutSource(TranslateOffsets):
         bounds = procedure.kept(assessed["bounds"])
         earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
         if not earlier:
-            return still_true(procedure, assessed.get("translated_ahead"), bounds) or super().translated(procedure, context, positions)
+            return taken_if_unchanged(procedure, assessed.get("translated_ahead"), bounds) or super().translated(procedure, context, positions)
         bounds = bounds_at_boundary(procedure, bounds)
         taken = positions[:0] if receipt is None else taken_as_it_is(procedure.kept(receipt), positions, bounds)
         rest = without(positions, taken)

@@ -81,6 +81,13 @@ def test_hostile_names_stand_as_what_they_are(name: str) -> None:
     assert tags(page).text.count(shown) >= 7 and "\u202e" not in page and len(page.encode("utf-8")) > 1_000
 
 
+def test_a_bound_is_not_taken_for_what_was_read_again() -> None:
+    """Where every position is exact both figures are of one kind."""
+    said = "Switchback's is a bound"
+    assert all(said in evidence_page(evidence("completed", rereads={"bound": bound, "mirror_maker": 2})) for bound in (5, None))
+    assert said not in evidence_page(evidence("completed", rereads={"bound": 0, "mirror_maker": 2}))
+
+
 def test_groups_stand_beside_mirror_makers_checkpoints() -> None:
     """Two bars a group on one scale, hostile names to the letter; a bound that nobody knows is said so."""
     groups = [{"group": "<b>", "bound": 5, "mirror_maker": 50}, {"group": "b", "bound": None, "mirror_maker": 20}]
