@@ -306,7 +306,7 @@ def _excluded_to_do(e: Evidence) -> list[str]:
 
 def _completed_to_do(e: Evidence) -> list[str]:
     started = _figures(e).get(Step.START_REVERSE_REPLICATION, {}).get("started", True)
-    watch = [f"Leave watch_old_source unpaused: it fences {e['source']} as soon as that answers."] if _fence(e).startswith(ARMED) else []
+    watch = [f"Leave watch_old_source unpaused: it fences {e['source']} as soon as that answers."] if _still_armed(e) else []
     return watch if started else [*watch, f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is wanted."]
 
 
@@ -327,7 +327,7 @@ def _fence(e: Evidence) -> str:
     figures, at = _figures(e), moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:
-        return _armed(e, {step["id"]: step["state"] for step in e["steps"]}, figures.get(Step.WATCH_OLD_SOURCE, {}).get("fenced_at"))
+        return _armed(e, figures.get(Step.WATCH_OLD_SOURCE, {}).get("fenced_at"))
     if fence == BY_HOOK:
         return f"by the fence hook's word, since {at}: clients cannot reach {e['source']}"
     if fence == BY_ACL:
@@ -335,13 +335,22 @@ def _fence(e: Evidence) -> str:
     return f"proven at {at}" if at else "not fenced, or not proven on every broker"
 
 
-def _armed(e: Evidence, state: Mapping[str, str], fenced_at: str | None) -> str:
+def _armed(e: Evidence, fenced_at: str | None) -> str:
     """What became of an armed fence; `fenced_at` is when the watcher had proven it, if it says so."""
-    if state.get(Step.RETURN_TO_SOURCE) == "done":
+    if Step.RETURN_TO_SOURCE in _done(e):
         return f"armed until {e['source']} was given back: nobody fences it any more"
-    if state.get(Step.WATCH_OLD_SOURCE) == "done":
+    if Step.WATCH_OLD_SOURCE in _done(e):
         return f"{e['source']} came back, and was fenced by watch_old_source" + (f" at {moment(fenced_at)}" if fenced_at else "")
     return f"armed: {e['source']} was out of reach, and watch_old_source fences it as soon as it answers"
+
+
+def _still_armed(e: Evidence) -> bool:
+    armed = _figures(e).get(Step.FENCE_SOURCE, {}).get("fenced") == ARMED
+    return armed and not _done(e) & {Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE}
+
+
+def _done(e: Evidence) -> set[str]:
+    return {step["id"] for step in e["steps"] if step["state"] == "done"}
 
 
 def _split(seconds: Mapping[str, float]) -> list[Part]:
