@@ -213,7 +213,7 @@ def test_the_fence_is_a_band_on_the_line() -> None:
     ]
     page = evidence_page(evidence("completed", plan={"deadlines": {"max_fence_seconds": 600.0}, "topics": [], "unproven": []}, steps=steps))
     assert "Clients fenced from 10:01:00 to 10:04:00 = <b>3 min 00 s</b>; after 10 min 00 s without opening maintenance it would return by itself." in page and '<i class="fence"' in page
-    assert "Clients were not fenced." in evidence_page(evidence("refused"))
+    assert "Clients were not fenced." in evidence_page(evidence("refused", fenced_at=None))
 
 
 def test_an_abort_names_its_person() -> None:
