@@ -47,11 +47,11 @@ _SECONDS = 30.0
 Place = tuple[str, int]
 
 
-def until(holds: Callable[[], Any], what: str, seconds: float = _SECONDS, pause: float = 0.2) -> Any:
-    """Wait for something true; an assertion fails when it does not come."""
+def until(holds: Callable[[], Any], what: str | Callable[[], str], seconds: float = _SECONDS, pause: float = 0.2) -> Any:
+    """Wait for something true; an assertion fails when it does not come. Where `what` is called, it tells what is there instead."""
     ends_at = time.monotonic() + seconds
     while not (found := holds()):
-        assert time.monotonic() < ends_at, f"{what}: not within {seconds:.0f} s"
+        assert time.monotonic() < ends_at, f"{what() if callable(what) else what}: not within {seconds:.0f} s"
         time.sleep(pause)
     return found
 

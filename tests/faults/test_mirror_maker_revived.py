@@ -40,10 +40,15 @@ def resume(scene: LostScene, beside: str, source: str, target: str) -> None:
     until(lambda: asked(scene, beside, "PUT", f"{connector_name(source, target, 'source')}/resume") is not None, f"{source}->{target} to be resumed")
 
 
-def stands(scene: LostScene, beside: str, source: str, target: str) -> bool:
-    """Whether a flow's source connector is STOPPED without tasks; a worker that is just coming back does not say."""
+def status(scene: LostScene, beside: str, source: str, target: str) -> dict[str, Any]:
+    """How a flow's source connector stands; empty where its worker does not say, since it is just coming back."""
     answer = asked(scene, beside, "GET", f"{connector_name(source, target, 'source')}/status")
-    return answer is not None and answer.json()["connector"]["state"] == "STOPPED" and not answer.json()["tasks"]
+    return answer.json() if answer is not None else {}
+
+
+def stands(told: dict[str, Any]) -> bool:
+    """Whether a connector is STOPPED without tasks."""
+    return bool(told) and told["connector"]["state"] == "STOPPED" and not told["tasks"]
 
 
 def copied(scene: LostScene, thaw: Thaw, evidence: dict[str, Any], told: list[Acknowledgement], into: str) -> list[str]:
@@ -82,7 +87,7 @@ def test_nothing_is_copied(direction: str, fresh_lab: Callable[..., Path], tmp_p
         fence = scene.fence(run, evidence)
         print(fence, flush=True)
         flow = (SOURCE, TARGET, SOURCE) if back else (TARGET, SOURCE, TARGET)
-        until(lambda: stands(scene, *flow), f"{flow[1]}->{flow[2]} to be stopped", 90.0)
+        until(lambda: stands(status(scene, *flow)), lambda: f"{flow[1]}->{flow[2]} to be stopped, and is {status(scene, *flow)}", 90.0)
         time.sleep(COPIES_WITHIN_SECONDS)
         unsettled = scene.rehearsal.settle()
         written = scene.rehearsal.case(evidence, None).acknowledged
