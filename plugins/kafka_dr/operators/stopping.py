@@ -22,7 +22,7 @@ def parts_of(flow: Flow) -> tuple[str, ...]:
     return (f"{flow.source}->{flow.target}",) if flow.connect is None else (flow.connectors.source, flow.connectors.checkpoint)
 
 
-def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float) -> dict[str, str]:
+def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True) -> dict[str, str]:
     """Ask all that replicates a flow to stop, at once; what stands already is not asked, and leaves no entry in the journal.
 
     What a worker or a stop hook says is no proof that nothing is written any more: the target's still log ends are.
@@ -30,6 +30,8 @@ def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, s
     Args:
         ask_seconds: how long each may take to say how it stands, and to take the request.
         stop_seconds: how long all together are waited for after that; 0 for not at all.
+        trusted: whether a connector stands because its worker says so. One that was frozen says what was so before, and goes on
+            with what it was told last: there all are asked, and the request comes after whatever that was.
 
     Returns:
         State by connector, or by flow in dedicated mode: `STOPPED` where it stands, else how it stood at last.
@@ -43,19 +45,22 @@ def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, s
     worker = procedure.mirror_maker(flow)
     there = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
     # The source connector first: it alone writes to clients' topics.
-    runs = [name for name in sorted(there, key=lambda n: n != flow.connectors.source) if not worker.status(name, timeout=ask_seconds).stopped]
-    if runs:
-        _ask_connectors(procedure, step, worker, runs, ask_seconds)
-    return dict.fromkeys(sorted(there), STOPPED) | _states(worker, runs, ask_seconds, stop_seconds)
+    names = sorted(there, key=lambda n: n != flow.connectors.source)
+    runs = [name for name in names if not worker.status(name, timeout=ask_seconds).stopped]
+    asked = runs if trusted else names
+    if asked:
+        _ask_connectors(procedure, step, worker, asked, runs, ask_seconds)
+    return dict.fromkeys(sorted(there), STOPPED) | _states(worker, asked, ask_seconds, stop_seconds)
 
 
-def _ask_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], seconds: float) -> None:
+def _ask_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float) -> None:
+    """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
         procedure.write(step, Entry.INTENT, {ASKED: new})
 
     def undo() -> None:
-        for name in names:
+        for name in runs:
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
     with procedure.acting(undo), side_by_side() as start:

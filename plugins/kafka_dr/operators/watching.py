@@ -244,7 +244,7 @@ def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
     for flow in _flows(procedure) if answers else [procedure.flow] if procedure.began(Step.STOP_MIRROR_MAKER) else []:
         try:
             # A dead source keeps its connectors for a minute: whoever waited for that would miss its first answer.
-            states |= stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS if answers else 0.0)
+            states |= stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS if answers else 0.0, trusted=not answers)
         except SwitchbackError as error:
             states[f"{flow.source}->{flow.target}"] = str(error)
     return states

@@ -265,9 +265,16 @@ def test_a_revived_mirror_maker_is_stopped(watch: Watch) -> None:
     watch.bench.workers["primary"].states["s.source"] = "RUNNING"
     watch.back()
     assert watch.bench.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
-    assert watch.bench.workers["primary"].asked == [("stop", "s.source")]
     intents = [e.payload["stops_connectors"] for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "stops_connectors" in e.payload]
-    assert sorted(intents) == [["p.source", "p.checkpoint"], ["s.source"]]
+    assert sorted(intents) == [["p.source", "p.checkpoint"], ["s.source", "s.checkpoint"]]
+    assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED")
+
+
+def test_a_worker_that_was_frozen_is_asked_whatever_it_says(watch: Watch) -> None:
+    """It says STOPPED, and is about to go on with what it was told just before: the request comes after that."""
+    worker = watch.bench.workers["primary"]
+    watch.back()
+    assert ("stop", "s.source") in worker.asked and ("stop", "s.checkpoint") in worker.asked
     assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED")
 
 
@@ -305,7 +312,10 @@ def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_in
     watch.back()
     watch.watcher.look()
     assert watch.state == "fenced" and watch.lines[-1].startswith(f"{watch.procedure.id}: primary is fenced (p.source: ")
-    assert len(worker.asked) == 2 and len([e for e in watch.bench.journal.entries(step=STEP) if "stops_connectors" in e.payload]) == 1
+    watch.watcher.look()
+    assert worker.asked.count(("stop", "p.source")) == 3
+    asked = [e.payload["stops_connectors"] for e in watch.bench.journal.entries(step=STEP) if "stops_connectors" in e.payload]
+    assert sum("p.source" in names for names in asked) == 1 and len(asked) == 4
     worker.states["p.source"] = "STOPPED"
     watch.watcher.look()
     assert watch.state == "over"
@@ -315,7 +325,7 @@ def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_in
 def test_a_source_that_is_away_is_not_kept_waiting_for_by_its_connectors(watch: Watch, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
     """They take a minute to stop without it, in which its first answer would be missed; beside a fence they are waited for."""
     waited: list[float] = []
-    monkeypatch.setattr(watching, "stop_flow", lambda procedure, step, flow, ask, stop: waited.append(stop) or {})
+    monkeypatch.setattr(watching, "stop_flow", lambda procedure, step, flow, ask, stop, trusted: waited.append(stop) or {})
     watch.bench.procedure().write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
     watch.source.away = not answers
     watch.watcher.look()
