@@ -117,6 +117,6 @@ def test_a_source_that_answers_is_told_as_reachable(tmp_path: Path) -> None:
 def test_the_labs_topology_names_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Served where the drain hook is."""
     lab = Lab(tmp_path)
-    monkeypatch.setattr(lab, "load", lambda: SimpleNamespace(policy="identity"))
+    monkeypatch.setattr(lab, "load", lambda: SimpleNamespace(policy="identity", runs_dedicated=lambda target: False))
     named = topology(lab)
     assert named["source_probe"] == named["drain"]

@@ -113,13 +113,18 @@ def test_the_classes_are_those_that_occur_without_a_source() -> None:
 LISTED = {"records": 7, "bytes": 90, "first_at": 0, "last_at": 5000, "aborted": 1, "undecided": 2}
 
 
-def question(fence: str = ARMED, **listed: int) -> str:
-    """A question of approve_data_loss in which everything occurs that may; `listed` is what a source that was read adds to the inventory."""
+def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int) -> str:
+    """A question of approve_data_loss in which everything occurs that may.
+
+    Args:
+        fenced_at: when the run that is continued had proven its fence, if it had.
+        listed: what a source that was read adds to the inventory.
+    """
     row = {"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": None, "possible_to": None, "written_since": None, "records": None, "evidence": ""}
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
     inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1, **listed}
     plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}}
-    taken = {"procedure_id": "planned", "fenced_at": "10:00", "partitions": 2, "drained": 1, "positions": 5, "translated": 4, "exact": 3, "missing": 6}
+    taken = {"procedure_id": "planned", "fenced_at": fenced_at, "partitions": 2, "drained": 1, "positions": 5, "translated": 4, "exact": 3, "missing": 6}
     cooling = {"procedure_id": "before", "outcome": "completed", "ended_at": "10:00", "ends_at": "10:15", "acknowledged": "why"}
     return loss_markdown({**plan, "continues": taken, "cool_down": cooling, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "rereads": {"bound": 12, "positions": 4, "may_have_moved": 2, "unknown": 1}, "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
 
@@ -131,14 +136,14 @@ def plain(text: str) -> str:
 
 def test_every_word_of_the_question_is_explained() -> None:
     """Each sentence, column and remark that the approver reads stands on the page; each row of the page's table speaks of one."""
-    asked, told = plain(question() + question(BY_HOOK) + question(**LISTED) + question(records=0)), SECTIONS[Step.APPROVE_DATA_LOSS]
+    asked, told = plain(question() + question(fenced_at=None) + question(BY_HOOK) + question(**LISTED) + question(records=0)), SECTIONS[Step.APPROVE_DATA_LOSS]
     quoted = [part.strip(" .,:") for text in re.findall(r"`([^`]*\.\.\.[^`]*)`", told) for part in text.split("...") if " " in part.strip()]
     columns = re.findall(r"\*([a-z][^*]+)\*", told)
     assert len(quoted) >= 6 and len(columns) >= 7
     assert [words for words in [*quoted, *columns] if words not in asked] == []
     heads = [cell.strip() for line in question().splitlines() if line.startswith(("| partition", "| group")) for cell in line.strip("| ").split("|")]
     assert [head for head in heads if head not in plain(PAGE) and head not in ("partition on the source", "group", "partitions")] == []
-    sentences = [part for part in re.split(r"[0-9:;.*|]", question() + question(**LISTED) + question(records=0)) if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides|again|gone on|no place)", part)]
+    sentences = [part for part in re.split(r"[0-9:;.*|]", question(fenced_at=None) + question(fenced_at=None, **LISTED) + question(fenced_at=None, records=0)) if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides|again|gone on|no place)", part)]
     assert len(sentences) >= 8
     assert [part.strip() for part in sentences if plain(part) not in plain(PAGE)] == []
 

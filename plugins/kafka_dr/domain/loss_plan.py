@@ -171,8 +171,10 @@ def _apart(earlier: int, later: int) -> str:
 
 
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
-    """That both sides may accept writes for a while: whoever approves accepts that."""
-    source, fence = plan["source"], plan["confirmed"].get("fence")
+    """That both sides may accept writes for a while: whoever approves accepts that, unless a fence was proven while the source lived."""
+    source, fence, earlier = plan["source"], plan["confirmed"].get("fence"), plan.get("continues") or {}
+    if fence == ARMED and earlier.get("fenced_at"):
+        return [f"**{source} was fenced by {cell(earlier['procedure_id'])} before it was lost.** Its ACLs deny the same when it answers again; the watcher looks whether they do, and what it accepted if not is listed.", ""]
     window = f"it may accept writes from its first answer until the watcher's fence, while {plan['target']} accepts them, too"
     told = {
         ARMED: f"**{source} cannot be fenced now: {window}.** How long that was is measured, and what it accepted is listed.",

@@ -124,6 +124,14 @@ def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: 
     assert told in text and ("from its first answer until the watcher's fence, while standby accepts them, too" in text) is bool(told)
 
 
+@pytest.mark.parametrize("fenced_at", ["2026-11-21T10:00:00+00:00", None])
+def test_a_fence_that_was_proven_before_the_source_died_is_told(fenced_at: str | None) -> None:
+    """By the planned run that is continued; one whose fence was not proven leaves the window open."""
+    told = {"procedure_id": "planned-1", "fenced_at": fenced_at, "partitions": 0, "drained": 0, "positions": None, "translated": None, "exact": None, "missing": 0}
+    text = shown(confirmed={"state": "lost", "window": "w", "fence": "armed"}, continues=told)
+    assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at) and ("cannot be fenced now" in text) is (fenced_at is None)
+
+
 def test_nothing_lost_is_said() -> None:
     """No table of nothing."""
     text = shown(loss=(), groups=(), inventory={**FIGURES, "certain": 0, "possible": 0, "losing": 0, "unknown": 0, "records_per_second": None, "groups_ahead": 0})
