@@ -25,7 +25,7 @@ class LastKnownGroup:
     Attributes:
         position_at: when its oldest position was seen, in milliseconds since 1970; None where nobody knows.
         ahead: partitions on which it had consumed what may never have reached the target.
-        rereads: the most records that it may be given again on one partition, as far as known before the translation; None where nobody knows.
+        rereads: the most records that it may be given again on one partition, as far as known before MirrorMaker 2 stands; None where nobody knows.
     """
 
     group: str
@@ -70,7 +70,7 @@ class LossPlan:
         continues: the planned run that this one goes on from, and what is taken from it as proven.
         gone: topics that the source had deleted when it was seen last: no part of what moves.
         seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
-        rereads: `bound`, the most that one position may be given again as far as known before the translation (None without any); of how many
+        rereads: `bound`, the most that one position may be given again as far as known before MirrorMaker 2 stands (None without any); of how many
             `positions`; of how many of them `unknown`; how many are of groups that `may_have_moved` since. None where a translation is taken over.
         cool_down: the cool-down that is not waited for, and why: as in `Plan`.
     """

@@ -56,7 +56,8 @@ class AssessDataLoss(ProcedureStep):
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
         plan = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
         # What a continued run had translated is taken as it is: how exact it is stands there.
-        plan = (plan if proven.rows is not None else with_rereads(plan, summary["rereads"], rereads)).as_dict()
+        translated = made_ahead(procedure, made)
+        plan = (plan if proven.rows is not None else with_rereads(plan, summary["rereads"], rereads, procedure.kept(translated) if translated else None)).as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
@@ -72,7 +73,7 @@ class AssessDataLoss(ProcedureStep):
             "cut_off": procedure.keep("cut_off", partitions_frame(proven.cut_off, "offset")) if proven.cut_off else None,
             "earlier_positions": None if proven.rows is None else procedure.keep("earlier_positions", proven.rows),
             "earlier_translation": dict(proven.translated),
-            "translated_ahead": made_ahead(procedure, made),
+            "translated_ahead": translated,
             "source_readable": source.readable,
             "stranded": made.name if source.readable else None,
             "last_sample_at": known.recorded.last_at,
@@ -310,10 +311,24 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
     )
 
 
-def with_rereads(plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame) -> LossPlan:
-    """The plan, with what groups may be given again as far as that is known before the translation."""
-    most = {group: int(bound) for group, bound in by_group[["group", "bound"]].dropna().itertuples(index=False)}
-    return replace(plan, rereads=told, groups=tuple(replace(group, rereads=most.get(group.group)) for group in plan.groups))
+def with_rereads(plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None) -> LossPlan:
+    """The plan, with what groups may be given again as far as that is known before MirrorMaker 2 stands.
+
+    Args:
+        by_group: the most that each may be given wherever it is placed.
+        translated: rows made with the assessment, None without; where the target takes no more, groups are placed as these say.
+    """
+    most = bounds_by_group(by_group)
+    placed_already = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
+    most |= {group: min(bound, most.get(group, bound)) for group, bound in placed_already.items()}
+    groups = tuple(replace(group, rereads=most.get(group.group)) for group in plan.groups)
+    return replace(plan, rereads=told | {"bound": max(most.values(), default=None)}, groups=groups)
+
+
+def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
+    """The largest bound of each group none of whose rows lacks one."""
+    largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
+    return {group: int(bound) for group, bound in largest.dropna().items()}
 
 
 def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,18 +14,20 @@ from kafka_dr_spark import sources
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.loss_plan import loss_markdown
+from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan, loss_markdown
 from kafka_dr.domain.mirror_records import Malformed
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import last_known
-from kafka_dr.operators.assessing import AssessDataLoss, known_now, reading_seconds, write_inputs
+from kafka_dr.operators.assessing import AssessDataLoss, known_now, reading_seconds, with_rereads, write_inputs
 from kafka_dr.operators.fencing_source import topics_left
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 STEP = Step.ASSESS_DATA_LOSS
 T0 = TopicPartition("orders", 0)
+#: Of the target's 80 records: audit was placed at 20, and the sample by which it had been kept saw 40; billing stands behind the pair of 40, and lives.
+REREADS = {"audit": 20, "billing": 39}
 POLICIES = {"identity": {"policy": "identity"}, "default": {"policy": "default", "separator": "."}}
 
 
@@ -73,8 +76,7 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(make_lost: Any,
     assert plan["topics"] == [["orders", remote(policy), 1, "id-orders"]] and plan["local_names"] == {"orders": "orders"} and plan["unproven"] == []
     groups = {g["group"]: (g["ahead"], g["active"], g["position_at"]) for g in plan["groups"]}
     assert groups == {"audit": (0, False, at), "billing": (1, True, at)} and figures["active_groups"] == ["billing"]
-    # Audit stands below the target's end of the sample that had kept it; billing may have read all from the floor on, and lives.
-    assert plan["rereads"] == {"bound": 40, "positions": 2, "unknown": 0, "may_have_moved": 1} and {g["group"]: g["rereads"] for g in plan["groups"]} == {"audit": 40, "billing": 40}
+    assert plan["rereads"] == {"bound": REREADS["billing"], "positions": 2, "unknown": 0, "may_have_moved": 1} and {g["group"]: g["rereads"] for g in plan["groups"]} == REREADS
     assert (plan["inventory"]["certain"], plan["inventory"]["unknown"], plan["inventory"]["groups_ahead"]) == (20, 0, 1)
     assert (figures["source_readable"], figures["stranded"], figures["records_read"]) == (False, None, {"source": 0, "target": 80})
     assert {plan["inventory"][name] for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided")} == {None}
@@ -82,6 +84,29 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(make_lost: Any,
     assert "The recorder's last sample of primary was made at 2026-11-01 12:00:20 UTC, and nothing saw the source after that." in text
     assert "primary was not read: of what is lost bytes, timestamps" in text
     assert "| orders-0 | 80 | 100 | no bound |" in text and "Nothing is left unproven" in text
+
+
+def rows_of(**bounds: list[int | None]) -> pd.DataFrame:
+    """Positions of groups with their bounds, each placed somewhere."""
+    told = [(group, bound, 5) for group, those in bounds.items() for bound in those]
+    return pd.DataFrame(told, columns=["group", "bound", "target_position"]).astype({"bound": "Int64", "target_position": "Int64"})
+
+
+def test_the_approver_is_told_the_lower_bound(make_lost: Any, recorder: Recorder) -> None:
+    """What holds wherever a group is placed, or what it comes to as it was placed with the assessment; a row without a bound or a place lowers nothing."""
+    recorded(recorder)
+    bench = make_lost()
+    mirrored(bench, 80)
+    plan = LossPlan(**assess(bench)["plan"])
+    plan = replace(plan, groups=tuple(replace(LastKnownGroup(**plan.groups[0]), group=name) for name in ("lower", "higher", "vague", "refused", "unknown")))
+    known = rows_of(lower=[40], higher=[40], vague=[40], refused=[40], unknown=[None])
+    translated = rows_of(lower=[3, 7], higher=[50], vague=[3, None], refused=[None], unknown=[9])
+    translated.loc[translated["group"] == "refused", "target_position"] = pd.NA
+    told = {"bound": 40, "positions": 5, "unknown": 1, "may_have_moved": 0}
+    found = with_rereads(plan, told, known, translated)
+    assert {group.group: group.rereads for group in found.groups} == {"lower": 7, "higher": 40, "vague": 40, "refused": 40, "unknown": 9}
+    assert found.rereads == told and with_rereads(plan, told, known[:1], translated[:2]).rereads["bound"] == 7
+    assert [group.rereads for group in with_rereads(plan, told, known, None).groups] == [40, 40, 40, 40, None]
 
 
 def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder) -> None:
