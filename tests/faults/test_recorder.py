@@ -16,6 +16,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
@@ -24,7 +25,7 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known
 from kafka_dr.recorder.recording import SAMPLES
 from lab.brokers import admin
-from lab.lost_source_rehearsal import LostSourceRehearsal
+from lab.lost_source_rehearsal import SAMPLING_SECONDS, LostSourceRehearsal
 from lab.mirror_maker import start_worker
 from lab.rehearsal import SOURCE, TARGET
 from lab.state import Lab
@@ -276,6 +277,8 @@ def test_a_pair_for_every_partition_and_interval(rate: int, share: float, fresh_
     """While replication keeps up every partition has a new pair at every sample; under more load those that have none are counted in the sample itself."""
     with lost_scene(fresh_lab("identity", airflow=False), tmp_path, rate=rate, clients=False) as scene:
         lab = scene.lab
+        topology = yaml.safe_load(lab.topology.read_text())
+        lab.topology.write_text(yaml.safe_dump(topology | {"recorder": topology["recorder"] | {"interval_seconds": SAMPLING_SECONDS}}, sort_keys=False))
         scene.put_under_load()
         since = now_ms()
         time.sleep(COUNTED_SECONDS)
