@@ -144,10 +144,7 @@ class MirrorMaker:
             ConnectUnavailable: no such word came in time; it may have taken effect all the same.
         """
         ends_at = time.monotonic() + timeout
-        while not self.status(name, max(1.0, ends_at - time.monotonic())).stopped:
-            answer = self._ask(name, "stop", ends_at - time.monotonic())
-            if answer.ok:
-                return
+        while not (answer := self._ask(name, "stop", ends_at - time.monotonic())).ok:
             if time.monotonic() >= ends_at:
                 self._endpoint.accept(answer, f"PUT {_path(name)}/stop")
             time.sleep(_POLL_SECONDS)
@@ -250,8 +247,12 @@ class MirrorMaker:
         return seen
 
     def _reach(self, name: str, verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float) -> ConnectorStatus:
-        """Ask for a state once, wait for it; ask again only when the request had no good answer."""
-        ends_at, answer = time.monotonic() + deadline, Answer(0, text="not asked")
+        """Ask for a state once, wait for it; ask again only when the request had no good answer.
+
+        Also where the worker says that it is reached: one that begins anew, or was frozen, says what was so before, and goes on with what it was told last.
+        """
+        ends_at = time.monotonic() + deadline
+        answer = self._ask(name, verb, deadline)
         while not reached(status := self.status(name, max(1.0, ends_at - time.monotonic()))):
             if time.monotonic() >= ends_at:
                 seen = f"{status}; answer to {verb}: {answer.seen}"

@@ -133,13 +133,13 @@ def test_stop_returns_only_when_stopped_without_tasks(connect, mirror) -> None:
 
 
 def test_asking_to_stop_waits_for_nothing_but_the_workers_word(connect, mirror) -> None:
-    """A connector that takes a minute to stop is asked once; one that stands is not asked at all."""
+    """A connector that takes a minute to stop is asked once, and so is one that is said to stand."""
     connect._become = lambda state, tasks, status: connect.reply(status)
     mirror.ask_to_stop(NAME, timeout=20)
     assert len(connect.server.sent("PUT")) == 1 and connect.state == "RUNNING"
     connect.state, connect.tasks = "STOPPED", {}
     mirror.ask_to_stop(NAME, timeout=20)
-    assert len(connect.server.sent("PUT")) == 1
+    assert len(connect.server.sent("PUT")) == 2
 
 
 def test_asking_to_stop_goes_on_until_the_worker_takes_it(connect, mirror) -> None:
@@ -163,20 +163,21 @@ def test_a_stopped_connector_that_still_has_tasks_is_not_stopped(connect, mirror
 
 
 def test_a_connector_is_asked_once_and_again_only_without_a_good_answer(connect, mirror) -> None:
-    """What is reached is not asked for; a request that was refused for a rebalance is made again."""
+    """One good answer is enough; a request that was refused for a rebalance is made again."""
     assert mirror.stop(NAME, deadline=10).stopped
     assert len(connect.server.sent("PUT")) == 1
-    assert mirror.stop(NAME, deadline=10) and len(connect.server.sent("PUT")) == 1
     connect.state, connect.tasks = "RUNNING", {0: "RUNNING"}
     connect.faults = {"PUT": [connect.reply(409, {"error_code": 409, "message": "rebalance"})]}
     assert mirror.stop(NAME, deadline=10).stopped
     assert len(connect.server.sent("PUT")) == 3
 
 
-def test_what_is_already_reached_is_not_asked_for(stopped, mirror) -> None:
-    """Stopping twice sends nothing the second time."""
-    mirror.stop(NAME)
-    assert stopped.server.sent("PUT") == []
+@pytest.mark.parametrize(("verb", "state", "tasks"), [("stop", "STOPPED", {}), ("pause", "PAUSED", {0: "PAUSED"}), ("resume", "RUNNING", {0: "RUNNING"})])
+def test_what_is_said_to_be_reached_is_asked_for_once(verb, state, tasks, connect, mirror) -> None:
+    """A worker that begins anew says what was so before it died, and goes on with what it was told last."""
+    connect.state, connect.tasks = state, tasks
+    getattr(mirror, verb)(NAME)
+    assert [request.path for request in connect.server.sent("PUT")] == [f"/connectors/{NAME}/{verb}"]
 
 
 def test_pause_and_resume_wait_for_all_tasks(connect, mirror) -> None:
