@@ -9,6 +9,14 @@ class Step(StrEnum):
     """Names of steps: task ids, journal entries and runbook headings alike."""
 
     OPEN_PROCEDURE = "open_procedure"
+    FENCE_RETURNED_CLUSTER = "fence_returned_cluster"
+    FIND_STRANDED_RECORDS = "find_stranded_records"
+    DECIDE_STRANDED_RECORDS = "decide_stranded_records"
+    PREPARE_TOPICS = "prepare_topics"
+    RECONCILE_STRANDED_RECORDS = "reconcile_stranded_records"
+    SEED_FLOW_BACK = "seed_flow_back"
+    START_FLOW_BACK = "start_flow_back"
+    WAIT_FOR_CATCH_UP = "wait_for_catch_up"
     CHECK_READINESS = "check_readiness"
     FORECAST = "forecast"
     APPROVE_FAILOVER = "approve_failover"
@@ -41,7 +49,17 @@ _OF_A_LIVING_SOURCE = frozenset(
         Step.SEED_REVERSE_REPLICATION, Step.START_REVERSE_REPLICATION,
     }
 )  # fmt: skip
-_OTHERS_STEPS = {"planned_failover": _OF_A_LOST_SOURCE, "unplanned_failover": _OF_A_LIVING_SOURCE}
+_OF_A_RETURN = frozenset(
+    {
+        Step.FENCE_RETURNED_CLUSTER, Step.FIND_STRANDED_RECORDS, Step.DECIDE_STRANDED_RECORDS, Step.PREPARE_TOPICS, Step.RECONCILE_STRANDED_RECORDS,
+        Step.SEED_FLOW_BACK, Step.START_FLOW_BACK, Step.WAIT_FOR_CATCH_UP,
+    }
+)  # fmt: skip
+_OTHERS_STEPS = {
+    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN,
+    "unplanned_failover": _OF_A_LIVING_SOURCE | _OF_A_RETURN,
+    "failback": _OF_A_LOST_SOURCE,
+}
 
 
 def steps_of(dag_id: str) -> tuple[Step, ...]:

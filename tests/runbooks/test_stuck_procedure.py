@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Step, steps_of
 
-PAGE = Path(__file__).parents[2] / "runbooks" / "stuck_procedure.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "runbooks" / "stuck_procedure.md"
+MOVING_CLIENTS = [dag.stem for dag in (ROOT / "dags").glob("*.py") if dag.stem in ("planned_failover", "unplanned_failover", "failback")]
 SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:])
 
 
 def test_one_heading_a_step_in_order() -> None:
-    """All steps, in the vocabulary's order; the abort has a page of its own."""
-    assert list(SECTIONS) == [s.value for s in Step if s is not Step.ABORT_PROCEDURE]
+    """All steps of the procedures that there are, in the vocabulary's order; the abort has a page of its own."""
+    there = {step for dag in MOVING_CLIENTS for step in steps_of(dag)}
+    assert list(SECTIONS) == [s.value for s in Step if s in there and s is not Step.ABORT_PROCEDURE]
 
 
 @pytest.mark.parametrize("step", SECTIONS)
