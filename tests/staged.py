@@ -62,6 +62,10 @@ class LabConnections:
         known = self._known[connection_id]
         return known["host"], known.get("login", ""), known.get("password", "")
 
+    def check_spark(self, connection_id: str) -> None:
+        """The lab's Spark runs in the task: no login stands on its command line."""
+        assert self._known[connection_id]["host"].startswith("local")
+
     def journal_url(self, connection_id: str) -> str:
         """The journal's URL."""
         return self._known[connection_id]["extra"]["url"]
