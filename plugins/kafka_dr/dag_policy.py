@@ -65,6 +65,17 @@ def procedure_params() -> dict[str, Param]:
     }
 
 
+def failback_params() -> dict[str, Param]:
+    """The form of a failback: that of a planned failover, and what becomes of the returned cluster's logs."""
+    return {
+        **procedure_params(),
+        "mode": Param("append", type="string", enum=["append", "recreate"], description="append: the returned cluster's logs stay, only what is new is added. recreate: its topics are deleted and mirrored whole."),
+        "stranded": Param(None, type=["null", "object"], additionalProperties={"type": "string", "enum": ["keep", "replay", "quarantine", "discard"]}, description="What becomes of records that were never replicated, by topic: {\"regular expression\": \"keep\"}. Empty = they are kept in place. All are exported before."),
+        "compare": Param("proven", type="string", enum=["proven", "whole"], description="proven: the logs are compared from where they were last proven alike. whole: from their beginnings."),
+        "start_reverse_replication": Param(True, type="boolean", description="Give the new primary a standby at the end: the flow as it was before the first failover."),
+    }
+
+
 def lost_source_params() -> dict[str, Param]:
     """The form of an unplanned failover."""
     return {

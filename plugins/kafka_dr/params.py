@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
@@ -43,6 +43,17 @@ def _procedure_id(text: str) -> str:
 
 #: The id of another procedure as a procedure's own param.
 ProcedureId = Annotated[str, AfterValidator(_procedure_id)]
+
+
+def _by_pattern(rules: dict[str, str]) -> dict[str, str]:
+    for pattern in rules:
+        if problem := pattern_problem(pattern, "topic"):
+            raise ValueError(f"{shown(pattern)}: {problem}")
+    return rules
+
+
+#: What becomes of stranded records, by regular expression of topics, as a procedure's own param.
+StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_by_pattern)]
 
 
 class Request(Model):

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -29,22 +29,26 @@ from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, HookUnava
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
-from kafka_dr.params import ProcedureId, Reason
+from kafka_dr.params import ProcedureId, Reason, StrandedRules
 from kafka_dr.settings import Request, Topology, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
 
 #: Params of the procedures beside the common ones, and what each of them does not take: it would have no effect.
-_OWN_PARAMS = {"acknowledge_recreated_topics": bool, "acknowledge_cool_down": Reason, "override_source_lost": Reason, "continue_procedure": ProcedureId}
+_OWN_PARAMS = {
+    "acknowledge_recreated_topics": bool, "acknowledge_cool_down": Reason, "override_source_lost": Reason, "continue_procedure": ProcedureId,
+    "mode": Literal["append", "recreate"], "stranded": StrandedRules, "compare": Literal["proven", "whole"],
+}  # fmt: skip
+_OF_A_RETURN = frozenset({"mode", "stranded", "compare"})
+_OF_A_LOST_SOURCE = frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"})
 _NOT_TAKEN_BY = {
-    "planned_failover": frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"}),
-    "unplanned_failover": frozenset(
-        {
-            "acknowledge_recreated_topics", "exclude_groups", "abort_open_transactions", "start_reverse_replication",
-            "max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds",
-        }
-    ),
+    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN,
+    "unplanned_failover": _OF_A_RETURN | {
+        "acknowledge_recreated_topics", "exclude_groups", "abort_open_transactions", "start_reverse_replication",
+        "max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds",
+    },
+    "failback": _OF_A_LOST_SOURCE,
     # It waives no cool-down that follows the abort, though somebody may believe so.
-    "abort_procedure": frozenset({"acknowledge_cool_down"}),
+    "abort_procedure": _OF_A_RETURN | {"acknowledge_cool_down"},
 }  # fmt: skip
 
 _WAKE_AFTER = timedelta(seconds=5)

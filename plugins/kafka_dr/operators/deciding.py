@@ -1,0 +1,67 @@
+"""The decision on stranded records: what was found, what the run was asked to do with it, and a second person's word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.domain.stranded import Mode, Return, decide, impossible, return_markdown, stranded_by_topic
+from kafka_dr.errors import NotReady
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.vocabulary import APPROVE, REJECT, Step
+
+
+def mode_of(procedure: Procedure) -> Mode:
+    """How the returned cluster gets what it lacks."""
+    return Mode(procedure.request.choices.get("mode", Mode.APPEND))
+
+
+def planned_return(procedure: Procedure) -> Return:
+    """What the run will do with the returned cluster's logs, by what find_stranded_records found and what was asked for.
+
+    Raises:
+        NotReady: what was asked for cannot be done with what was found.
+    """
+    found, mode = procedure.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
+    stranded = stranded_by_topic(found["topics"], found["compacted"])
+    decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
+    problems += impossible(mode, stranded, decisions, procedure.request.target)
+    if problems:
+        raise NotReady("What was asked for cannot be done with the stranded records", "; ".join(problems), "Start a new run with another mode or other decisions; the export of this one stays.")
+    return Return(
+        source=procedure.request.source,
+        target=procedure.request.target,
+        reason=procedure.request.reason,
+        mode=mode,
+        found=found["digest"],
+        stranded=stranded,
+        decisions=decisions,
+        deleted=found["bytes_there"] if mode is Mode.RECREATE else None,
+    )
+
+
+def require_decided(procedure: Procedure) -> dict[str, Any] | None:
+    """The valid approval of what is done with the returned cluster's logs; None where nothing had to be asked.
+
+    Raises:
+        ApprovalMissing: nobody gave one, or it is of something else.
+    """
+    procedure.figures(Step.DECIDE_STRANDED_RECORDS)
+    planned = planned_return(procedure)
+    return procedure.require_approval(Step.DECIDE_STRANDED_RECORDS, planned.digest) if planned.needs_a_person else None
+
+
+class DecideStrandedRecords(ProcedureGate):
+    """Open by itself where nothing is stranded and nothing is deleted; otherwise show the figures and the decisions, and ask."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(options=[APPROVE, REJECT], **kwargs)
+
+    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+        """The figures and the decisions, bound to their digest."""
+        planned = planned_return(procedure)
+        if not planned.needs_a_person:
+            return None
+        records = sum(one.records for one in planned.stranded)
+        asked = f"Make the topics on {planned.target} anew, with" if planned.mode is Mode.RECREATE else f"Go back to {planned.target} with"
+        return f"{asked} {records} stranded records decided on? Decision {planned.digest}", return_markdown(planned), planned.digest
