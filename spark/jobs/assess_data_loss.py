@@ -39,7 +39,7 @@ def run() -> None:
     wanted = options(__doc__).parse_args()
     clock, output = Clock(), wanted.output.absolute()
     if wanted.wait_for_input:
-        session.start(NAME)
+        session.ready(NAME)
         sources.await_input(wanted.input, wanted.wait_for_input)
         clock.phase("start")
     limits = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from kafka_dr_spark.listing import STRANDED, UNCOMMITTED, ListingReader, sha256_
 from kafka_dr_spark.loss import LastSeen, Loss, loss_of, loss_with_source
 from kafka_dr_spark.rereads import rereads_before_translation
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.tagging import NO_OFFSET, POSITION, SEEN, STRETCH, Key, Kinds, pack, split_by_partition, unpack
+from kafka_dr_spark.tagging import NO_OFFSET, POSITION, SEEN, STRETCH, Key, Kinds, Rows, pack, split_by_partition, unpack
 from kafka_dr_spark.tasks import case_of, drive
 from kafka_dr_spark.translation import answers_without_reading, first_available
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
@@ -38,11 +39,11 @@ class Seen(NamedTuple):
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
     """Return what a partition's rows say; every partition has one row of what was seen of it last."""
-    rows = kinds[SEEN].to_pylist()
+    rows = kinds[SEEN]
     if len(rows) != 1:
         raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
-    values = [None if rows[0][name] == NO_OFFSET else rows[0][name] for name in "abcd"]
-    stretches = sorted(zip(*(kinds[STRETCH][name].to_pylist() for name in "ab")))
+    values = [None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"]
+    stretches = sorted(zip(*(kinds[STRETCH].numbers(name).tolist() for name in "ab")))
     return Seen(*values, tuple(stretches))
 
 
@@ -105,6 +106,7 @@ def _counted(states: pa.Table | None) -> dict[str, int]:
     return {state: told.count(state) for state in ("aborted", "undecided")}
 
 
+@lru_cache
 def output_schema() -> pa.Schema:
     """Return what a task hands back: rows of loss, and of each partition what was read to find out, and what its groups may be given again."""
     told = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
@@ -124,18 +126,18 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
     return row | {f"read_{side}": count for side, count in case.read.items()}
 
 
-def rereads_of(case: Case, rows: pa.Table) -> dict[str, list[Any]]:
+def rereads_of(case: Case, rows: Rows) -> dict[str, list[Any]]:
     """Return the groups that have a position on a partition, how many records each may be given again there at most as far as that is known
     before the translation (None where it may have no position at all), and whether it may have gone on since it was seen.
     """
-    positions, moved = rows["a"].to_numpy(), rows["c"].to_numpy() == 1
+    positions, moved = rows.numbers("a"), rows.numbers("c") == 1
     # A cut-off that is no proof of what the target holds is none for the translation either.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
     may_be_placed = case.bounds.target_exists and not case.bounds.recreated
     bounds = rereads_before_translation(case, first_available(case, positions), moved).tolist() if may_be_placed else [None] * len(rows)
     answers = [None if gone_on else settled.get(position) for position, gone_on in zip(positions.tolist(), moved.tolist())]
     told = [bound if answer is None else answer.bound for bound, answer in zip(bounds, answers)]
-    return {"groups": rows["name"].to_pylist(), "bounds": told, "moved": moved.tolist()}
+    return {"groups": rows.column("name").to_pylist(), "bounds": told, "moved": moved.tolist()}
 
 
 def written_since(floors: Floors, offset: int) -> int | None:

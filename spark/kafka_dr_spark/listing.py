@@ -21,7 +21,7 @@ from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncoll
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
 #: Not the smallest files: who decides waits for them.
-COMPRESSION = "lz4"
+COMPRESSION = "none"
 NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
 #: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
@@ -33,11 +33,13 @@ class Listed(OpenWindow):
 
     def __init__(self, window: Window, path: Path) -> None:
         super().__init__(window)
-        self.path, self.bytes, self.first_at, self.last_at = path, 0, None, None
+        self.path, self.bytes = path, 0
         self._held: list[Message] = []
         self._bytes_held = 0
+        #: The smallest and the largest timestamp of each portion that has any.
+        self._times: list[int] = []
         # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written out.
-        self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"])
+        self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"])
 
     def take(self, messages: list[Message]) -> None:
         """Write records down."""
@@ -47,20 +49,19 @@ class Listed(OpenWindow):
             self._flush()
 
     def _flush(self) -> None:
-        table = table_of(self._held)
+        table = table_of(self._held, self.offsets[-len(self._held) :])
         self._held, self._bytes_held = [], 0
         self._file.write_table(table)
         self.bytes += sum(pc.sum(pc.binary_length(table[name])).as_py() or 0 for name in ("key", "value"))
         span = pc.min_max(table["timestamp"]).as_py()
-        if span["min"] is not None:
-            self.first_at, self.last_at = min(self.first_at or span["min"], span["min"]), max(self.last_at or span["max"], span["max"])
+        self._times += [at for at in span.values() if at is not None]
 
     def close(self) -> dict[str, Any]:
         """End the file and tell what is in it."""
         if self._held:
             self._flush()
         self._file.close()
-        told = {"records": len(self.offsets), "bytes": self.bytes, "first_at": self.first_at, "last_at": self.last_at}
+        told = {"records": len(self.offsets), "bytes": self.bytes, "first_at": min(self._times, default=None), "last_at": max(self._times, default=None)}
         return {**told, "file": self.path.name, "sha256": sha256_of(self.path)}
 
 
@@ -70,15 +71,19 @@ def sha256_of(path: Path) -> str:
         return file_digest(content, "sha256").hexdigest()
 
 
-def table_of(messages: list[Message]) -> pa.Table:
-    """Records of one partition in the shape of `stranded`; column by column, since a million rows are made while somebody waits to decide."""
+def table_of(messages: list[Message], offsets: list[int]) -> pa.Table:
+    """Records of one partition in the shape of `stranded`; column by column, since a million rows are made while somebody waits to decide.
+
+    Args:
+        offsets: of the records, as they were asked for before: once more would be one more call a record.
+    """
     count, keys = len(messages), list(map(Message.key, messages))
     kinds, stamps = zip(*map(Message.timestamp, messages))
     names, contents = _headers(list(map(Message.headers, messages)))
     columns = {
         "topic": pa.repeat(messages[0].topic(), count),
         "partition": np.full(count, messages[0].partition()),
-        "offset": list(map(Message.offset, messages)),
+        "offset": offsets,
         "timestamp": stamps if all(kinds) else [at if kind else None for kind, at in zip(kinds, stamps)],
         "log_append_time": np.equal(kinds, TIMESTAMP_LOG_APPEND_TIME),
         "key_sha256": list(map(_hashed, keys)),

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zipfile
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -20,6 +21,7 @@ SETTINGS = {
     # Finished rows come back to the driver, and there is no number of them that would be too many to know.
     "spark.driver.maxResultSize": "0",
 }
+_OF_TASKS = ("assessing", "tasks")
 
 
 def start(name: str) -> SparkContext:
@@ -34,6 +36,20 @@ def start(name: str) -> SparkContext:
     # Spark's own INFO lines would bury the job's few.
     context.setLogLevel("ERROR")
     return context
+
+
+def ready(name: str) -> SparkContext:
+    """Return Spark as `running` does, with workers that have loaded what tasks need: for as long as the input is still written that costs nobody time."""
+    context = running(name)
+    workers = context.defaultParallelism
+    context.parallelize(range(workers), workers).foreach(_load)
+    return context
+
+
+def _load(_: int) -> None:
+    """Load the modules of all tasks; a worker that is used again has them."""
+    for module in _OF_TASKS:
+        import_module(f"{__package__}.{module}")
 
 
 def running(name: str) -> SparkContext:

@@ -7,8 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Key = tuple[str, int]
-#: A partition's tagged rows, a table a kind; positions are sorted by group.
-Kinds = list[pa.Table]
 
 POSITION, SYNC, FLOOR, SEEN, STRETCH = range(5)
 #: By kind: the input file, and which of its columns stand in which of `TAGGED`.
@@ -62,18 +60,53 @@ def unpack(packed: bytes) -> pa.Table:
         return stream.read_all()
 
 
+class Rows:
+    """Neighbouring rows of a task's table. A slice of Arrow's costs more than a partition's few numbers are worth."""
+
+    def __init__(self, columns: dict[str, pa.Array | np.ndarray], start: int, end: int) -> None:
+        self._columns, self._start, self._end = columns, start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def numbers(self, name: str) -> np.ndarray:
+        """Return one of the columns a to d; no offset stands for null."""
+        return self._columns[name][self._start : self._end]
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column as Arrow's, such as one of texts."""
+        found = self._columns[name]
+        return found.slice(self._start, len(self)) if isinstance(found, pa.Array) else pa.array(found[self._start : self._end])
+
+
+#: A partition's tagged rows, by kind; positions are sorted by group.
+Kinds = list[Rows]
+
+
 def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     """Split tagged rows by partition and kind, in a fixed order."""
     topics, names = (_ranks(table[column]) for column in ("topic", "name"))
     kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
     order = np.lexsort((names, kinds, partitions, topics))
-    table, codes, partitions, kinds = table.take(pa.array(order)), topics[order], partitions[order], kinds[order]
-    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if len(table) else []
+    codes, partitions = topics[order], partitions[order]
+    columns = _in_order(table, order)
+    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if len(table) else np.empty(0, np.int64)
+    # Partitions and kinds numbered through: where each begins is looked up for all at once.
+    numbered = (np.searchsorted(edges, np.arange(len(table)), side="right") - 1) * len(TAKEN) + kinds[order]
+    begins = np.searchsorted(numbered, np.arange(len(edges) * len(TAKEN) + 1)).tolist()
+    names_of = columns["topic"].take(pa.array(edges)).to_pylist()
     found = {}
-    for start, end in zip(edges, [*edges[1:], len(table)]):
-        parts = (start + np.searchsorted(kinds[start:end], range(len(TAKEN) + 1))).tolist()
-        found[table["topic"][int(start)].as_py(), int(partitions[start])] = [table.slice(a, b - a) for a, b in zip(parts, parts[1:])]
+    for row, key in enumerate(zip(names_of, partitions[edges].tolist())):
+        parts = begins[row * len(TAKEN) : (row + 1) * len(TAKEN) + 1]
+        found[key] = [Rows(columns, start, end) for start, end in zip(parts, parts[1:])]
     return found
+
+
+def _in_order(table: pa.Table, order: np.ndarray) -> dict[str, pa.Array | np.ndarray]:
+    """Return the table's columns in another order: numbers as numpy has them, texts and the partition as Arrow has them."""
+    places = pa.array(order)
+    texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
+    return texts | {name: table[name].to_numpy()[order] for name in "abcd"}
 
 
 def _ranks(column: pa.ChunkedArray) -> np.ndarray:

@@ -17,7 +17,7 @@ from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_poli
 from kafka_dr_spark.digests import partition_digests
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, Key, Kinds, pack, split_by_partition, unpack
+from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, Key, Kinds, Rows, pack, split_by_partition, unpack
 from kafka_dr_spark.translation import answers_without_reading, first_available, note_raised, searches
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
@@ -99,7 +99,7 @@ class PartitionTask:
         portion: dict[Key, Kinds] = {}
         weight = 0
         for key, kinds in tables.items():
-            known, lowest = self._bounds.get(key), pc.min(kinds[POSITION]["a"]).as_py()
+            known, lowest = self._bounds.get(key), int(kinds[POSITION].numbers("a").min())
             span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
             if portion and weight + 2 * span > AT_ONCE:
                 yield portion
@@ -112,7 +112,7 @@ class PartitionTask:
         began, cases = time.monotonic(), {}
         for key, kinds in given.items():
             if key in self._bounds:
-                cases[key] = case_of(kinds, self._bounds[key], self._limits), np.unique(kinds[POSITION]["a"].to_numpy())
+                cases[key] = case_of(kinds, self._bounds[key], self._limits), np.unique(kinds[POSITION].numbers("a"))
         answers = translate_cases(cases, read)
         tables = {key: finished_rows(key, kinds[POSITION], cases[key][0] if key in cases else None, answers.get(key, {})) for key, kinds in given.items()}
         digests, seconds = partition_digests(list(tables.values())), (time.monotonic() - began) / max(len(tables), 1)
@@ -126,25 +126,25 @@ class PartitionTask:
 
 def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
     """Return what a partition's tagged rows say of it."""
-    pairs = usable_pairs(*(kinds[SYNC][name].to_numpy() for name in "abc"), bounds)
-    return Case(bounds, pairs, limits, usable_floors(*(kinds[FLOOR][name].to_numpy() for name in "abcd"), bounds))
+    pairs = usable_pairs(*(kinds[SYNC].numbers(name) for name in "abc"), bounds)
+    return Case(bounds, pairs, limits, usable_floors(*(kinds[FLOOR].numbers(name) for name in "abcd"), bounds))
 
 
-def finished_rows(key: Key, rows: pa.Table, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
+def finished_rows(key: Key, rows: Rows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:
     """Join the answers back to the groups: one row per group, in the translation's columns."""
-    names = rows["name"].combine_chunks()
+    names = rows.column("name")
     if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
         raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}")
-    encoded = pc.dictionary_encode(rows["policy"].combine_chunks())
+    encoded = pc.dictionary_encode(rows.column("policy"))
     choices, policy = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     # Each distinct position is answered once; groups that share it only take a copy.
-    distinct, where = np.unique(rows["a"].to_numpy(), return_inverse=True)
+    distinct, where = np.unique(rows.numbers("a"), return_inverse=True)
     said = [_answer_for(case, answers, p, choice) for p in distinct.tolist() for choice in choices]
     taken = pa.array(where * len(choices) + policy)
     columns = {name: pa.array(column).take(taken) for name, column in zip(Answer._fields, _columns(said))}
-    columns |= of_those_that_moved(columns, rows["c"].combine_chunks(), case)
-    columns |= {name: rows[name].combine_chunks() for name in ("topic", "partition")}
-    columns |= {"group": names, "position": rows["a"].combine_chunks(), "position_at": rows["b"].combine_chunks()}
+    columns |= of_those_that_moved(columns, rows.column("c"), case)
+    columns |= {name: rows.column(name) for name in ("topic", "partition")}
+    columns |= {"group": names, "position": rows.column("a"), "position_at": rows.column("b")}
     columns["class"] = columns.pop("class_")
     columns["target_topic"] = pa.repeat(pa.scalar(case.bounds.target_topic if case else None, pa.string()), len(names))
     columns["kind"] = pa.repeat(ROW, len(names))

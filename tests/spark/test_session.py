@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,28 @@ def test_two_jobs_of_one_driver_give_their_package_once(monkeypatch: pytest.Monk
     assert session.running("first") is context is session.running("second")
     (given,) = context.given
     assert "kafka_dr_spark/session.py" in zipfile.ZipFile(given).namelist()
+
+
+def test_workers_load_what_tasks_need_before_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short task a core, each of which loads the modules of all tasks under the names that workers know."""
+    loaded: list[str] = []
+
+    class Workers:
+        """Two cores that run what they are given."""
+
+        defaultParallelism = 2  # noqa: N815
+
+        def parallelize(self, numbers: range, tasks: int) -> Workers:
+            """Take one number a task."""
+            assert len(numbers) == tasks == 2
+            return self
+
+        def foreach(self, task: Callable[[int], None]) -> None:
+            """Run it as each worker does."""
+            task(0)
+            task(1)
+
+    monkeypatch.setattr(session, "running", lambda name: Workers())
+    monkeypatch.setattr(session, "import_module", lambda name: loaded.append(import_module(name).__name__))
+    session.ready("first")
+    assert loaded == ["kafka_dr_spark.assessing", "kafka_dr_spark.tasks"] * 2

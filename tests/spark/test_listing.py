@@ -1,0 +1,44 @@
+"""Stranded records as they are written down, portion by portion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
+
+from kafka_dr_spark import listing
+from kafka_dr_spark.answers import SOURCE, Window
+from kafka_dr_spark.listing import Listed
+
+
+def message(offset: int, at: int | None) -> Message:
+    """A record of one byte."""
+    stamp = (TIMESTAMP_NOT_AVAILABLE, -1) if at is None else (TIMESTAMP_CREATE_TIME, at)
+    return Message(topic="orders", partition=0, offset=offset, key=b"k", value=b"v", timestamp=stamp, headers=None)
+
+
+@pytest.mark.parametrize(
+    ("stamps", "window"),
+    [((0, 7, 9), (0, 9)), ((5, 0, None), (0, 5)), ((None, None, None), (None, None)), ((9, 3, 6), (3, 9))],
+)
+def test_the_window_spans_all_portions(stamps: tuple[int | None, ...], window: tuple[int | None, int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last time of all records, the beginning of 1970 among them; records without a time have none."""
+    monkeypatch.setattr(listing, "RECORDS_HELD", 1)
+    listed = Listed(Window(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
+    for offset, at in enumerate(stamps, start=10):
+        listed.add([message(offset, at)])
+    told = listed.close()
+    assert (told["first_at"], told["last_at"], told["records"], told["bytes"]) == (*window, 3, 6)
+    rows = pq.read_table(tmp_path / told["file"])
+    assert rows["offset"].to_pylist() == [10, 11, 12] and rows["timestamp"].to_pylist() == list(stamps)
+
+
+def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
+    """What comes before it or after it belongs to nobody; offsets stay with their records across portions."""
+    listed = Listed(Window(SOURCE, "orders", 0, 11, 13), tmp_path / "orders-0.parquet")
+    assert not listed.add([message(10, 1), message(11, 2)])
+    assert listed.add([message(12, 3), message(13, 4)])
+    assert listed.close()["records"] == 2
+    assert pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist() == [{"offset": 11, "timestamp": 2}, {"offset": 12, "timestamp": 3}]
