@@ -86,7 +86,7 @@ def table_of(messages: list[Message], offsets: list[int]) -> pa.Table:
         "offset": offsets,
         "timestamp": stamps if all(kinds) else [at if kind else None for kind, at in zip(kinds, stamps)],
         "log_append_time": np.equal(kinds, TIMESTAMP_LOG_APPEND_TIME),
-        "key_sha256": list(map(_hashed, keys)),
+        "key_sha256": _hashes(keys),
         "key": keys,
         "value": list(map(Message.value, messages)),
         "header_names": names,
@@ -95,13 +95,19 @@ def table_of(messages: list[Message], offsets: list[int]) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def _hashed(key: bytes | None) -> str | None:
-    if key is None:
-        return None
+def _hashes(keys: list[bytes | None]) -> pa.Array:
+    """SHA-256 of each key in hex, null where there is none; all digests become text at once."""
+    texts = b"".join(map(_digest, keys)).hex().encode()
+    ends = np.arange(len(keys) + 1, dtype=np.int32) * (2 * NOTHING_HASHED.digest_size)
+    found = pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends), pa.py_buffer(texts))
+    return pc.if_else(pa.array([key is not None for key in keys]), found, None) if None in keys else found
+
+
+def _digest(key: bytes | None) -> bytes:
     # A copy costs less than a new one: OpenSSL looks for its algorithm each time.
     digest = NOTHING_HASHED.copy()
-    digest.update(key)
-    return digest.hexdigest()
+    digest.update(key or b"")
+    return digest.digest()
 
 
 def _headers(of_records: list[list[tuple[str, bytes | None]] | None]) -> tuple[list | pa.Array, list | pa.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -33,6 +34,12 @@ def test_the_window_spans_all_portions(stamps: tuple[int | None, ...], window: t
     assert (told["first_at"], told["last_at"], told["records"], told["bytes"]) == (*window, 3, 6)
     rows = pq.read_table(tmp_path / told["file"])
     assert rows["offset"].to_pylist() == [10, 11, 12] and rows["timestamp"].to_pylist() == list(stamps)
+
+
+@pytest.mark.parametrize("keys", [[], [b""], [None], [b"a", None, b"", b"\xff" * 300], [b"a", b"b"]])
+def test_keys_are_told_apart_by_their_hash(keys: list[bytes | None]) -> None:
+    """In hex; a key that is not there has none, an empty one has."""
+    assert listing._hashes(keys).to_pylist() == [None if key is None else sha256(key).hexdigest() for key in keys]
 
 
 def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.loss import loss_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
-GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
-DRAINS = (Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
+GATES = (Step.DECIDE_STRANDED_RECORDS, Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
+#: What MirrorMaker 2 and the clients take to get there, not we.
+DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
 #: State of the watch over an old source that is not over.
 WATCHING = "watching"
 _HIDDEN = {"plan", "topic_ids"}
@@ -117,7 +118,7 @@ def _sentence(failure: Mapping[str, Any]) -> str:
 
 
 def seconds_of(steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str) -> dict[str, float]:
-    """Own time, drain, and people: own is trigger to end without gates, draining, waiting for zero lag, and the window in which a source is confirmed to be lost."""
+    """Own time, drain, and people: own is trigger to end without gates, catching up, draining, waiting for zero lag, and the window in which a source is confirmed to be lost."""
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)
@@ -183,7 +184,7 @@ def evidence_of(
         "loss": [*map(dict, lost), *loss_of(translated.get("holes", []), translated.get("cut", []))],
         "loss_grown": list(since.grown) if since else [],
         "positions": _file(translated.get("translation")),
-        "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded"),
+        "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded") or figures.get(Step.FIND_STRANDED_RECORDS, {}).get("stranded"),
         "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),
         "problems": list(problems),
         "closed_at": closed_at,

@@ -46,6 +46,10 @@ class ClusterView:
     users: frozenset[str] | None = None
 
 
+#: States that last as long as a rebalance, or a start.
+_PASSING = frozenset({"UNASSIGNED", "RESTARTING"})
+
+
 @dataclass(frozen=True)
 class ConnectorView:
     """One connector: its state, its tasks' states by id, its configuration, and the first line of each failure."""
@@ -60,6 +64,12 @@ class ConnectorView:
     def runs(self) -> bool:
         """Whether the connector and all of its tasks are RUNNING."""
         return self.state == "RUNNING" and all(state == "RUNNING" for state in self.tasks.values())
+
+    @property
+    def settling(self) -> bool:
+        """Whether nothing is wrong but that Connect is just assigning, or starting, the connector or some of its tasks."""
+        states = {self.state, *self.tasks.values()}
+        return bool(states & _PASSING) and states <= {"RUNNING", *_PASSING}
 
     @property
     def stopped(self) -> bool:

@@ -65,8 +65,15 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
     for kind, connector in (("source", o.flow.source_connector), ("checkpoint", o.flow.checkpoint_connector)):
         if connector is None:
             yield Blocker("connectors_run", f"The flow has no {kind} connector", "the worker does not know it", "Check `connectors` in the topology.")
+        elif connector.settling:
+            yield Blocker("connectors_run", f"Connect assigns {connector.name} to its workers, and does not come to an end", _state_of(connector), "See why the workers rebalance; start a new run when the connector runs.")
         elif not connector.runs or (kind == "source" and not connector.tasks):
             yield Blocker("connectors_run", f"Connector {connector.name} does not run", _state_of(connector), "Restart the failed tasks; see `trace` in the worker's status.")
+
+
+def settling(o: Observation) -> bool:
+    """Whether a connector of the flow is just being assigned: what a look finds then may be past a moment later."""
+    return any(connector is not None and connector.settling for connector in (o.flow.source_connector, o.flow.checkpoint_connector))
 
 
 def _state_of(connector: ConnectorView) -> str:

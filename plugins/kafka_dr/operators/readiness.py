@@ -17,7 +17,7 @@ from kafka_dr.domain.fence import (
 )
 from kafka_dr.domain.observation import Observation
 from kafka_dr.domain.plan import ExcludedGroup, GroupForecast, Plan, expected_classes, unknown_groups
-from kafka_dr.domain.readiness import blockers, isolation_of, notes
+from kafka_dr.domain.readiness import blockers, isolation_of, notes, settling
 from kafka_dr.errors import NotReady, Refusal, SwitchbackError
 from kafka_dr.operators.fencing import READ_AGAIN_UP_TO
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
@@ -29,6 +29,8 @@ from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 _JUST_NOW_SECONDS = 60.0
+#: How long Connect may take to assign what it had to assign anew.
+_SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 
 
 class CheckReadiness(ProcedureStep):
@@ -37,7 +39,7 @@ class CheckReadiness(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Observe, ask the gates, remember the topic ids for the next time."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
-        seen = observe(procedure, {} if acknowledged else known_topic_ids(procedure))
+        seen = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         found = blockers(seen)
         if found:
             procedure.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
@@ -54,6 +56,14 @@ class CheckReadiness(ProcedureStep):
             "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
             **kept_for_forecast(procedure, seen.positions, read_at),
         }
+
+
+def observed_at_rest(procedure: Procedure, known: dict[str, str]) -> Observation:
+    """Both clusters and the flow; where Connect is just assigning connectors, looked at again until it is done, for some seconds."""
+    ends_at = time.monotonic() + _SETTLED_SECONDS
+    while settling(seen := observe(procedure, known)) and time.monotonic() < ends_at:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return seen
 
 
 def transactions_can_be_ended(procedure: Procedure) -> None:

@@ -24,6 +24,7 @@ _SHOW_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
 #: For a connector of a source that was given up to run again.
 _GIVEN_UP_SECONDS = 20.0
+_ON_RETURNED_CLUSTER = (Step.FENCE_RETURNED_CLUSTER, Step.PREPARE_TOPICS, Step.RECONCILE_STRANDED_RECORDS, Step.SEED_FLOW_BACK, Step.START_FLOW_BACK)
 #: Without a journal nothing is done, and clients stand still: it is waited for half an hour, not for two more tries.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
@@ -52,7 +53,8 @@ class ReturnToSource(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told, is waited for."""
         if procedure.began(Step.FENCE_PRODUCERS) is None and procedure.began(Step.FENCE_SOURCE) is None:
-            return {"touched": False}
+            left = left_on_returned_cluster(procedure)
+            return {"touched": True, **left} if left else {"touched": False}
 
         def given_back() -> dict[str, Any]:
             try:
@@ -86,6 +88,7 @@ class ReturnToSource(ProcedureStep):
             # A source that was given up, and on which nothing was changed, is not waited for.
             "probe_refused_by": {} if procedure.without_source and not lifted else probe_refused_by(procedure),
             **seen_flowing(procedure, told),
+            **left_on_returned_cluster(procedure),
         }
 
     def _close_target_again(self, procedure: Procedure) -> None:
@@ -146,6 +149,15 @@ class ReturnToSource(ProcedureStep):
         if left:
             raise ReadBackFailed("The source's fence is still there", ", ".join(left[:5]), "Clear return_to_source: it goes on from here.")
         return len(added)
+
+
+def left_on_returned_cluster(procedure: Procedure) -> dict[str, list[str]]:
+    """What a failback did on the cluster that its clients are not on: it stays, so that the next run goes on from there; empty where nothing was done.
+
+    Its fence above all: while its clients work elsewhere, nobody may write there.
+    """
+    begun = [step.value for step in _ON_RETURNED_CLUSTER if procedure.began(step) is not None]
+    return {"left_on_returned_cluster": begun} if begun else {}
 
 
 def probe_refused_by(procedure: Procedure) -> dict[str, str]:

@@ -157,10 +157,12 @@ def test_steps_stand_in_the_procedures_order_and_only_if_they_began() -> None:
 
 
 def test_own_time_leaves_out_gates_and_drains() -> None:
-    """own = trigger to end, less both gates, drain_consumers and wait_for_zero_lag."""
+    """own = trigger to end, less all gates, wait_for_catch_up, drain_consumers and wait_for_zero_lag."""
     spans = {"open_procedure": (10, 11), "approve_failover": (20, 50), "review_translation": (60, 65), "drain_consumers": (51, 53), "wait_for_zero_lag": (53, 57.5)}
     steps = [{"id": s, "started_at": at(a), "ended_at": at(b)} for s, (a, b) in spans.items()]
     assert seconds_of(steps, at(5), at(105)) == {"own": 58.5, "drain": 6.5, "people": 35.0, "whole": 100.0}
+    back = [{"id": s, "started_at": at(a), "ended_at": at(b)} for s, (a, b) in {"decide_stranded_records": (12, 14), "wait_for_catch_up": (15, 19)}.items()]
+    assert seconds_of([*steps, *back], at(5), at(105)) == {"own": 52.5, "drain": 10.5, "people": 37.0, "whole": 100.0}
 
 
 def test_times_in_other_zones_are_compared_as_moments() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_dr.domain.acl import AclEntry, AclRules
 from kafka_dr.domain.observation import ClusterView, ConnectorView, FlowView, GroupView, Observation, Sample, TopicView
-from kafka_dr.domain.readiness import GATES, Blocker, blockers, isolation_of, notes, standing_still
+from kafka_dr.domain.readiness import GATES, Blocker, blockers, isolation_of, notes, settling, standing_still
 from kafka_dr.domain.topic_partition import TopicPartition
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -61,6 +61,12 @@ def seen(**changes: Any) -> Observation:
     return replace(healthy, **changes)
 
 
+def with_tasks(connector: str, *tasks: str) -> Observation:
+    """A pair whose source connector and its tasks are in other states."""
+    healthy = flow("primary", "standby", "id-standby")
+    return seen(flow=replace(healthy, source_connector=replace(healthy.source_connector, state=connector, tasks=dict(enumerate(tasks)))))
+
+
 def gates(observation: Observation) -> set[str]:
     """Names of the closed gates."""
     return {b.gate for b in blockers(observation)}
@@ -92,6 +98,7 @@ CLOSED = {
     "old Connect": (seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="3.5.2")), "versions_suffice"),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
     "alias of the reverse flow": (seen(reverse=flow("standby", "primary", "id-primary", "STOPPED", target__cluster__alias="p")), "naming_agrees"),
+    "assigned without an end": (with_tasks("RUNNING", "UNASSIGNED"), "connectors_run"),
     "policy": (with_source_config(replication__policy__class=None), "naming_agrees"),
     "converter": (with_source_config(header__converter=None), "records_unchanged"),
     "transforms": (with_source_config(transforms="mask"), "records_unchanged"),
@@ -125,6 +132,24 @@ def test_a_gate_closes_for_its_reason_alone(observation: Observation, gate: str)
     """One thing wrong closes one gate, and the blocker says why, what was seen and what to do."""
     assert gates(observation) == {gate}
     assert all(b.reason and b.seen and b.next_step for b in blockers(observation))
+
+
+@pytest.mark.parametrize(
+    ("observation", "passes"),
+    [
+        (with_tasks("RUNNING", "UNASSIGNED", "RUNNING"), True),
+        (with_tasks("UNASSIGNED"), True),
+        (with_tasks("RUNNING", "RESTARTING"), True),
+        (with_tasks("RUNNING", "RUNNING"), False),
+        (with_tasks("RUNNING", "UNASSIGNED", "FAILED"), False),
+        (with_tasks("PAUSED", "UNASSIGNED"), False),
+        (with_tasks("STOPPED"), False),
+        (with_tasks("RUNNING"), False),
+    ],
+)
+def test_only_what_passes_by_itself_is_worth_another_look(observation: Observation, passes: bool) -> None:
+    """A rebalance ends by itself; a failure, a pause and a stop do not."""
+    assert settling(observation) is passes
 
 
 OPEN = {

@@ -59,6 +59,17 @@ def test_before_the_fence_nothing_is_undone(bench: Any) -> None:
     assert bench.entries(STEP)[-1].payload == {"touched": False} and bench.workers["standby"].asked == []
 
 
+def test_a_failback_that_ends_before_its_clients_stand_still_leaves_the_returned_cluster_fenced(make_bench: Any) -> None:
+    """Its clients never moved: nothing is undone, and what was begun on the returned cluster is named."""
+    bench = make_bench(dag_id="failback")
+    procedure = bench.opened()
+    for step in (Step.FENCE_RETURNED_CLUSTER, Step.FIND_STRANDED_RECORDS, Step.PREPARE_TOPICS):
+        procedure.write(step, Entry.INTENT, {"try": 1})
+    return_(bench)
+    assert bench.entries(STEP)[-1].payload == {"touched": True, "left_on_returned_cluster": ["fence_returned_cluster", "prepare_topics"]}
+    assert bench.workers["standby"].asked == bench.workers["primary"].asked == []
+
+
 def test_everything_is_as_it_was_found(bench: Any) -> None:
     """Both connectors run, the source one with tasks; exactly the added entries are gone, entries of others and the target's fence stay."""
     bench.stopped()
