@@ -23,7 +23,7 @@ from kafka_dr.errors import Contradiction, KafkaUnavailable, NotReady, Supersede
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, READ_UNCOMMITTED, KafkaCluster
 from kafka_dr.hooks.kafka_records import Record, RecordReader
 from kafka_dr.hooks.record_replay import Outgoing, RecordReplay
-from tests.replayed import failback, failed_over, found_stranded, opened, replay, stranded
+from tests.replayed import RECENTLY, failback, failed_over, found_stranded, opened, replay, stranded
 
 MANY = 20_000
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def origins(records: list[Record]) -> list[tuple[int, int]]:
 
 def many(topic: str, count: int = MANY) -> list[Record]:
     """Stranded records of four partitions, numbered by offsets with gaps."""
-    return [stranded(topic, number % 4, 100 + 3 * number, b"k%d" % number, b"v%d" % number, timestamp=1_700_000_000_000 + number) for number in range(count)]
+    return [stranded(topic, number % 4, 100 + 3 * number, b"k%d" % number, b"v%d" % number, timestamp=RECENTLY + number) for number in range(count)]
 
 
 def process(folder: Path, config: dict[str, Any], waits: bool = False) -> subprocess.Popen:

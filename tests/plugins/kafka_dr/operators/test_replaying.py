@@ -431,7 +431,7 @@ def test_a_topic_that_stamps_records_itself_is_told(make: Any) -> None:
 @pytest.mark.parametrize("config", [{"max.message.bytes": "1200"}, {"message.timestamp.before.max.ms": "3600000"}])
 def test_what_may_be_refused_goes_alone(make: Any, config: dict[str, str]) -> None:
     """A record too large, or too old, takes no other with it."""
-    large = stranded("orders", 0, 101, b"k", b"v" * 500)
+    large = stranded("orders", 0, 101, b"k", b"v" * 500, timestamp=1_700_000_000_000)
     bench = make([stranded("orders", 0, 100, b"k", b"v", timestamp=None), large, stranded("orders", 0, 102, b"k", b"v", timestamp=None)])
     bench.clusters["primary"].settings["orders"] = config
     reconcile(bench)
