@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators import flow_back
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.flow_back import SeedFlowBack, StartFlowBack, WaitForCatchUp
 from kafka_dr.operators.preparing_topics import PrepareTopics
@@ -151,6 +153,14 @@ def test_an_earlier_failback_that_made_topics_anew_and_seeded_nothing_is_remembe
     prepare(way)
     seed(way)
     assert way.worker.kept[BACK] == {ORDERS: None}
+
+
+def test_what_was_made_anew_is_known_where_the_failover_knew_no_ids(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost source of which nobody had recorded them: prepare_topics says what it made."""
+    way = prepared(bench, seeded=False, mode="recreate")
+    told = flow_back.told_before
+    monkeypatch.setattr(flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+    assert seeds(way, seed(way)) == {"orders-0": -1}
 
 
 def test_an_earlier_failback_that_filled_them_is_gone_on_from(bench: Any) -> None:

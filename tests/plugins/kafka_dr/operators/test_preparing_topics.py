@@ -141,6 +141,15 @@ def test_names_that_part_the_directions_keep_the_other_ones_memory(make_bench: A
     assert figures["internal_topics_deleted"] == ["mm2-offset-syncs.primary.internal", "standby.checkpoints.internal"]
 
 
+def test_a_topic_of_syncs_that_both_flows_share_stays(make_bench: Any) -> None:
+    """The one keeps them on its source, the other on its target: under the same name."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    bench.clusters["primary"].partitions["standby.orders"] = {0: 1}
+    way = anew(bench, policy="default")
+    way.old_worker.settings = {"offset-syncs.topic.location": "target"}
+    assert prepare(way)["internal_topics_deleted"] == ["standby.checkpoints.internal"]
+
+
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
 def test_without_the_export_nothing_is_deleted(bench: Any, damage: Any) -> None:
     """A file that is missing or other than the journal knows: nothing else would hold these records."""

@@ -131,7 +131,7 @@ def test_clients_that_are_moved_in_between_save_the_flow(flows: Flows, monkeypat
 
     monkeypatch.setattr(watching, "copies", moved_after_the_looks)
     flows.run(back="RUNNING", old="RUNNING")
-    assert flows.stopped == [] and flows.noted == []
+    assert flows.stopped == [] and flows.way.bench.journal.entries(step=STEP) == []
 
 
 def test_a_flow_that_stops_while_it_is_looked_at_is_no_circle(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
