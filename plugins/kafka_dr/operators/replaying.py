@@ -115,8 +115,6 @@ class ReconcileStrandedRecords(ProcedureStep):
         """
         require_decided(procedure)
         parts = parts_of(procedure)
-        for part in parts:
-            part.stranded.verify()
         if not parts:
             return figures_of(procedure, [], {}, None)
         replay = Replay(procedure, parts, self.task_id, lambda text: self.log.info("%s", text))
@@ -127,12 +125,15 @@ class ReconcileStrandedRecords(ProcedureStep):
 
 
 def decided_on(procedure: Procedure) -> list[tuple[ExportedPartition, Decision]]:
-    """Partitions whose records are to be written, each with its decision."""
+    """Partitions whose records are to be written, each with its decision; their files are those that the journal knows."""
     decisions = planned_return(procedure).decisions
     wanted = {topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)}
     if not wanted:
         return []
-    return [(one, wanted[one.topic]) for one in exported(procedure) if one.topic in wanted and one.count()]
+    there = [one for one in exported(procedure) if one.topic in wanted]
+    for one in there:
+        one.verify()
+    return [(one, wanted[one.topic]) for one in there if one.count()]
 
 
 def place_of(one: ExportedPartition, decision: Decision) -> TopicPartition:
