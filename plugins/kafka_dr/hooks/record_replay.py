@@ -70,9 +70,12 @@ class RecordReplay:
             "batch.size": batch_bytes,
             "compression.type": "lz4",
             "delivery.report.only.error": True,
+            # Without a callback the client raises a fatal error in the middle of its own.
+            "error_cb": self._complain,
         }
         self._producer: Producer | None = None
         self._failed: list[KafkaError] = []
+        self._fatal: KafkaError | None = None
 
     def __repr__(self) -> str:
         return f"RecordReplay({self._alias!r}, {self._id!r})"
@@ -84,6 +87,7 @@ class RecordReplay:
             KafkaUnavailable: not in time, or without the right to it.
         """
         self.close()
+        self._fatal = None
         with border(self._alias, "making a transactional producer"):
             producer = Producer(self._settings)
         self._until(producer.init_transactions, "taking the transactional id", time.monotonic() + self._timeout)
@@ -138,6 +142,11 @@ class RecordReplay:
         if error is not None:
             self._failed.append(error)
 
+    def _complain(self, error: KafkaError) -> None:
+        """A fatal error is the reason of all that follow."""
+        if error.fatal() and self._fatal is None:
+            self._fatal = error
+
     def _until(self, call: Callable[[float], object], what: str, ends_at: float) -> None:
         """Call again as long as the client says that this may help."""
         while True:
@@ -159,7 +168,8 @@ class RecordReplay:
             with suppress(KafkaException):
                 self.close()
 
-    def _refusal(self, what: str, error: KafkaError) -> SwitchbackError:
+    def _refusal(self, what: str, seen: KafkaError) -> SwitchbackError:
+        error = self._fatal or seen
         if error.code() in _FENCED:
             return Superseded(f"{what} on {self._alias} was refused", f"{described(error)}: another process has taken {self._id}, or it was given up meanwhile", "Nothing: what was not committed is not there")
         if error.code() in _NEVER:

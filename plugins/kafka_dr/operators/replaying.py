@@ -1,7 +1,8 @@
 """Write the stranded records that were decided on to the new primary, each once, and prove it by reading all of them back.
 
 What is written and how far it is stands in one transaction: the records, and beside them a record that says so. A process that was
-killed leaves a transaction that nobody commits; the next one fences it off, reads how far the last committed one came, and goes on.
+killed leaves its last one to be ended by the process that it was handed to; the next one fences off whatever is still open, reads how
+far the last committed one came, and goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from kafka_dr.errors import Contradiction, NotReady, Superseded
 from kafka_dr.hooks.kafka_client import batches
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
 from kafka_dr.hooks.kafka_records import Record, RecordReader, Span
-from kafka_dr.hooks.record_replay import Outgoing, RecordReplay
+from kafka_dr.hooks.record_replay import Outgoing
+from kafka_dr.hooks.replay_process import ReplayProcess
 from kafka_dr.operators.deciding import planned_return, require_decided
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
@@ -289,7 +291,6 @@ class Replay:
         if not chosen:
             return
         self._procedure.refuse_if_going_back()
-        self._procedure.hold_lease()
         try:
             self._writer.write([*(self._outgoing(part, record) for part, record in chosen), self._progress_record(rows)], self._procedure.hold_lease)
         except BaseException:
@@ -391,10 +392,10 @@ class LaterKeys:
         return self._found
 
 
-def replay_writer(procedure: Procedure, transactional_id: str, batch_bytes: int) -> RecordReplay:
+def replay_writer(procedure: Procedure, transactional_id: str, batch_bytes: int) -> ReplayProcess:
     """A transactional writer to the new primary."""
     alias = procedure.request.source
-    return RecordReplay(procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias, transactional_id, batch_bytes)
+    return ReplayProcess(procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias, transactional_id, batch_bytes)
 
 
 def _size(record: Record) -> int:

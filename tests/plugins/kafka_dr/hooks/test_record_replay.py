@@ -111,6 +111,18 @@ def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) 
     assert writer._producer is None and client.aborted == 1
 
 
+def test_a_fatal_error_is_the_reason_of_what_follows(writer: RecordReplay) -> None:
+    """The client says at once why it can do nothing any more, and afterwards only that it cannot."""
+    writer._complain(KafkaError(KafkaError._TRANSPORT))
+    writer._complain(KafkaError(KafkaError._FENCED, fatal=True))
+    writer._complain(KafkaError(KafkaError._FATAL, fatal=True))
+    writer._producer = refused_with(KafkaError._STATE)()
+    with pytest.raises(Superseded, match="_FENCED"):
+        writer.write([Outgoing("t", 0, b"k", b"v")])
+    writer.fence()
+    writer.write([Outgoing("t", 0, b"k", b"v")])
+
+
 @pytest.mark.parametrize(("code", "error"), [(KafkaError.MSG_SIZE_TOO_LARGE, NotReady), (KafkaError.INVALID_TIMESTAMP, NotReady), (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaUnavailable), (KafkaError._TIMED_OUT, KafkaUnavailable)])
 def test_what_the_cluster_says_again_is_a_refusal(writer: RecordReplay, code: int, error: type[Exception]) -> None:
     """Size and time are for people to settle; rights and silence may pass."""

@@ -80,14 +80,15 @@ class Writer:
         self.world.decide("aborted")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object]) -> None:
-        """All or nothing."""
+        """All or nothing; an accident happens in the middle."""
+        together = [*records]
+        still_allowed()
         self.must_be_the_one()
-        for record in records:
+        for record in together:
             self.world.add(record, "open")
         self.world.transactions += 1
         try:
             self.world.accidents.get(self.world.transactions, lambda: None)()
-            still_allowed()
             self.must_be_the_one()
         except Killed:
             raise
@@ -231,13 +232,28 @@ def test_done_is_done(make: Any) -> None:
 
 
 def test_a_newer_process_of_the_run_takes_over(make: Any) -> None:
-    """The older one finds a newer epoch before its commit, aborts, and says that another goes on."""
+    """The older one ends the transaction that it has begun, finds a newer epoch before the next one, and says that another goes on."""
     bench = make(some())
     bench.world.accidents = {2: lambda: bench.procedure().take_turn()}
     with pytest.raises(AirflowException, match="newer process"):
         reconcile(bench)
-    assert bench.world.origins() == list(range(100, 1_100))
+    assert bench.world.origins() == list(range(100, 2_100)) and bench.world.transactions == 2
     assert reconcile(bench, attempt=2)["replayed"] == 2_500 and bench.world.origins() == list(range(100, 2_600))
+
+
+def test_a_process_that_is_fenced_off_by_a_newer_one_does_not_fence_it(make: Any) -> None:
+    """In the middle of its transaction it finds out, looks at the lease, and leaves the newer one alone."""
+    bench = make(some())
+    newer = Writer(bench.world)
+
+    def taken_over() -> None:
+        bench.procedure().take_turn()
+        newer.fence()
+
+    bench.world.accidents = {2: taken_over}
+    with pytest.raises(AirflowException, match="newer process"):
+        reconcile(bench)
+    assert bench.world.writer is newer and bench.world.origins() == list(range(100, 1_100))
 
 
 def test_an_older_process_that_wakes_up_late_costs_nothing(make: Any) -> None:
@@ -273,6 +289,13 @@ def test_a_partition_each_goes_on_where_it_was(make: Any) -> None:
     assert told == [[["orders", 0, 800], ["orders", 1, 400]], [["orders", 1, 800]]]
 
 
+def test_how_far_another_export_came_does_not_count(make: Any) -> None:
+    """A topic's offsets begin anew when it is made anew."""
+    bench = make(some(3))
+    bench.world.add(Outgoing(PROGRESS_TOPIC, 0, b"failback-r0", b'[["orders", 0, 102]]'), "committed")
+    assert reconcile(bench)["replayed"] == 3 and bench.world.origins() == [100, 101, 102]
+
+
 def test_keys_written_since_are_dropped_and_keyless_ones_left_out(make: Any) -> None:
     """What clients wrote since the failover counts, what was mirrored before it does not."""
     keys = [b"since", b"before", b"new", None, b"new"]
@@ -293,6 +316,13 @@ def test_keys_that_clients_write_while_it_replays_are_looked_for_before_each_tra
     bench.world.accidents = {1: write_two}
     figures = reconcile(bench)
     assert 2_500 not in bench.world.origins() and (figures["replayed"], figures["overwritten"]) == (2_499, 1)
+
+
+def test_a_stranded_value_does_not_drop_a_later_stranded_one_of_its_key(make: Any) -> None:
+    """What was replayed before is no client's."""
+    records = [stranded("orders", 0, n, b"k", b"v%d" % n) for n in range(1_500)]
+    bench = make(records, compacted=["orders"])
+    assert reconcile(bench)["replayed"] == 1_500 and bench.world.transactions == 2
 
 
 def test_a_newer_value_that_was_undone_is_counted(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +431,7 @@ def test_a_topic_that_stamps_records_itself_is_told(make: Any) -> None:
 @pytest.mark.parametrize("config", [{"max.message.bytes": "1200"}, {"message.timestamp.before.max.ms": "3600000"}])
 def test_what_may_be_refused_goes_alone(make: Any, config: dict[str, str]) -> None:
     """A record too large, or too old, takes no other with it."""
-    large = stranded("orders", 0, 101, b"k", b"v" * 500)
+    large = stranded("orders", 0, 101, b"k", b"v" * 500, timestamp=1_700_000_000_000)
     bench = make([stranded("orders", 0, 100, b"k", b"v", timestamp=None), large, stranded("orders", 0, 102, b"k", b"v", timestamp=None)])
     bench.clusters["primary"].settings["orders"] = config
     reconcile(bench)
