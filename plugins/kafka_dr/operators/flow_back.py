@@ -76,7 +76,7 @@ class SeedFlowBack(ProcedureStep):
         """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or names part the directions."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
-            raise Refusal(f"{name} runs", "prepare_topics had stopped it before it made the topics anew", "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new run.")
+            raise Refusal(f"{name} runs, though prepare_topics had stopped it", "the topics were made anew since", "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new run.")
         if not (told.ran or names_protect(procedure)):
             raise Refusal(f"{name} runs, and nobody knows where it began", "no procedure started it since the failover", "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is there.")
         return {"seeded": 0, "ran_before": True, "connector": name, "why_not": f"{name} runs, and goes on from where it is", "seeds": self._kept(procedure, {}), "topic_ids": topic_ids(procedure)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,7 @@ from kafka_dr.operators.internal_topics import syncs_place
 from kafka_dr.operators.offsets import portable_configs
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.stranded_export import exported
+from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
 from kafka_dr.operators.way_back import names_protect, partitions_of, stop_flows, topics_back, written_since
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
@@ -31,6 +32,8 @@ DELETES, CREATES = "deletes_topics", "creates_topics"
 _DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
 #: Settings of the topic as it was on the returned cluster that mean nothing on another one.
 _OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
+#: Folder of an export with what was replicated once.
+_OLDER = "older"
 _SYNC = "sync.topic.configs.enabled"
 _DELETE_SECONDS = 120.0
 _NAMED = 10
@@ -64,7 +67,7 @@ class Anew:
 
     def __init__(self, procedure: Procedure, step: str, scope: Mapping[str, str]) -> None:
         self._procedure, self._step, self._scope = procedure, step, scope
-        self.before = self._noted() or {}
+        self.before = noted_topics(procedure, step) or {}
 
     def delete(self) -> dict[str, Any]:
         """Stop both flows, look again, then delete what still is as it was; and what MirrorMaker 2 remembers of it.
@@ -103,19 +106,22 @@ class Anew:
             return sorted(infos)
         return sorted(name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name]["topic_id"])
 
-    def _refuse_written(self, old: Iterable[str]) -> None:
+    def _refuse_written(self, old: list[str]) -> None:
         seen = frame_partitions(self._procedure.kept(self._procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset")
-        there = partitions_of(self._procedure, old)
+        there = partitions_of(self._procedure, set(old) - self._replaced(old))
         written = written_since(self._procedure, {tp: seen.get(tp, 0) for tp in there})
         if written:
             raise Refusal("Records came to the returned cluster since they were looked through", "; ".join(written[:_NAMED]), "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which looks again.")
 
-    def _noted(self) -> dict[str, dict[str, Any]] | None:
-        noted = [e.payload[DELETES] for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.INTENT) if DELETES in e.payload]
-        if not noted:
-            return None
-        rows = self._procedure.kept(noted[0]).to_dict("records")
-        return {row["topic"]: {"topic_id": row["topic_id"], "replicas": int(row["replicas"]), "settings": json.loads(row["settings"])} for row in rows}
+    def _replaced(self, old: list[str]) -> set[str]:
+        """Topics that an earlier run has made anew since the look that found what is stranded: they hold copies only."""
+        first = exported_by(self._procedure)
+        if first == self._procedure.id:
+            return set()
+        was = self._procedure.other(first)
+        ids = {name: told["topic_id"] for name, told in (noted_topics(was, self._step) or {}).items()}
+        infos = self._procedure.target.topics(old)
+        return {name for name, info in infos.items() if ids.get(name, info.topic_id) != info.topic_id}
 
     def _note(self, old: list[str]) -> dict[str, dict[str, Any]]:
         """What they are, in the journal before anything is deleted."""
@@ -138,16 +144,33 @@ class Anew:
             worker.change_offsets(name, flow.source, nothing)
 
 
+def noted_topics(procedure: Procedure, step: str) -> dict[str, dict[str, Any]] | None:
+    """What a procedure meant to delete, as it was then, by its first intent in the journal; None before that."""
+    noted = [e.payload[DELETES] for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) if DELETES in e.payload]
+    if not noted:
+        return None
+    rows = procedure.kept(noted[0]).to_dict("records")
+    return {row["topic"]: {"topic_id": row["topic_id"], "replicas": int(row["replicas"]), "settings": json.loads(row["settings"])} for row in rows}
+
+
 def verify_export(procedure: Procedure) -> int:
-    """Read every file of the export again; how many there are.
+    """Read every file of the export again, stranded records and those that only the old logs still hold; how many there are.
 
     Raises:
         Contradiction: a file is missing, or is not what the journal knows.
     """
-    files = exported(procedure)
+    files = [*exported(procedure), *exported_older(procedure)]
     for one in files:
         one.verify()
     return len(files)
+
+
+def exported_older(procedure: Procedure) -> list[ExportedPartition]:
+    """Files of records that were replicated once, and that the new primary has deleted since."""
+    export = procedure.figures(Step.FIND_STRANDED_RECORDS)["export"]
+    folder = Path(procedure.topology.evidence) / exported_by(procedure) / export["folder"] / _OLDER
+    rows = procedure.kept(export["older"]).to_dict("records") if "older" in export else []
+    return [ExportedPartition(row["topic"], int(row["partition"]), 0, folder / row["older_file"], row["older_sha256"], folder / row["older_file"]) for row in rows]
 
 
 def make_alike(procedure: Procedure, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:

@@ -49,6 +49,14 @@ def test_writes_and_group_reads_are_denied_and_proven_there(way: WayBack) -> Non
     assert figures["groups"] == 1 and figures["still_partitions"] == 1
 
 
+def test_a_worker_that_is_away_keeps_nobody_from_fencing_writes(way: WayBack) -> None:
+    """First of all: the rest is tried again when Connect answers."""
+    way.worker.away = True
+    with pytest.raises(AirflowException, match="Connect did not do"):
+        fence(way)
+    assert DENY in way.primary.acls
+
+
 def test_a_probe_that_gets_through_is_no_fence(way: WayBack) -> None:
     """The step ends without an outcome."""
     way.bench.probe_answers[0] = Accepted(1, 1)

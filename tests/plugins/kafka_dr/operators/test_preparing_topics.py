@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.deciding import planned_return
-from kafka_dr.operators.preparing_topics import PrepareTopics
+from kafka_dr.operators.preparing_topics import PrepareTopics, verify_export
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
 
@@ -149,6 +149,59 @@ def test_without_the_export_nothing_is_deleted(bench: Any, damage: Any) -> None:
     with pytest.raises(AirflowFailException, match="is not the file that was exported"):
         prepare(way)
     assert way.primary.deleted == []
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
+def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) -> None:
+    """Replicated once, and deleted on the new primary since: the export is all that is left of it."""
+    way = anew(bench)
+    found = way.procedure.outcome(Step.FIND_STRANDED_RECORDS)
+    folder = way.procedure.folder / "stranded-1" / "older"
+    folder.mkdir()
+    (path := folder / "orders-0.parquet").write_bytes(b"records")
+    older = pd.DataFrame({"topic": ["orders"], "partition": [0], "older": [3], "older_file": [path.name], "older_sha256": [hashlib.sha256(b"records").hexdigest()]})
+    found["export"]["older"] = way.procedure.keep("exported_older", older)
+    way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **found)
+    way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
+    assert verify_export(way.procedure) == 2
+    damage(path)
+    with pytest.raises(AirflowFailException, match="is not the file that was exported"):
+        prepare(way)
+    assert way.primary.deleted == []
+
+
+def again(way: WayBack) -> None:
+    """Another run in mode recreate, which goes by what the first one found."""
+    found = way.procedure.outcome(Step.FIND_STRANDED_RECORDS)
+    first = way.procedure
+    way.another("b2")
+    receipts = {name: way.procedure.keep(name, first.kept(found[name])) for name in ("frontier", "returned_ends")}
+    files = way.procedure.keep("exported_files", first.kept(found["export"]["files"]))
+    way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **{**found, **receipts, "export": {**found["export"], "procedure_id": first.id, "files": files}})
+    way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
+    way.bench.api.answer(Step.DECIDE_STRANDED_RECORDS, f"Decision {planned_return(way.procedure).digest}")
+
+
+def test_another_run_makes_anew_what_holds_copies_only(bench: Any) -> None:
+    """The run before had made it anew, and the flow back had filled it beyond where the old log ended."""
+    way = anew(bench)
+    prepare(way)
+    way.primary.log_ends[ORDERS] = 50
+    again(way)
+    assert way.procedure.kept(prepare(way)["recreated"])["topic_id"].tolist() == ["id-orders-2"]
+
+
+def test_another_run_keeps_what_was_written_to_an_old_log(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run before had noted it, and was killed before it deleted it: what came since stands in no export."""
+    way = anew(bench)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(way.primary, "delete_topics", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    way.primary.log_ends[ORDERS] = 50
+    again(way)
+    with pytest.raises(AirflowFailException, match="Records came to the returned cluster"):
+        prepare(way)
+    assert "orders" not in way.primary.deleted
 
 
 def test_a_record_that_came_since_the_export_saves_the_topic(bench: Any) -> None:
