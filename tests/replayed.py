@@ -70,7 +70,7 @@ def found_stranded(procedure: Procedure, records: list[Record], compacted: Itera
     """The outcome of find_stranded_records, with its export."""
     files = write_export(procedure.folder / "export", records, uncommitted)
     first = {where: min(r.offset for r in records if r.topic_partition == where) for where in {r.topic_partition for r in records}}
-    told = [{"topic": topic, "partition": 0, "records": n, "bytes": n, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0} for topic, n in pd.Series([r.topic for r in records]).value_counts().items()]
+    told = [{"topic": topic, "partition": 0, "records": n, "bytes": n, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0, "older": 0} for topic, n in pd.Series([r.topic for r in records]).value_counts().items()]
     figures = {
         "digest": "f" * 64, "after": after, "topics": told, "compacted": list(compacted), "bytes_there": 500,
         "frontier": procedure.keep("frontier", partitions_frame(first, "source_end")),
