@@ -141,12 +141,15 @@ def stated_by_others(case: Case, known: Returned) -> int:
 
 
 def narrow_span(case: Case, known: Returned, first: int) -> list[Span]:
-    """Return what is enough to compare, by the recorder's newest sample before a replicated offset; nothing where no sample tells."""
-    index, floors = case.floors.index_below(first), case.floors
+    """Return what is enough to compare, by a sample of the recorder's before the last replicated record; nothing where none tells.
+
+    That record's copy lies behind the sample: a source that lost its tail has none like it.
+    """
+    index, floors = case.floors.index_below(first - 1), case.floors
     # A log that fell may have got other records in the middle: then everything is compared.
     if index < 0 or floors.fell or case.bounds.recreated:
         return []
-    start, lowest = where_copies_begin(case, first)
+    start, lowest = where_copies_begin(case, first - 1)
     if start is None or lowest < known.source_from or start < known.target_from:
         return []
     return [Span(max(lowest, case.bounds.source_start), start, int(floors.source_end[index]))]
@@ -179,7 +182,7 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
         lacking=int(lost.sum()),
         exact=not (unproven or both.alike(sure)),
         rest=None if committed else len(offsets) - begin,
-        settled=not lost.any() and not both.alike(sure),
+        settled=not (lost.any() or missing.any() or both.alike(sure)),
         evidence=_told(both, sure, begin),
     )
 
