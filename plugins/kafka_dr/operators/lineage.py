@@ -115,10 +115,10 @@ class PairJournal:
         return self._known[procedure_id]
 
 
-def made_anew(told: PairJournal, source: str, target: str, after: int, until: int | None) -> frozenset[str]:
-    """Topics of the target that prepare_topics of any failback in this direction made between two numbers of the journal: what it mirrored to them, it mirrored from the beginning."""
+def made_anew(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
+    """Topics that prepare_topics made between two changes of sides, on the cluster that clients go back to: what is mirrored to them is mirrored from the beginning."""
     intents = told.entries(Step.PREPARE_TOPICS, Entry.INTENT, after, until)
-    return frozenset(name for e, one in intents if (one.request.source, one.request.target) == (source, target) for name in e.payload.get(CREATES, ()))
+    return frozenset(name for entry, _ in intents for name in entry.payload.get(CREATES, ()))
 
 
 @dataclass(frozen=True)
@@ -152,16 +152,16 @@ class ChangeOfSides:
         Args:
             before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did, and when the next one did.
         """
-        fenced, source, target = moved.outcome(Step.FENCE_PRODUCERS), moved.request.source, moved.request.target
+        fenced = moved.outcome(Step.FENCE_PRODUCERS)
         return cls(
-            source=source,
-            target=target,
+            source=moved.request.source,
+            target=moved.request.target,
             planned=fenced is not None,
             cut_off=offsets_in(moved, (fenced or {}).get("cut_off"), "offset"),
             boundary=offsets_in(moved, (moved.outcome(Step.STOP_MIRROR_MAKER) or {}).get("boundary"), "offset"),
             found=found_later(moved, told, opened),
             noted=noted_ends(told, opened, until),
-            anew=made_anew(told, source, target, before, opened),
+            anew=made_anew(told, before, opened),
             ids=ids_then(moved),
         )
 
@@ -261,7 +261,7 @@ class History:
         # Of a source that was given up the recorder says which topics were made anew.
         here = {} if procedure.without_source else ids_then(procedure)
         there = {name: info.topic_id for name, info in procedure.target.topics().items()}
-        return cls(source, target, changes, made_anew(told, source, target, opened[-1], None), {source: here, target: there})
+        return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
 
     def lineage(self, tp: TopicPartition) -> Lineage:
         """One partition's, by its name on the source."""

@@ -135,14 +135,41 @@ def test_a_procedure_that_returned_moved_nobody(trips: Trips) -> None:
     assert trips.segments() == []
 
 
+def elsewhere(monkeypatch: pytest.MonkeyPatch, procedure: Procedure) -> None:
+    """A procedure is one of other clusters."""
+    pair = Procedure.pair.fget
+    monkeypatch.setattr(Procedure, "pair", property(lambda self: "elsewhere" if self.id == procedure.id else pair(self)))
+
+
 def test_another_pairs_procedures_do_not_count(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal is one for all pairs."""
     first = trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.begin("standby", "primary")
-    pair = Procedure.pair.fget
-    monkeypatch.setattr(Procedure, "pair", property(lambda self: "elsewhere" if self.id == first.id else pair(self)))
+    elsewhere(monkeypatch, first)
     assert trips.segments() == []
+
+
+def test_another_pairs_notes_do_not_count(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their topics may have the same names."""
+    trips.begin("primary", "standby")
+    trips.opens({ORDERS: 100}, {ORDERS: 104})
+    other = trips.begin("standby", "primary")
+    trips.note(Step.START_FLOW_BACK, {ORDERS: 170})
+    trips.begin("standby", "primary")
+    elsewhere(monkeypatch, other)
+    assert trips.segments() == [[0, 104, 0, 100, True], [104, None, 100, None, False]]
+
+
+def test_a_note_of_a_later_change_of_sides_speaks_of_the_other_log(trips: Trips) -> None:
+    """Clients had left another cluster then."""
+    trips.begin("primary", "standby")
+    trips.opens({ORDERS: 100}, {ORDERS: 104})
+    trips.begin("standby", "primary")
+    trips.opens({ORDERS: 200}, {ORDERS: 196})
+    trips.note(Step.START_REVERSE_REPLICATION, {ORDERS: 201})
+    trips.begin("primary", "standby")
+    assert trips.segments() == [[0, 100, 0, 104, False], [100, 196, 104, 200, True], [196, None, 201, None, False]]
 
 
 def test_copies_begin_where_somebody_noted_it(trips: Trips) -> None:
@@ -178,16 +205,17 @@ def test_without_a_look_at_a_lost_source_nothing_is_known(trips: Trips) -> None:
     assert trips.write(300, 290) == {"orders-0": "nobody knows what of primary was on standby when clients left it"}
 
 
-@pytest.mark.parametrize("name", ["cut_off", "boundary"])
+@pytest.mark.parametrize("name", ["cut_off", "boundary", "*"])
 def test_a_receipt_that_is_gone_is_not_guessed(trips: Trips, name: str) -> None:
     """Neither is one that somebody changed."""
     first = trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
-    (kept,) = first.folder.glob(f"{name}-*.parquet")
-    kept.write_bytes(b"other")
+    for kept in first.folder.glob(f"{name}-*.parquet"):
+        kept.write_bytes(b"other")
     trips.begin("standby", "primary")
     assert trips.segments(300, 290) == [[300, None, 290, None, False]]
-    kept.unlink()
+    for kept in first.folder.glob(f"{name}-*.parquet"):
+        kept.unlink()
     assert trips.segments(300, 290) == [[300, None, 290, None, False]]
 
 
