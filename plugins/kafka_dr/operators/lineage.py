@@ -85,7 +85,12 @@ def checked(lineage: Lineage, log: Grown) -> Lineage:
 
 def segments_frame(lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, Grown]) -> pd.DataFrame:
     """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null: open), copied_back."""
-    rows = [(*tp, number, *segment) for tp, lineage in sorted(lineages.items()) for number, segment in enumerate(lineage.segments or ends_only(logs[tp]))]
+    return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})
+
+
+def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.DataFrame:
+    """The same, of segments by partition."""
+    rows = [(*tp, number, *segment) for tp, found in sorted(segments.items()) for number, segment in enumerate(found)]
     frame = pd.DataFrame(rows, columns=[*_PLACE, "segment", *_OFFSETS, "copied_back"])
     return frame.astype({"topic": object, "partition": "int32", "segment": "int32", "source_from": "int64", "source_to": "Int64", "target_from": "int64", "target_to": "Int64", "copied_back": bool})
 
@@ -172,7 +177,7 @@ class ChangeOfSides:
             doubted: its log on the source is another one than before, and nobody wrote down since when.
         """
         contradicts = self._contradicts(tp)
-        source_end = None if doubted or contradicts else self._source_end(tp)
+        source_end = None if doubted or contradicts else self.source_end(tp)
         target_end = None if self.boundary is None else self.boundary.get(tp, None if contradicts else 0)
         return Move(self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew)
 
@@ -180,8 +185,8 @@ class ChangeOfSides:
         """Whether one of the two receipts of a planned procedure knows a partition that the other one does not."""
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
-    def _source_end(self, tp: TopicPartition) -> int | None:
-        """Below it all was on the target; 0 for a partition that was not there then."""
+    def source_end(self, tp: TopicPartition) -> int | None:
+        """Below which offset of the source everything was on the target; 0 for a partition that was not there then, None where nobody knows."""
         found = None if self.found is None else self.found.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -262,6 +267,11 @@ class History:
         here = {} if procedure.without_source else ids_then(procedure)
         there = {name: info.topic_id for name, info in procedure.target.topics().items()}
         return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
+
+    def copied_up_to(self, tp: TopicPartition) -> int | None:
+        """Below which offset of a partition of the target everything was copied to the source when clients left for it; None where nobody knows."""
+        left = [change for change in self.changes if change.source == self.target]
+        return left[-1].source_end(tp) if left else None
 
     def lineage(self, tp: TopicPartition) -> Lineage:
         """One partition's, by its name on the source."""

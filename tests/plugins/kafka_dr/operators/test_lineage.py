@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from kafka_dr.domain.mirror_records import OffsetSync, encode_offset_sync
+from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import offsets
 from kafka_dr.operators.lineage import write_lineage
@@ -373,6 +374,7 @@ def test_a_translation_gets_them(trips: Trips, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_PAIRS)
     monkeypatch.setattr(offsets, "bounds_frame", lambda one: trips.bounds(300, 290))
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
+    trips.bench.done(procedure, Step.FORECAST, plan={}, plan_digest=digest_of({}))
     positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype({"partition": "int32"})
     TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, trips.folder, positions)
     assert {path.name for path in trips.folder.iterdir()} >= {"positions.parquet", "bounds.parquet", "segments.parquet", "syncs_back.parquet"}
