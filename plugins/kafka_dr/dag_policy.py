@@ -73,6 +73,7 @@ def failback_params() -> dict[str, Param]:
         "stranded": Param(None, type=["null", "object"], additionalProperties={"type": "string", "enum": ["keep", "replay", "quarantine", "discard"]}, description="What becomes of records that were never replicated, by topic: {\"regular expression\": \"keep\"}. Empty = they are kept in place. All are exported before."),
         "compare": Param("proven", type="string", enum=["proven", "whole"], description="proven: the logs are compared from where they were last proven alike. whole: from their beginnings."),
         "start_reverse_replication": Param(True, type="boolean", description="Give the new primary a standby at the end: the flow as it was before the first failover."),
+        "catch_up_seconds": _seconds(None, "How long the flow back is given to copy what clients wrote since the failover; empty = the topology's."),
     }
 
 

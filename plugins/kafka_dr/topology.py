@@ -185,6 +185,7 @@ class Deadlines(Model):
         confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
         slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what has not answered by then is gone.
         spark_seconds: for one try of a Spark job, its start included; it is killed then.
+        catch_up_seconds: for the flow back to copy what clients wrote since the failover, before they are stopped for the way back.
     """
 
     fence_seconds: Seconds = 60.0
@@ -202,6 +203,7 @@ class Deadlines(Model):
     confirm_seconds: Seconds = 15.0
     slow_seconds: Seconds = 3.0
     spark_seconds: Seconds = 1800.0
+    catch_up_seconds: Seconds = 3600.0
 
 
 class Named(Model):

@@ -72,6 +72,7 @@ class Limits:
     rows_per_read: int = 10_000
     source_final: bool = False
     only_mirrored: bool = False
+    whole: bool = False
 
 
 @dataclass

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window
-from kafka_dr_spark.listing import STRANDED, UNCOMMITTED, ListingReader, sha256_of, uncommitted
+from kafka_dr_spark.listing import list_stranded
 from kafka_dr_spark.loss import LastSeen, Loss, loss_of, loss_with_source
 from kafka_dr_spark.rereads import rereads_before_translation
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
@@ -82,28 +81,8 @@ class AssessmentTask:
         """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
         spans = {key: Window(SOURCE, *key, loss.from_offset, self._bounds[key].cut_off) for key, loss in losses.items()}
         windows = {key: window for key, window in spans.items() if window.start < window.end}
-        paths = {window: self._folder / STRANDED / f"{name_of(key)}.parquet" for key, window in windows.items()}
-        with ListingReader(self._access, self._limits) as reader:
-            told = reader.list(paths)
-        states = uncommitted(self._access, self._limits, told, {window: seen[key].stable_end for key, window in windows.items()})
-        apart = {window: self._written_apart(table, paths[window].name) for window, table in states.items()}
-        return {key: {**told[windows[key]], **apart.get(windows[key], {}), **_counted(states.get(windows[key]))} if key in windows else dict(NOTHING) for key in losses}
-
-    def _written_apart(self, states: pa.Table, name: str) -> dict[str, str]:
-        """Write down which records no transaction has committed; answers the file's digest."""
-        path = self._folder / UNCOMMITTED / name
-        pq.write_table(states, path, compression="zstd")
-        return {"uncommitted_sha256": sha256_of(path)}
-
-
-def name_of(key: Key) -> str:
-    """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share one."""
-    return f"{key[0]}-{key[1]}"
-
-
-def _counted(states: pa.Table | None) -> dict[str, int]:
-    told = [] if states is None else states["state"].to_pylist()
-    return {state: told.count(state) for state in ("aborted", "undecided")}
+        told = list_stranded(self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()})
+        return {key: told[windows[key]] if key in windows else dict(NOTHING) for key in losses}
 
 
 @lru_cache

@@ -76,6 +76,14 @@ def translation_digest(partitions: Iterable[tuple[str, int, str]]) -> str:
     return hashlib.sha256(_canonical(sorted(partitions))).hexdigest()
 
 
+def rows_digest(rows: pa.Table) -> str:
+    """Return the SHA-256 of rows as canonical JSON lists, a line each."""
+    digest = hashlib.sha256()
+    for row in rows.to_pylist():
+        digest.update(_canonical(list(row.values())) + b"\n")
+    return digest.hexdigest()
+
+
 def input_digest(folder: Path, limits: dict[str, Any]) -> str:
     """Return the SHA-256 over the names and bytes of the input files and the limits in force."""
     digest = hashlib.sha256(json.dumps(limits, sort_keys=True).encode())

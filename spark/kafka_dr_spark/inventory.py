@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from kafka_dr_spark.answers import SOURCE, TARGET
+from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.schemas import arrow_schema, column_names
 from kafka_dr_spark.tagging import unpack
 
@@ -88,30 +87,27 @@ def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[
         "partitions": partitions,
         "losing": len(loss),
         "unknown": inventory.unknown,
-        "certain": _total(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else _total(certain),
-        "possible": None if ends.null_count else _total(ends),
-        "records": _total(loss["records"]) if listed else None,
-        "bytes": _total(loss["bytes"]) if listed else None,
+        "certain": total(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else total(certain),
+        "possible": None if ends.null_count else total(ends),
+        "records": total(loss["records"]) if listed else None,
+        "bytes": total(loss["bytes"]) if listed else None,
         "first_at": pc.min(loss["first_at"]).as_py(),
         "last_at": pc.max(loss["last_at"]).as_py(),
-        "aborted": _total(loss["aborted"]) if listed else None,
-        "undecided": _total(loss["undecided"]) if listed else None,
+        "aborted": total(loss["aborted"]) if listed else None,
+        "undecided": total(loss["undecided"]) if listed else None,
         "records_per_second": None if rate is None else round(rate),
         "groups_ahead": len(pc.unique(inventory.ahead["group"])),
         "positions_ahead": len(inventory.ahead),
-        "rereads": {"bound": pc.max(inventory.rereads["bound"]).as_py(), **{name: _total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")}},
+        "rereads": {"bound": pc.max(inventory.rereads["bound"]).as_py(), **{name: total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")}},
         "records_read": inventory.read,
     }
 
 
-def _total(values: pa.ChunkedArray) -> int:
+def total(values: pa.ChunkedArray) -> int:
     """Return the sum; of nothing it is 0."""
     return pc.sum(values).as_py() or 0
 
 
 def loss_digest(loss: pa.Table) -> str:
-    """Return the SHA-256 of the rows as canonical JSON lists, a line each; what a second run writes elsewhere makes no difference."""
-    digest = hashlib.sha256()
-    for row in loss.drop_columns(list(_PLACES)).to_pylist():
-        digest.update(json.dumps(list(row.values()), ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-    return digest.hexdigest()
+    """Return the digest of the rows of loss; what a second run writes elsewhere makes no difference."""
+    return rows_digest(loss.drop_columns(list(_PLACES)))

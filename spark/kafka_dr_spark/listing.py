@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import file_digest, sha256
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncoll
 
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
+#: Partitions that are listed together: each holds as many records.
+AT_ONCE = 64
 #: Not the smallest files: who decides waits for them.
 COMPRESSION = "none"
 NOTHING_HASHED = sha256()
@@ -28,12 +31,23 @@ SCHEMA = arrow_schema("stranded")
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 
 
+class Chosen(NamedTuple):
+    """Which records of a window are listed: some below an offset, by ascending offsets, and all from there on."""
+
+    some: np.ndarray
+    all_from: int
+
+    def of(self, offsets: list[int]) -> np.ndarray:
+        """Return a mask of those that are."""
+        return np.greater_equal(offsets, self.all_from) | np.isin(offsets, self.some)
+
+
 class Listed(OpenWindow):
     """A window whose records go to a file of their own; only what counts them stays."""
 
-    def __init__(self, window: Window, path: Path) -> None:
+    def __init__(self, window: Window, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
-        self.path, self.bytes = path, 0
+        self.path, self.bytes, self._chosen = path, 0, chosen
         self._held: list[Message] = []
         self._bytes_held = 0
         #: The smallest and the largest timestamp of each portion that has any.
@@ -42,11 +56,21 @@ class Listed(OpenWindow):
         self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"])
 
     def take(self, messages: list[Message]) -> None:
-        """Write records down."""
+        """Write records down, unless only others were chosen."""
+        if self._chosen is not None:
+            messages = self._taken(messages)
         self._held += messages
         self._bytes_held += sum(map(len, messages))
         if len(self._held) >= RECORDS_HELD or self._bytes_held >= BYTES_HELD:
             self._flush()
+
+    def _taken(self, messages: list[Message]) -> list[Message]:
+        """Return those of the newest records that were chosen, and forget the offsets of the others."""
+        offsets = self.offsets[-len(messages) :]
+        mask = self._chosen.of(offsets)
+        if not mask.all():
+            self.offsets[-len(messages) :] = compress(offsets, mask)
+        return list(compress(messages, mask))
 
     def _flush(self) -> None:
         table = table_of(self._held, self.offsets[-len(self._held) :])
@@ -122,13 +146,54 @@ def _headers(of_records: list[list[tuple[str, bytes | None]] | None]) -> tuple[l
 class ListingReader(WindowReader):
     """Lists windows of the source, many partitions at once."""
 
-    def list(self, windows: Mapping[Window, Path]) -> dict[Window, dict[str, Any]]:
-        """Write the records of each window to its file, and tell what is in it; one window a partition."""
-        pending = {(window.topic, window.partition): Listed(window, path) for window, path in windows.items()}
+    def list(self, windows: Mapping[Window, Path], chosen: Mapping[Window, Chosen] | None = None) -> dict[Window, dict[str, Any]]:
+        """Write the records of each window to its file, and tell what is in it; one window a partition.
+
+        Args:
+            chosen: of a window of which not all records are wanted.
+        """
+        pending = {(window.topic, window.partition): Listed(window, path, (chosen or {}).get(window)) for window, path in windows.items()}
         listed = list(pending.values())
         with uncollected():
             self._read_side(SOURCE, pending)
         return {one.window: {**one.close(), "offsets": np.array(one.offsets, np.int64)} for one in listed}
+
+
+def name_of(topic: str, partition: int) -> str:
+    """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share one."""
+    return f"{topic}-{partition}.parquet"
+
+
+def list_stranded(access: KafkaAccess, limits: Limits, folder: Path, stable_ends: Mapping[Window, int | None], chosen: Mapping[Window, Chosen] | None = None) -> dict[Window, dict[str, Any]]:
+    """Write the records of windows of the source, and apart which of them no transaction has committed; tell what was written.
+
+    Args:
+        folder: holds the folders of both.
+        stable_ends: by window the source's last stable offset.
+        chosen: of a window of which not all records are wanted.
+    """
+    told = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
+    states = uncommitted(access, limits, told, stable_ends)
+    return {window: {**about, **_apart(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition))} for window, about in told.items()}
+
+
+def write_records(access: KafkaAccess, limits: Limits, folder: Path, windows: list[Window], chosen: Mapping[Window, Chosen] | None = None) -> dict[Window, dict[str, Any]]:
+    """Write the records of windows of the source, a file a partition; tell what is in each."""
+    told = {}
+    with ListingReader(access, limits) as reader:
+        for start in range(0, len(windows), AT_ONCE):
+            told |= reader.list({window: folder / name_of(window.topic, window.partition) for window in windows[start : start + AT_ONCE]}, chosen)
+    return told
+
+
+def _apart(states: pa.Table | None, path: Path) -> dict[str, Any]:
+    """Write down which records no transaction has committed, if there are any; answer how many of each state, and the file's digest."""
+    found = [] if states is None else states["state"].to_pylist()
+    counts = {state: found.count(state) for state in ("aborted", "undecided")}
+    if states is None:
+        return counts
+    pq.write_table(states, path, compression="zstd")
+    return {**counts, "uncommitted_sha256": sha256_of(path)}
 
 
 def uncommitted(access: KafkaAccess, limits: Limits, listed: Mapping[Window, dict[str, Any]], stable_ends: Mapping[Window, int | None]) -> dict[Window, pa.Table]:

@@ -150,7 +150,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
     """
     first = max(highest_confirmed(plausible(case)), -1 if stored is None else stored, (case.bounds.source_start or 0) - 1) + 1
     least = Loss(first, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
-    start, lowest = _where_copies_begin(case, first)
+    start, lowest = where_copies_begin(case, first)
     if start is None or not case.may_read(TARGET, case.bounds.boundary - start):
         return least
     (there,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
@@ -160,7 +160,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
     return least if here is None else _found_again(case, here, there, first)
 
 
-def _where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
+def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
     """Return from where the target holds every copy of the records from ``first`` on, and the lowest source record that can have a copy there.
 
     None where the source has lost records that can: what it still holds could then not be told from them.

@@ -85,8 +85,18 @@ def occurrence_from_end(codes: np.ndarray) -> np.ndarray:
 def match_from_end(source: Records, target: Records) -> np.ndarray:
     """Return for each source record the target offset of its counterpart, ABSENT where the target has none."""
     codes = content_codes(join([source, target]))
-    ours, theirs = codes[: source.size()], codes[source.size() :]
-    width = len(codes) + 1
+    return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
+
+
+def match_codes_from_end(ours: np.ndarray, theirs: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return for each of our codes the offset of its counterpart among theirs, ABSENT where there is none.
+
+    Args:
+        ours: codes of contents.
+        theirs: likewise.
+        offsets: of theirs.
+    """
+    width = max(np.max(ours, initial=0), np.max(theirs, initial=0), len(ours), len(theirs)) + 1
     wanted = ours * width + occurrence_from_end(ours)
     offered = theirs * width + occurrence_from_end(theirs)
     order = np.argsort(offered)
@@ -94,7 +104,7 @@ def match_from_end(source: Records, target: Records) -> np.ndarray:
     matched = np.full(len(wanted), ABSENT, np.int64)
     inside = np.flatnonzero(place < len(order))
     hit = inside[offered[order[place[inside]]] == wanted[inside]]
-    matched[hit] = target.offsets[order[place[hit]]]
+    matched[hit] = offsets[order[place[hit]]]
     return matched
 
 

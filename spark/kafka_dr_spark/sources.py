@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
+from kafka_dr_spark.stranding import Returned
 from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, TAGGED, TAKEN, Key, Packing
 
 # A row takes some 100 bytes.
@@ -91,6 +92,16 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
     found = {(row["topic"], row["partition"]): Bounds(**row) for row in table.to_pylist()}
     if len(found) != len(table):
         raise ContractBroken(f"bounds: {len(table) - len(found)} partitions have more than one row")
+    return found
+
+
+def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned]:
+    """Return what is known of every partition of a returned cluster beside its bounds."""
+    table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
+    check_values("returned", table)
+    found = {(row["topic"], row["partition"]): Returned(**row) for row in table.to_pylist()}
+    if len(found) != len(table) or found.keys() != bounds.keys():
+        raise ContractBroken(f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each must have one")
     return found
 
 

@@ -83,6 +83,12 @@ class Rows:
 Kinds = list[Rows]
 
 
+def no_rows() -> Kinds:
+    """Return what a partition has of which no file says anything."""
+    columns = {name: np.empty(0, np.int64) for name in "abcd"}
+    return [Rows(columns, 0, 0) for _ in TAKEN]
+
+
 def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     """Split tagged rows by partition and kind, in a fixed order."""
     topics, names = (_ranks(table[column]) for column in ("topic", "name"))

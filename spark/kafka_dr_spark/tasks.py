@@ -77,6 +77,20 @@ def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answ
             answers[position] = note_raised(case, position, found[start])
 
 
+def portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
+    """Put partitions together that weigh no more than ``most``; one that is heavier stands alone."""
+    portion: list[Key] = []
+    weight = 0
+    for key, more in weights.items():
+        if portion and weight + more > most:
+            yield portion
+            portion, weight = [], 0
+        portion.append(key)
+        weight += more
+    if portion:
+        yield portion
+
+
 class PartitionTask:
     """Translates the rows of one Spark task. Instances travel to the workers; so do the client settings inside."""
 
@@ -96,17 +110,13 @@ class PartitionTask:
 
     def _portions(self, tables: dict[Key, Kinds]) -> Iterator[dict[Key, Kinds]]:
         """Hand out the partitions in portions whose records fit into memory together."""
-        portion: dict[Key, Kinds] = {}
-        weight = 0
+        weights = {}
         for key, kinds in tables.items():
             known, lowest = self._bounds.get(key), int(kinds[POSITION].numbers("a").min())
             span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
-            if portion and weight + 2 * span > AT_ONCE:
-                yield portion
-                portion, weight = {}, 0
-            portion[key], weight = kinds, weight + 2 * max(span, 0)
-        if portion:
-            yield portion
+            weights[key] = 2 * max(span, 0)
+        for some in portions(weights, AT_ONCE):
+            yield {key: tables[key] for key in some}
 
     def _translate(self, given: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
         began, cases = time.monotonic(), {}

@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "plugins"), str(ROOT / "spark")]
 
 from tests.benchmarks.measuring import Figures, say  # noqa: E402
 
-BENCHMARKS = {"a": "translate", "b": "commits", "c": "rereads", "d": "failover", "e": "content", "f": "stranded", "g": "metadata", "h": "recorder", "i": "lost_source"}
+BENCHMARKS = {"a": "translate", "b": "commits", "c": "rereads", "d": "failover", "e": "content", "f": "stranded", "g": "metadata", "h": "recorder", "i": "lost_source", "j": "anti_join"}
 
 
 def arguments() -> argparse.Namespace:

@@ -60,7 +60,7 @@ def test_a_pass_that_read_something_else_is_not_counted(count: int, size: int) -
         stranded.all_of_it("nobody", count, size, 10)
 
 
-@pytest.mark.parametrize("job", ["translate_offsets", "assess_data_loss"])
+@pytest.mark.parametrize("job", ["translate_offsets", "assess_data_loss", "find_stranded_records", "tests.benchmarks.read_both"])
 def test_a_warm_pass_begins_the_job(job: str, tmp_path: Path) -> None:
     """As far as its input, which is not there."""
     line = [sys.executable, "-m", "tests.benchmarks.job_passes", job, str(tmp_path)]

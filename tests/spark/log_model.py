@@ -31,7 +31,10 @@ class Cell:
 
 @dataclass
 class World:
-    """Two logs and what MirrorMaker 2 wrote about them; ``runs`` are the source and target offsets at which its task began anew."""
+    """Two logs and what MirrorMaker 2 wrote about them.
+
+    ``runs`` are the source and target offsets at which its task began anew; ``mirrored`` the records that it ever mirrored.
+    """
 
     source: list[Cell]
     target: list[Cell]
@@ -41,6 +44,7 @@ class World:
     restarts_hidden_evenly: bool = False
     floors: list[tuple[int, int, int]] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
+    mirrored: frozenset[int] = frozenset()
     reads: list[Window] = field(default_factory=list)
 
     def records(self, window: Window) -> Records:
@@ -161,6 +165,7 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
     target, syncs, even, runs = _mirror(dice, source, drained)
     base = Bounds("t", 0, "t", 0, size, 0, len(target), drained, True, False, False, False, True, False)
     world = World(source, target, syncs, base, unique=not alphabet, restarts_hidden_evenly=even, runs=runs)
+    world.mirrored = frozenset(c.record for c in target if c.record is not None)
     world.floors = _floors(dice, world) if recorded else []
     if compaction:
         world.source, on_source = _compacted(dice, world.source)

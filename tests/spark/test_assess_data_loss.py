@@ -20,13 +20,13 @@ JOB = Path(__file__).parents[2] / "spark" / "jobs" / "assess_data_loss.py"
 SUBMIT = ["spark-submit", "--master", "local[2]"]
 
 
-def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True) -> subprocess.CompletedProcess:
-    """Run the job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
+def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, job: Path = JOB) -> subprocess.CompletedProcess:
+    """Run a job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
     source, target = (cluster.config for cluster in clusters)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, **spark_environment()}
     env |= {"KAFKA_DR_SOURCE_CONFIG": json.dumps(source), "KAFKA_DR_TARGET_CONFIG": json.dumps(target)}
-    line = [*(SUBMIT if submit else [sys.executable]), str(JOB), "--input", str(folder), "--output", str(output)]
+    line = [*(SUBMIT if submit else [sys.executable]), str(job), "--input", str(folder), "--output", str(output)]
     return subprocess.run(line, env=env, capture_output=True, text=True, timeout=240, check=False)
 
 

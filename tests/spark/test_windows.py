@@ -7,8 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
+from kafka_dr_spark import windows
 from kafka_dr_spark.answers import Limits, Window
-from kafka_dr_spark.windows import KafkaAccess, WindowReader, WindowUnreadable, fingerprint, waves
+from kafka_dr_spark.windows import KafkaAccess, WindowReader, WindowUnreadable, fingerprints, waves
 from tests.spark.mock_clusters import MockCluster
 
 
@@ -100,17 +101,46 @@ def test_secrets_stay_inside() -> None:
     assert pickle.loads(pickle.dumps(access))._settings["source"]["security.protocol"] == "hunter2"
 
 
+def prints_of(*records: tuple) -> list[tuple[int, int]]:
+    """Both halves of the fingerprints of records: key, value, headers and time of each."""
+    keys, values, headers, times = map(list, zip(*records))
+    return list(zip(*(half.tolist() for half in fingerprints(keys, values, headers, np.array(times, np.int64)))))
+
+
 def test_fingerprints_tell_fields_apart() -> None:
-    """Null differs from empty, and no two fields can run together."""
+    """Null differs from empty, no two fields can run together, and what follows a zero byte counts; each half alone tells all of it."""
     records = [
-        (None, b"v", None, 1), (b"", b"v", None, 1), (b"v", None, None, 1), (b"v", b"", None, 1), (None, b"v", None, 2),
-        (b"k", b"v", None, 1), (b"kv", b"", None, 1), (b"k", b"v", [("h", b"")], 1), (b"k", b"v", [("h", None)], 1),
-        (b"k", b"v", [("h", b"1")], 1), (b"k", b"vh", [("", b"1")], 1), (b"k", b"v", [("h", b"1"), ("h", b"1")], 1),
-        (b"k", b"v", None, None),
+        (None, b"v", None, 1), (b"", b"v", None, 1), (b"v", None, None, 1), (b"v", b"", None, 1), (None, b"v", None, 2), (None, None, None, 1),
+        (b"k", b"v", None, 1), (b"kv", b"", None, 1), (b"k", b"v", [("h", b"")], 1), (b"k", b"v", [("h", None)], 1), (b"v", b"k", None, 1),
+        (b"k", b"v", [("h", b"1")], 1), (b"k", b"vh", [("", b"1")], 1), (b"k", b"v", [("h", b"1"), ("h", b"1")], 1), (b"k", b"v", [("h1", b"")], 1),
+        (b"k", b"v\0a", None, 1), (b"k", b"v\0b", None, 1), (b"k", b"nan", None, 1), (b"k", b"None", None, 1), (b"k", None, None, 1), (b"k", b"v", None, 2**40),
     ]  # fmt: skip
-    prints = {fingerprint(*record) for record in records}
-    assert len(prints) == len(records)
-    assert fingerprint(b"k", b"v", [], 1) == fingerprint(b"k", b"v", None, 1)
+    for half in zip(*prints_of(*records)):
+        assert len(set(half)) == len(records)
+
+
+def test_equal_records_have_equal_fingerprints_beside_whatever_others() -> None:
+    """Whether or not others of the same call have headers, or nulls; no headers are the same as none."""
+    plain, alone = prints_of((b"k", b"v", None, 1), (b"k", b"v", [], 1)), prints_of((b"k", b"v", None, 1))
+    beside = prints_of((b"k", b"v", None, 1), (None, None, [("h", b"1")], 2), (b"k", b"v", [], 1))
+    assert {*plain, *alone, beside[0], beside[2]} == {alone[0]}
+
+
+def test_windows_are_put_together_from_portions(monkeypatch: pytest.MonkeyPatch, reader: WindowReader) -> None:
+    """However many records are held until their fingerprints are made."""
+    window = Window("source", "orders", 0, 5, 80, with_keys=True)
+    (whole,) = reader.read([window])
+    monkeypatch.setattr(windows, "RECORDS_HELD", 7)
+    (portions,) = reader.read([window])
+    assert all(np.array_equal(one, other) for one, other in zip(whole, portions)) and whole.size() == 75
+    assert len(set(whole.key.tolist())) == 1 and not whole.tombstone.any()
+
+
+def test_without_timestamps_only_the_rest_counts(clusters: tuple[MockCluster, MockCluster], reader: WindowReader) -> None:
+    """Beside a window that counts them."""
+    asked = [Window("source", "orders", 0, 5, 6), Window("source", "orders", 1, 5, 6, with_timestamps=False), Window("target", "orders", 2, 15, 16, with_timestamps=False)]
+    dated, first, second = reader.read(asked)
+    assert first.high[0] == second.high[0] != dated.high[0]
 
 
 def test_a_wave_holds_one_window_a_partition() -> None:

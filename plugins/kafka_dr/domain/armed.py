@@ -23,6 +23,8 @@ ARMS, DISARMS, ANSWERS_SINCE = "arms_fence", "disarms_fence", "answers_since"
 BY_ACL, BY_HOOK, ARMED = "by acl", "by hook", "armed"
 #: Steps whose entries are looked at.
 TELLING = (Step.OPEN_PROCEDURE, Step.FENCE_SOURCE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
+#: Steps whose entries say which way clients were moved last.
+MOVING = (Step.OPEN_PROCEDURE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE)
 
 
 class Line(Protocol):
@@ -147,6 +149,37 @@ def watched(entries: Iterable[Line]) -> dict[str, Watched]:
             targets[entry.procedure_id] = str(entry.payload["target"])
         known |= dict(_changed(known, entry, targets))
     return known
+
+
+class Move(NamedTuple):
+    """A change of sides: since then nothing may be replicated from its source to its target where names do not part the directions."""
+
+    procedure_id: str
+    source: str
+    target: str
+
+    @property
+    def pair(self) -> frozenset[str]:
+        """The clusters, in no order."""
+        return frozenset((self.source, self.target))
+
+
+def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], Move]:
+    """By pair of clusters, the last change of sides that was begun and not taken back.
+
+    Args:
+        entries: of the steps of `MOVING`, in the journal's order.
+    """
+    opened: dict[str, Move] = {}
+    made: dict[str, Move] = {}
+    for entry in entries:
+        if (entry.step, entry.kind) == (Step.OPEN_PROCEDURE, Entry.OPENED):
+            opened[entry.procedure_id] = Move(entry.procedure_id, str(entry.payload["source"]), str(entry.payload["target"]))
+        elif entry.step == Step.OPEN_TARGET and entry.kind in (Entry.INTENT, Entry.OUTCOME) and entry.procedure_id in opened:
+            made.setdefault(entry.procedure_id, opened[entry.procedure_id])
+        elif entry.step == Step.RETURN_TO_SOURCE and isinstance(entry.payload, Mapping) and "reopens_source" in entry.payload:
+            made.pop(entry.procedure_id, None)
+    return {move.pair: move for move in made.values()}
 
 
 def _in(known: Mapping[str, Watched], state: Watch) -> tuple[ArmedFence, ...]:

@@ -184,7 +184,7 @@ def evidence_of(
         "loss": [*map(dict, lost), *loss_of(translated.get("holes", []), translated.get("cut", []))],
         "loss_grown": list(since.grown) if since else [],
         "positions": _file(translated.get("translation")),
-        "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded") or figures.get(Step.FIND_STRANDED_RECORDS, {}).get("stranded"),
+        "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded") or figures.get(Step.FIND_STRANDED_RECORDS, {}).get("export", {}).get("folder") or None,
         "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),
         "problems": list(problems),
         "closed_at": closed_at,

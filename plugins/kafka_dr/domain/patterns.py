@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from re import (  # the pattern's own parse tree; the only way to see its shape without writing a parser
     _constants as ops,
@@ -120,8 +121,9 @@ def list_items(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
 
 
+@lru_cache(maxsize=64)
 def pattern_list(text: str, kind: Kind) -> PatternList:
-    """Compiles a comma list of Java regular expressions.
+    """Compiles a comma list of Java regular expressions; the same ones are asked for again and again, and looked through once.
 
     Raises:
         BadInput: what is wrong with it, in `reason`.

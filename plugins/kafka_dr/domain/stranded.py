@@ -49,6 +49,7 @@ class Stranded:
         aborted: how many of them are of aborted transactions.
         undecided: how many lie behind a transaction that is still open.
         lacking: how many records the new primary got by replication that the returned cluster does not hold any more.
+        older: how many replicated records only the returned cluster still holds, since the new primary's retention took them; looked for where its log will be deleted.
         compacted: whether the topic is compacted: then a replay drops values whose key was written later.
     """
 
@@ -60,6 +61,7 @@ class Stranded:
     aborted: int = 0
     undecided: int = 0
     lacking: int = 0
+    older: int = 0
     compacted: bool = False
 
 
@@ -189,7 +191,9 @@ def _mode(planned: Return) -> str:
     if planned.mode is Mode.APPEND:
         return f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since they went there is added. Stranded records keep their place before that."
     size = "" if planned.deleted is None else f" {planned.deleted:,} bytes are deleted, and as much as {planned.source} holds is copied."
-    return f"**Mode recreate: the topics on {planned.target} are deleted and made anew**, then mirrored whole.{size} What {planned.source} has not any more is in the export only; consumers that rewind see {planned.source}'s log."
+    older = sum(one.older for one in planned.stranded)
+    kept = f"{counted(older, 'older record')} that {planned.source} has not any more are in the export only" if older else f"Nothing is there that {planned.source} has not any more"
+    return f"**Mode recreate: the topics on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept}; consumers that rewind see {planned.source}'s log."
 
 
 _MEANS = {
@@ -204,11 +208,11 @@ def stranded_by_topic(rows: Sequence[Mapping[str, Any]], compacted: Iterable[str
     """Rows by partition, as find_stranded_records tells them, summed by topic; topics without any are left out."""
     cleaned, topics = set(compacted), sorted({str(row["topic"]) for row in rows})
     summed = (_summed(topic, [row for row in rows if row["topic"] == topic], topic in cleaned) for topic in topics)
-    return tuple(one for one in summed if one.records or one.lacking)
+    return tuple(one for one in summed if one.records or one.lacking or one.older)
 
 
 def _summed(topic: str, rows: Sequence[Mapping[str, Any]], compacted: bool) -> Stranded:
-    sums = {name: sum(int(row[name] or 0) for row in rows) for name in ("records", "bytes", "aborted", "undecided", "lacking")}
+    sums = {name: sum(int(row[name] or 0) for row in rows) for name in ("records", "bytes", "aborted", "undecided", "lacking", "older")}
     first = min((int(row["first_at"]) for row in rows if row["first_at"] is not None), default=None)
     last = max((int(row["last_at"]) for row in rows if row["last_at"] is not None), default=None)
     return Stranded(topic, first_at=first, last_at=last, compacted=compacted, **sums)

@@ -293,15 +293,28 @@ class KafkaCluster:
 
     def delete_topic(self, name: str, timeout: float = _REQUEST_SECONDS) -> bool:
         """Delete a topic and wait until it is gone; False when there was none."""
-        ends_at = time.monotonic() + timeout
-        with self._border(f"deleting topic {name!r}"):
-            future = self._admin.delete_topics([name], request_timeout=timeout, operation_timeout=timeout)[name]
-        deleted = self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)
-        while name in self.topics([name], timeout):
+        return bool(self.delete_topics([name], timeout))
+
+    def delete_topics(self, names: Iterable[str], timeout: float = _REQUEST_SECONDS) -> list[str]:
+        """Delete topics with all their records, and wait until they are gone; answers those that were there, sorted.
+
+        Raises:
+            ReadBackFailed: some are still there when the time is over.
+        """
+        ends_at, wanted = time.monotonic() + timeout, sorted(set(names))
+        deleted = [name for batch in batches(wanted, _BATCH) for name in self._deleted(batch, timeout)]
+        while left := sorted(self.topics(wanted, timeout)) if wanted else []:
             if time.monotonic() > ends_at:
-                raise ReadBackFailed(f"topic {name!r} of {self.alias} was deleted and is still there")
+                shown = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
+                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", shown)
             time.sleep(0.1)
         return deleted
+
+    def _deleted(self, names: list[str], timeout: float) -> list[str]:
+        """Those that were there, of one request."""
+        with self._border(f"deleting {len(names)} topics"):
+            futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout)
+        return [name for name, future in futures.items() if self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)]
 
     # -- offsets -------------------------------------------------------------------------------------------------
 

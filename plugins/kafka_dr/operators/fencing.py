@@ -213,7 +213,7 @@ def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEnt
     # The probe's entries last: metadata is applied in order, so a broker that refuses the probe refuses all others.
     missing.sort(key=lambda e: e.name == PROBE_TOPIC)
     if missing:
-        procedure.write(step, Entry.INTENT, {"adds_acl_entries": [vars(e) for e in missing]})
+        procedure.write(step, Entry.INTENT, {"cluster": procedure.request.source, "adds_acl_entries": [vars(e) for e in missing]})
         with procedure.acting(undo=lambda: procedure.source_acls.remove(missing)):
             procedure.source_acls.add(missing)
     open_ = still_allowed(source_rules(procedure), scope, exempt)
@@ -268,11 +268,15 @@ def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None
 
 
 def added_entries(procedure: Procedure) -> list[AclEntry]:
-    """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their intents in the journal."""
+    """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their intents in the journal.
+
+    An intent that names no cluster is of a time when entries were added on the source only.
+    """
+    source = procedure.request.source
     intents = procedure.journal.entries(procedure.id, kind=Entry.INTENT)
     watcher = procedure.journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, Entry.INTENT)
     intents += [entry for entry in watcher if entry.payload["procedure_id"] == procedure.id]
-    return list(dict.fromkeys(AclEntry(**e) for entry in intents for e in entry.payload.get("adds_acl_entries", [])))
+    return list(dict.fromkeys(AclEntry(**e) for entry in intents if entry.payload.get("cluster", source) == source for e in entry.payload.get("adds_acl_entries", [])))
 
 
 def probe_answers(procedure: Procedure) -> dict[int, WriteResult] | None:

@@ -13,6 +13,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
 from kafka_dr.hooks.kafka_records import key_and_value
 from kafka_dr.operators.procedure import Procedure
+from kafka_dr.settings import Flow
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
 #: The share of a topic's records that may be foreign. Above it nobody can tell what else in the topic is wrong.
@@ -21,11 +22,14 @@ _FOREIGN = 0.001
 
 def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
     """Every offset sync that survives, in the order written: topic, partition, upstream, downstream, sequence."""
-    flow, naming = procedure.flow, procedure.naming
-    config = procedure.mirror_maker(flow).config(flow.connectors.source)
+    return _syncs_in(procedure, *syncs_place(procedure, procedure.flow))
+
+
+def syncs_place(procedure: Procedure, flow: Flow) -> tuple[str, str]:
+    """Where a flow keeps its offset syncs, by its worker's configuration: the cluster's alias, and the topic there."""
+    naming, config = procedure.naming, procedure.mirror_maker(flow).config(flow.connectors.source)
     on_target = config.get(_LOCATION, "source") == "target"
-    alias, topic = (flow.target, naming.offset_syncs_topic(flow.source)) if on_target else (flow.source, naming.offset_syncs_topic(flow.target))
-    return _syncs_in(procedure, alias, topic)
+    return (flow.target, naming.offset_syncs_topic(flow.source)) if on_target else (flow.source, naming.offset_syncs_topic(flow.target))
 
 
 def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:

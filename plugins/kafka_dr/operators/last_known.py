@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, Syste
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
+from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.source_views import heartbeats
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
@@ -53,10 +55,8 @@ class LastKnown:
 
 def what_is_known(procedure: Procedure) -> LastKnown:
     """Ask the archive, the target and Connect; whatever of them does not answer is named, and lacks."""
-    missing: list[str] = []
-    kept, replicated = from_archive(procedure, missing), from_connect(procedure, missing)
-    stated = checkpoints_with_origin(procedure, missing)
-    syncs = all_syncs(kept, from_target(procedure, missing))
+    (kept, replicated, stated, on_target), heartbeat_at, missing = asked_side_by_side(procedure)
+    syncs = all_syncs(kept, on_target)
     topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)}, missing)
     positions = all_positions(kept, stated_since(procedure, kept, stated), topics)
     active = living(kept) & frozenset(positions["group"])
@@ -64,7 +64,6 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
     if not len(positions):
         missing.append(NO_POSITION)
-    heartbeat_at = newest_heartbeat(procedure)
     return LastKnown(
         recorded=kept,
         topics=topics,
@@ -77,6 +76,18 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
         gone=kept.gone,
     )
+
+
+def asked_side_by_side(procedure: Procedure) -> tuple[list[Any], int | None, list[str]]:
+    """What the archive, Connect, checkpoints and offset syncs say, the newest heartbeat, and what could not be asked, in that order.
+
+    All at once: near a source that died more than one of them may be silent, and each would be waited for in turn.
+    """
+    calls = [(call, list[str]()) for call in (from_archive, from_connect, checkpoints_with_origin, from_target)]
+    with side_by_side() as start:
+        heartbeat = start(newest_heartbeat, procedure)
+        asked = [start(call, procedure, lacking) for call, lacking in calls]
+    return [one.result() for one in asked], heartbeat.result(), [note for _, lacking in calls for note in lacking]
 
 
 def from_archive(procedure: Procedure, missing: list[str]) -> Recorded:

@@ -206,6 +206,11 @@ class Procedure:
         """Order-free name of the pair of clusters: what the lease is for."""
         return self.topology.pair_key(self.request.source, self.request.target)
 
+    @cached_property
+    def turned(self) -> Procedure:
+        """This very run as seen from the other cluster: source and target are swapped, id, journal and epoch are the same."""
+        return _Turned(self)
+
     # -- lease and journal ---------------------------------------------------------------------------------------
 
     @cached_property
@@ -490,6 +495,42 @@ class Procedure:
         """Let go of the hooks that were used."""
         for name in ("source_acls", "target_acls", "source", "target", "journal"):
             self.__dict__.pop(name, None)
+
+
+class _Turned(Procedure):
+    """A procedure seen the other way round: what is written for the source can be done to the target.
+
+    It has the clients, the lease and the entries of the one that it was made of, and does nothing that this one may not do.
+    """
+
+    def __init__(self, whole: Procedure) -> None:
+        swapped = {"source": whole.request.target, "target": whole.request.source}
+        super().__init__(whole.identity, whole.request.model_copy(update=swapped), whole.topology, whole.connections)
+        self._whole = whole
+
+    journal = property(lambda self: self._whole.journal)
+    epoch = property(lambda self: self._whole.epoch)
+    turned = property(lambda self: self._whole)
+    source = property(lambda self: self._whole.target)
+    target = property(lambda self: self._whole.source)
+    source_acls = property(lambda self: self._whole.target_acls)
+    target_acls = property(lambda self: self._whole.source_acls)
+
+    def hold_lease(self) -> None:
+        """As the whole."""
+        self._whole.hold_lease()
+
+    def take_turn(self) -> None:
+        """As the whole, which acts under the new epoch from then on."""
+        self._whole.take_turn()
+
+    def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
+        """As the whole."""
+        self._whole.write(step, kind, payload)
+
+    def may_undo(self) -> bool:
+        """Never: clients are on the other cluster, and only that one is given back to them."""
+        return False
 
 
 def partitions_frame(ends: Mapping[TopicPartition, int], column: str) -> pd.DataFrame:

@@ -38,7 +38,7 @@ _OWN_PARAMS = {
     "acknowledge_recreated_topics": bool, "acknowledge_cool_down": Reason, "override_source_lost": Reason, "continue_procedure": ProcedureId,
     "mode": Literal["append", "recreate"], "stranded": StrandedRules, "compare": Literal["proven", "whole"],
 }  # fmt: skip
-_OF_A_RETURN = frozenset({"mode", "stranded", "compare"})
+_OF_A_RETURN = frozenset({"mode", "stranded", "compare", "catch_up_seconds"})
 _OF_A_LOST_SOURCE = frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"})
 _NOT_TAKEN_BY = {
     "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN,

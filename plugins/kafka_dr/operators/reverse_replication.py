@@ -109,11 +109,17 @@ def existing_ends(procedure: Procedure, copies: list[TopicPartition]) -> dict[To
 
 
 class ReverseCopies:
-    """The partitions clients write to on the new primary, beside their copies on the old one."""
+    """The partitions clients write to on the new primary, beside their copies on the old one.
 
-    def __init__(self, procedure: Procedure, flow: Flow, before: dict[TopicPartition, int]) -> None:
+    Args:
+        before: where the copies ended before the flow was resumed.
+        since: the first offset on the new primary that is to be copied, by partition; where it is left out, where its log ended at the opening.
+            What was written long ago may be deleted or compacted away between the copying and the look: of such a partition only the copy counts.
+    """
+
+    def __init__(self, procedure: Procedure, flow: Flow, before: dict[TopicPartition, int], since: dict[TopicPartition, int] | None = None) -> None:
         self._procedure, self._before = procedure, before
-        self._since = ends_at_opening(procedure)
+        self._since, self._long_ago = ends_at_opening(procedure) if since is None else since, since is not None
         self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
         config = procedure.mirror_maker(flow).config(flow.connectors.source)
         self._originals = procedure.reader(procedure.request.target, isolation_of(config))
@@ -131,13 +137,23 @@ class ReverseCopies:
         first_copies = first_records(self._copies, {tp: Span(start, copied[tp]) for tp, start in self._before.items()})
         ends = self._procedure.target.ends(list(self._since))
         firsts = first_records(self._originals, {tp: Span(start, ends[tp]) for tp, start in self._since.items()})
-        wrong = [f"{tp} -> {self._copy[tp]}" for tp in self._since if self._copy[tp] in first_copies and first_copies[self._copy[tp]] != firsts.get(tp)]
+        differing = [tp for tp in self._since if self._copy[tp] in first_copies and first_copies[self._copy[tp]] != firsts.get(tp)]
+        cleaned = self._cleaned(differing)
+        wrong = [f"{tp} -> {self._copy[tp]}" for tp in differing if tp not in cleaned]
         if wrong:
             raise Contradiction("The reverse flow copies other records than those written since the opening", ", ".join(wrong[:10]), "It was stopped again; look at its offsets before resuming it.")
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:
             raise NotYet(f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {', '.join(waiting[:5])}")
         return len(firsts)
+
+    def _cleaned(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
+        """Those whose first record may be gone by now."""
+        if not self._long_ago:
+            return set()
+        cluster = self._procedure.target
+        configs, starts = cluster.configs({tp.topic for tp in partitions}), cluster.starts(partitions)
+        return {tp for tp in partitions if starts[tp] > self._since[tp] or "compact" in configs.get(tp.topic, {}).get("cleanup.policy", "delete")}
 
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, Span]) -> dict[TopicPartition, str]:

@@ -1,9 +1,12 @@
 """Watch old sources that could not be fenced: each is fenced as soon as it answers, and what it accepted until then is listed.
 
+Beside that it watches that no two flows copy the same topics in a circle, whoever started them.
+
 Invariants
 1. Looks end in the same state however often they are made, and by however many watchers at once.
 2. What the watcher means to do stands in the journal first; a fence is over only once it was proven and read back.
 3. A source that was given back or opened to clients again is not fenced; what was done too late is undone.
+4. Of two flows that run against each other the one is stopped that the journal says must stand; where it says nothing, none.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_dr.domain.armed import ANSWERS_SINCE, BY_ACL, DISARMS, ArmedFence, Watch, Watched, armed_fences, unstopped, watched
+from kafka_dr.domain.armed import ANSWERS_SINCE, BY_ACL, DISARMS, MOVING, ArmedFence, Move, Watch, Watched, armed_fences, last_moves, unstopped, watched
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError
+from kafka_dr.errors import FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.outside_text import one_line
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, log_ends, producers_since
@@ -41,6 +44,8 @@ _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 1.0
 _ENDS_SECONDS = 5.0
 _STOP_SECONDS = 20.0
+#: Flows that may not run against each other are looked at this often: a circle doubles its records about once a second.
+_FLOWS_SECONDS = 2.0
 #: The watcher shows that it lives this often.
 _SIGN_SECONDS = 5.0
 #: Topology and connections are read anew this often.
@@ -79,7 +84,7 @@ class Watcher:
         self._told: dict[str, str] = {}
         self._begun: dict[str, Future[None]] = {}
         self._read_at: float | None = None
-        self._sign_due = 0.0
+        self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
         """One pass over every armed source, each on a thread of its own: one that is slow, or goes wrong, keeps no other waiting for its fence."""
@@ -93,11 +98,33 @@ class Watcher:
         self._begun = {about: look for about, look in self._begun.items() if not look.done()}
         for fence, duty in duties:
             # One whose last look is still under way is looked at again when that has ended.
-            if fence.procedure_id not in self._begun:
-                self._begun[fence.procedure_id] = in_background(partial(self._say, fence.procedure_id, partial(self._attend, fence, duty, entries)))
+            self._begin(fence.procedure_id, partial(self._attend, fence, duty, entries))
+        self._look_at_flows()
         wait(self._begun.values(), self._patience)
         self._show_life()
         return f"{len(duties)} old sources are watched"
+
+    def _begin(self, about: str, work: Callable[[], str]) -> None:
+        if about not in self._begun:
+            self._begun[about] = in_background(partial(self._say, about, work))
+
+    def _look_at_flows(self) -> None:
+        """Every pair of flows that would copy the same topics back and forth."""
+        if time.monotonic() < self._flows_due:
+            return
+        self._flows_due = time.monotonic() + _FLOWS_SECONDS
+        for flow in circles(self._topology):
+            self._begin(f"{flow.source} and {flow.target}", partial(self._attend_flows, flow))
+
+    def _attend_flows(self, flow: Flow) -> str:
+        procedure = MovedProcedure.of(self._journal, flow, self._topology, self._remembered)
+        try:
+            return stop_if_both_run(procedure)
+        except SystemUnavailable:
+            # A worker that is away copies nothing that could be seen from here; whoever runs without it is looked at again.
+            return ""
+        finally:
+            procedure.close()
 
     def _show_life(self) -> None:
         """Whoever arms a fence wants to know that somebody looks."""
@@ -116,7 +143,7 @@ class Watcher:
             procedure.close()
 
     def _say(self, about: str, work: Callable[[], str]) -> None:
-        """Do something, and say how it went if that is not what was said last."""
+        """Do something, and say how it went if that is not what was said last; an empty line is nothing to say."""
         try:
             line = work()
         except (SwitchbackError, NotYet, WaitLonger) as error:
@@ -124,9 +151,10 @@ class Watcher:
         except Exception as error:
             # Whatever is wrong with one source, the others are still to be fenced.
             line = f"{type(error).__name__}: {one_line(error)}"
-        if line != self._told.get(about):
+        if line != self._told.get(about, ""):
             self._told[about] = line
-            self._tell(f"{about}: {line}")
+            if line:
+                self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
         """Topology and connections, asked for once a minute: Airflow's API is not asked at every look, and may be away."""
@@ -188,6 +216,80 @@ class WatchedProcedure(Procedure):
         opened = self.journal.last(now.reopened_by, Step.OPEN_PROCEDURE, Entry.OPENED)
         lease = self.journal.lease(self.topology.pair_key(opened.payload["source"], opened.payload["target"]))
         return lease is not None and lease.holder == now.reopened_by
+
+
+class MovedProcedure(WatchedProcedure):
+    """The procedure that changed sides last, as the watcher keeps its flow from running against the one the other way.
+
+    Attributes:
+        move: what the journal said when this was made; None where it knows of no change of sides, and nobody knows which flow must stand.
+    """
+
+    move: Move | None = None
+
+    @classmethod
+    def of(cls, journal: Journal, flow: Flow, topology: Any, connections: Any) -> MovedProcedure:
+        """By the journal now; a pair that was never moved is seen along the flow."""
+        move = last_moves(moving_entries(journal)).get(frozenset((flow.source, flow.target)))
+        opened = journal.last(move.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) if move else None
+        identity = Identity(opened.payload["dag_id"], opened.payload["run_id"]) if opened else Identity(STEP, "flows")
+        source, target = (move.source, move.target) if move else (flow.source, flow.target)
+        made = cls(identity, Request(source=source, target=target, reason="no two flows may copy in a circle"), topology, connections)
+        made.journal, made.move = journal, move
+        return made
+
+    def hold_lease(self) -> None:
+        """Refuse once clients were moved again: another flow must stand then."""
+        if last_moves(moving_entries(self.journal)).get(frozenset((self.request.source, self.request.target))) != self.move:
+            raise LeaseLost("Clients were moved meanwhile", "another procedure opened its target, or this one was taken back", "Nothing: the next look goes by that.")
+
+    def may_undo(self) -> bool:
+        """Never: what was stopped copied in a circle."""
+        return False
+
+
+def moving_entries(journal: Journal) -> list[JournalEntry]:
+    """Entries that say which way clients were moved, in order; of all procedures."""
+    return sorted((entry for step in MOVING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
+
+
+def circles(topology: Any) -> list[Flow]:
+    """One flow of each pair that would copy records in a circle if both ran: names protect against that under the default policy only."""
+    if topology.naming.policy == "default":
+        return []
+    return [flow for flow in topology.flows if flow.source < flow.target and topology.find_flow(flow.target, flow.source) is not None]
+
+
+def stop_if_both_run(procedure: MovedProcedure) -> str:
+    """One look at a pair of flows; says what was seen or done, nothing where they do not run against each other.
+
+    Raises:
+        SwitchbackError: both run, and the one that must stand could not be stopped yet; the next look goes on.
+    """
+    flow, reverse = procedure.flow, procedure.reverse_flow
+    # The first again after the second: a procedure may just have stopped the one to start the other.
+    if not all(copies(procedure, one) for one in (flow, reverse, flow)):
+        return ""
+    named = f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
+    if procedure.move is None:
+        return f"{named}. The journal knows of no failover: stop the flow that does not come from where clients are"
+    procedure.hold_lease()
+    seen_at = procedure.now()
+    states = stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS)
+    procedure.write(STEP, Entry.NOTE, {"both_flows_run": {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}})
+    return " ".join([f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped", *_left(states)])
+
+
+def copies(procedure: Procedure, flow: Flow) -> bool:
+    """Whether anything of a flow may copy records now."""
+    hook = procedure.stop_hook(flow)
+    if hook is not None:
+        return hook.running(f"{flow.source}->{flow.target}", timeout=_ASK_SECONDS) > 0
+    worker, name = procedure.mirror_maker(flow), flow.connectors.source
+    if name not in worker.connectors(timeout=_ASK_SECONDS):
+        return False
+    status = worker.status(name, timeout=_ASK_SECONDS)
+    return not (status.stopped or status.state == "PAUSED")
 
 
 def fence_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:

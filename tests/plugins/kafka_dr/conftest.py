@@ -37,6 +37,15 @@ from kafka_dr.vocabulary import APPROVE, Entry, Step
 PAIR = "primary+standby"
 
 
+class Own(dict[str, str]):
+    """Settings of a topic, all of them its own."""
+
+    @property
+    def overrides(self) -> frozenset[str]:
+        """What was set on this very topic."""
+        return frozenset(self)
+
+
 class Cluster:
     """One cluster as far as a step sees it."""
 
@@ -53,6 +62,8 @@ class Cluster:
         self.members: dict[str, int] = {}
         self.committed: dict[str, dict[TopicPartition, Position]] = {}
         self.settings: dict[str, dict[str, str]] = {}
+        self.deleted: list[str] = []
+        self.replicas: dict[str, int] = {}
         self.keys: dict[TopicPartition, bytes] = {}
         self.records: dict[TopicPartition, dict[int, str]] = {}
         self.markers: dict[TopicPartition, int] = {}
@@ -87,12 +98,31 @@ class Cluster:
         """Topics with the leader of each partition."""
         self.answer()
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
-        return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}")) for n in wanted}
+        copies = {n: {p: (1,) * self.replicas.get(n, 1) for p in self.partitions[n]} for n in wanted}
+        return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}"), replicas=copies[n]) for n in wanted}
 
-    def create_topic(self, name: str, partitions: int, **_: Any) -> None:
-        """Make a topic where it is missing."""
+    def create_topic(self, name: str, partitions: int, replication_factor: int = -1, configs: Mapping[str, str] | None = None, **_: Any) -> None:
+        """Make a topic where it is missing; one that was deleted gets another id."""
         self.answer()
-        self.partitions.setdefault(name, dict.fromkeys(range(partitions), 1))
+        if name not in self.partitions:
+            self.partitions[name] = dict.fromkeys(range(partitions), 1)
+            self.replicas[name] = max(1, replication_factor)
+            self.settings |= {name: dict(configs)} if configs else {}
+            self.topic_ids |= {name: f"id-{name}-{self.deleted.count(name)}"} if name in self.deleted else {}
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        """Raise a topic's partitions."""
+        self.partitions[topic] |= dict.fromkeys(range(len(self.partitions[topic]), total), 1)
+
+    def delete_topics(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
+        """Delete topics with all their records."""
+        self.answer()
+        gone = [name for name in names if self.partitions.pop(name, None)]
+        self.deleted += gone
+        for held in (self.log_ends, self.records):
+            for tp in [tp for tp in held if tp.topic in gone]:
+                del held[tp]
+        return gone
 
     def ends(self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any) -> dict[TopicPartition, int]:
         """Log ends."""
@@ -134,7 +164,7 @@ class Cluster:
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Settings of the topics that are there."""
         self.answer()
-        return {t: self.settings.get(t, {}) for t in topics if t in self.partitions or t in self.settings}
+        return {t: Own(self.settings.get(t, {})) for t in topics if t in self.partitions or t in self.settings}
 
 
 class Acls:
@@ -176,6 +206,8 @@ class Worker:
         self.offsets_set: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
         self.replicated: dict[TopicPartition, int | None] = {TopicPartition("orders", 0): 9}
+        self.kept: dict[str, dict[TopicPartition, int | None]] = {}
+        self.misspelt: frozenset[str] = frozenset()
         self.late: set[str] = set()
         self.away = False
 
@@ -195,9 +227,9 @@ class Worker:
         return self.settings
 
     def offsets(self, name: str, timeout: float = 60.0) -> Any:
-        """Ten records were replicated, unless the test said otherwise."""
+        """Ten records were replicated, unless the test said otherwise, or offsets were changed."""
         self.answer()
-        return SimpleNamespace(of=lambda alias: self.replicated)
+        return SimpleNamespace(of=lambda alias: self.kept.get(name, self.replicated), aliases=self.misspelt)
 
     def status(self, name: str, timeout: float = 30.0) -> Any:
         """State and tasks."""
@@ -226,9 +258,12 @@ class Worker:
         self.needs_tasks[name] = needs_tasks
         self.states[name] = "RUNNING"
 
-    def change_offsets(self, name: str, alias: str, seeds: Mapping[TopicPartition, int | None]) -> None:
-        """Remember the seeds."""
+    def change_offsets(self, name: str, alias: str, seeds: Mapping[TopicPartition, int | None]) -> Any:
+        """Remember the seeds, and keep them; a connector that runs takes none."""
+        assert self.states[name] == "STOPPED", f"{name} is {self.states[name]}"
         self.offsets_set[name] = dict(seeds)
+        self.kept[name] = {**self.kept.get(name, self.replicated), **seeds}
+        return self.offsets(name)
 
 
 class Hook:
@@ -381,7 +416,7 @@ class Bench:
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
-        told = {"dag_id": self.dag_id, "run_id": run_id, "source": "primary", "target": "standby", "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}
+        told = {"dag_id": self.dag_id, "run_id": run_id, "source": procedure.request.source, "target": procedure.request.target, "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
         return procedure

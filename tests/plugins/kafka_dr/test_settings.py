@@ -68,7 +68,7 @@ def test_lab_shape_is_loaded(tmp_path: Path) -> None:
     assert topology.flow("primary", "standby").connectors.checkpoint == "primary-to-standby-checkpoint"
     assert (topology.drain.connection, topology.routing.path, topology.evidence) == ("drain_app", "/state/routing.json", "/state/evidence")
     assert topology.fence_hook.connection == "fence_net"
-    assert (topology.cool_down_seconds, topology.deadlines.max_fence_seconds, topology.deadlines.stable_seconds, topology.deadlines.spark_seconds) == (0, 600, 1, 1800)
+    assert (topology.cool_down_seconds, topology.deadlines.max_fence_seconds, topology.deadlines.stable_seconds, topology.deadlines.spark_seconds, topology.deadlines.catch_up_seconds) == (0, 600, 1, 1800, 3600)
     assert topology.names.remote("primary", "orders") == "orders"
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_dr.domain.armed import Accepted, Watch, accepted, armed_fences, shrunk, unstopped, watched
+from kafka_dr.domain.armed import Accepted, Watch, accepted, armed_fences, last_moves, shrunk, unstopped, watched
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.vocabulary import Entry, Step
 
@@ -179,3 +179,33 @@ ORDERS, PAY = TopicPartition("orders", 0), TopicPartition("pay", 3)
 def test_what_was_accepted_lies_above_the_known_ends(known: Any, ends: Any, rows: Any, lost: Any) -> None:
     """An unknown end is no zero; a shorter log is no acceptance."""
     assert accepted(known, ends) == rows and shrunk(known, ends) == lost
+
+
+def opens(procedure: str, kind: str = Entry.INTENT) -> Any:
+    """open_target began, or ended."""
+    return line(procedure, Step.OPEN_TARGET, kind)
+
+
+@pytest.mark.parametrize(("after", "mover"), [
+    ((opened(),), None),
+    ((opened(), opens("p")), "p"),
+    ((opened(), opens("p"), opens("p", Entry.OUTCOME)), "p"),
+    ((opened(), opens("p", Entry.REFUSAL)), None),
+    ((opened(), opens("p"), returns(reopens_source=True)), None),
+    ((opened(), opens("p"), returns(touched=True)), "p"),
+    ((opened(), opens("p"), opened("f", "west", "east")), "p"),
+    ((opened(), opens("p"), opened("f", "west", "east"), opens("f")), "f"),
+    ((opened(), opens("p"), opened("f", "west", "east"), opens("f"), returns("f", reopens_source=True)), "p"),
+    ((opened(), opens("p"), opened("q", "west", "south"), opens("q")), "p"),
+    ((opens("p"),), None),
+])  # fmt: skip
+def test_the_last_change_of_sides_says_where_clients_are(after: Sequence[Any], mover: str | None) -> None:
+    """The last one that was begun and not taken back, of this very pair."""
+    move = last_moves(told(*after)).get(frozenset(("east", "west")))
+    assert (move and move.procedure_id) == mover
+
+
+def test_a_move_is_of_a_pair_in_no_order() -> None:
+    """A failback is of the same pair as the failover before it."""
+    (move,) = last_moves(told(opened(), opens("p"))).values()
+    assert (move.source, move.target, move.pair) == ("east", "west", frozenset(("west", "east")))

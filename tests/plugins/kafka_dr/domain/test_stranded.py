@@ -91,7 +91,9 @@ def test_the_question_says_what_cannot_be_had() -> None:
     """A replay restores no order, drops what a compacted topic's later value would lose to it; recreate deletes."""
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, ORDERS, TABLE, deleted=12_345))
     assert "order among others cannot be restored" in text and "Of compacted topics (table)" in text
-    assert "are deleted and made anew" in text and "12,345 bytes" in text
+    assert "are deleted and made anew" in text and "12,345 bytes" in text and "Nothing is there that standby has not any more" in text
+    old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, Stranded("old", records=0, older=1_200)))
+    assert "1,200 older records that standby has not any more are in the export only" in old
     kept = return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS))
     assert "cannot be restored" not in kept and "compacted" not in kept and "deleted" not in kept
 
@@ -103,7 +105,7 @@ def test_nothing_stranded_is_said() -> None:
 
 def test_partitions_are_summed_by_topic() -> None:
     """Counts add up, the window spans all partitions, and what has nothing is left out."""
-    row = {"records": 2, "bytes": 10, "first_at": 5, "last_at": 9, "aborted": 0, "undecided": 1, "lacking": 0}
-    rows = [{"topic": "orders", **row}, {"topic": "orders", **row, "first_at": 0, "last_at": None}, {"topic": "empty", **row, "records": 0, "lacking": 0}]
+    row = {"records": 2, "bytes": 10, "first_at": 5, "last_at": 9, "aborted": 0, "undecided": 1, "lacking": 0, "older": 3}
+    rows = [{"topic": "orders", **row}, {"topic": "orders", **row, "first_at": 0, "last_at": None}, {"topic": "empty", **row, "records": 0, "older": 0}]
     (found,) = stranded_by_topic(rows, {"orders"})
-    assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, undecided=2, compacted=True)
+    assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, undecided=2, older=6, compacted=True)

@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as WirePartition
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, KafkaUnavailable
+from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.kafka_client import ALLOWED_KEYS, border, client_config
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster, Metadata
@@ -390,3 +390,52 @@ def test_a_coordinator_that_moves_is_asked_by_a_new_client(asked: KafkaCluster) 
 
     assert list(asked._settled("describing groups", ["billing"], send, 5.0)) == [("billing", "there")]
     assert asked._group_client is None
+
+
+class Deletions:
+    """Stands in for the client's deletion and listing: topics go some looks after they were deleted."""
+
+    def __init__(self, there: set[str], looks: int = 0) -> None:
+        self.there, self.asked, self.left = there, [], looks
+
+    def delete_topics(self, names: list[str], **_: Any) -> dict[str, Future]:
+        self.asked.append(names)
+        return {name: answered(None if name in self.there else KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))) for name in names}
+
+    def topics(self, names: Iterable[str], timeout: float) -> dict[str, None]:
+        if self.left == 0:
+            self.there -= {name for names in self.asked for name in names}
+        self.left -= 1
+        return dict.fromkeys(set(names) & self.there)
+
+
+def answered(error: Exception | None) -> Future:
+    """A future that is done."""
+    future: Future = Future()
+    future.set_exception(error) if error else future.set_result(None)
+    return future
+
+
+def deleting(monkeypatch: pytest.MonkeyPatch, deletions: Deletions) -> KafkaCluster:
+    """A cluster that deletes that way."""
+    cluster = KafkaCluster("east", NOWHERE)
+    monkeypatch.setattr(cluster, "_admin", deletions)
+    monkeypatch.setattr(cluster, "topics", deletions.topics)
+    return cluster
+
+
+def test_many_topics_are_deleted_at_once_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request for five hundred; those that were not there are left out of the answer; it returns when all are gone."""
+    names = {f"t{number:04}" for number in range(600)}
+    deletions = Deletions(names | {"other"}, looks=2)
+    cluster = deleting(monkeypatch, deletions)
+    assert cluster.delete_topics([*names, "never"]) == sorted(names)
+    assert [len(asked) for asked in deletions.asked] == [500, 101] and deletions.there == {"other"}
+    assert cluster.delete_topics([]) == [] and cluster.delete_topic("never") is False
+
+
+def test_topics_that_stay_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted is what is not there any more."""
+    cluster = deleting(monkeypatch, Deletions({"orders"}, looks=10_000))
+    with pytest.raises(ReadBackFailed, match="deleted and are still there.*orders"):
+        cluster.delete_topics(["orders"], timeout=0.2)

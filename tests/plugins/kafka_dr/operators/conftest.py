@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka_dr_spark import finding
 from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.windows import WindowReader
 
@@ -24,6 +25,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], JobsWithou
         monkeypatch.setattr(WindowReader, "read", lambda self, windows: jobs.read(windows))
         # Listing the source's records needs a real one; what is listed is tested with the job.
         monkeypatch.setattr(AssessmentTask, "_listed", lambda self, losses, seen: {})
+        monkeypatch.setattr(finding, "list_stranded", jobs.list_stranded)
         return jobs
 
     return make

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from kafka_dr_spark import sinks, sources
+from kafka_dr_spark import finding, sinks, sources
 from kafka_dr_spark.assessing import AssessmentTask
+from kafka_dr_spark.finding import SearchTask
 from kafka_dr_spark.inventory import summarise, write_inventory
+from kafka_dr_spark.listing import name_of
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC
@@ -28,14 +30,15 @@ _SIDES = {"source": "primary", "target": "standby"}
 
 
 class JobsWithoutSpark:
-    """Runs both jobs in this process, through their own checks of what they are given; records come from what a test put into the bench's clusters.
+    """Runs the jobs in this process, through their own checks of what they are given; records come from what a test put into the bench's clusters.
 
     Attributes:
         given: input folders, in order.
+        made: output folders, likewise.
     """
 
     def __init__(self, bench: Any) -> None:
-        self.bench, self.given = bench, []
+        self.bench, self.given, self.made = bench, [], []
 
     def submit(self, procedure: Any, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
         """In the place of spark-submit."""
@@ -44,19 +47,37 @@ class JobsWithoutSpark:
         except ContractBroken as error:
             raise SparkFailed(in_vain, str(error), "look") from None
         self.given.append(given)
+        self.made.append(made)
         limits = sources.load_limits(given, None, None)
         bounds = sources.load_bounds(given, limits.source_readable)
         folder = sinks.aside(made)
-        summary = {"assess_data_loss": self._assess, "translate_offsets": self._translate}[job](given, folder, bounds, limits)
+        summary = {"assess_data_loss": self._assess, "translate_offsets": self._translate, "find_stranded_records": self._find}[job](given, folder, bounds, limits)
         if (given / "translate_offsets").exists():
             self.submit(procedure, context, "translate_offsets", given / "translate_offsets", folder / "translate_offsets", in_vain)
-        sinks.publish(folder, made, {**summary, "seconds": {}}, {"assess_data_loss": "loss_summary"}.get(job, "summary"))
+        sinks.publish(folder, made, {**summary, "seconds": {}}, {"assess_data_loss": "loss_summary", "find_stranded_records": "stranded_figures"}.get(job, "summary"))
 
     def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
         task = AssessmentTask(bounds, limits, KafkaAccess(None, {}), str(folder))
         made = [task(one) for one in sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)]
         return summarise(write_inventory(made, given, folder), len(bounds), "input")
+
+    def _find(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
+        rows = sources.tagged_rows(given, needed=(SYNC,), optional=(FLOOR,))
+        task = SearchTask(bounds, sources.load_returned(given, bounds), limits, KafkaAccess({}, {}), str(folder))
+        made = task((list(bounds), sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)[0]))
+        return finding.summarise(finding.write_findings([made], folder), "input")
+
+    def list_stranded(self, access: Any, limits: Any, folder: Path, stable_ends: dict[Any, int], chosen: Any = None) -> dict[Any, dict[str, Any]]:
+        """In the place of writing records down: counts them, each of ten bytes."""
+        told = {}
+        for window, stable in stable_ends.items():
+            held = [o for o in self.read([window])[0].offsets.tolist() if window not in (chosen or {}) or chosen[window].of([o])[0]]
+            file = folder / "stranded" / name_of(window.topic, window.partition)
+            file.parent.mkdir(exist_ok=True)
+            file.touch()
+            told[window] = {"records": len(held), "bytes": 10 * len(held), "first_at": 5, "last_at": 9, "aborted": 0, "undecided": sum(o >= stable for o in held), "file": file.name, "sha256": "0" * 64}
+        return told
 
     def _translate(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given)

@@ -13,7 +13,7 @@ from kafka_dr.operators.deciding import DecideStrandedRecords, planned_return, r
 from kafka_dr.vocabulary import Step
 
 GATE = Step.DECIDE_STRANDED_RECORDS
-ORDERS = {"topic": "orders", "partition": 0, "records": 3, "bytes": 30, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0}
+ORDERS = {"topic": "orders", "partition": 0, "records": 3, "bytes": 30, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0, "older": 0}
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.operators.last_known import LastKnown, looked_at, what_is_known, with_movement
+from kafka_dr.operators import last_known
+from kafka_dr.operators.last_known import LastKnown, asked_side_by_side, looked_at, what_is_known, with_movement
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 DEFAULT = {"policy": "default", "separator": "."}
@@ -146,6 +149,29 @@ def test_an_archive_that_cannot_be_read_is_none_that_is_named(make_lost: Any, re
         file.write_bytes(b"torn")
     known = what_is_known(make_lost(recorder={"archive": archive(quick_path)}, recorded=False).procedure())
     assert "the archive cannot be read" in told(known) and list(known.topics) == ["orders"]
+
+
+def test_all_are_asked_at_once(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None goes on before all five were called: near a source that died each may be silent for as long as it is waited for."""
+    recorder.sample(seen(100, 90), answered=False)
+    all_called = Barrier(5, timeout=30)
+    for name in ("from_archive", "from_connect", "checkpoints_with_origin", "from_target", "newest_heartbeat"):
+        monkeypatch.setattr(last_known, name, after(all_called, getattr(last_known, name)))
+    bench = make_lost(recorded=False)
+    bench.workers["standby"].away = True
+    missing, heartbeat_at = asked_side_by_side(bench.procedure())[::-1][:2]
+    assert heartbeat_at is None
+    assert [one.split(":")[0] for one in missing] == ["there is no flight recorder", "Connect does not tell what it replicated", "nobody says where MirrorMaker 2 keeps its offset syncs"]
+
+
+def after(all_called: Barrier, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that is only made when all others are about to be."""
+
+    def waiting(*args: Any) -> Any:
+        all_called.wait()
+        return call(*args)
+
+    return waiting
 
 
 def test_an_archive_without_a_sample_of_the_source_says_so(make_lost: Any, recorder: Recorder) -> None:

@@ -273,3 +273,30 @@ def test_hooks_get_the_connections_login(make_bench: Callable[..., Any], monkeyp
     procedure = make_bench(drain={"connection": "app"}, routing={"kind": "http", "connection": "app"}).procedure()
     getattr(procedure, hook)
     assert given == [{"auth": ("user", "password")}]
+
+
+def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> None:
+    """Same id, journal, epoch and pair; source and target, their clients and their flows are swapped; turned twice it is itself."""
+    procedure = bench.opened()
+    there = procedure.turned
+    assert (there.id, there.pair, there.epoch, there.folder) == (procedure.id, procedure.pair, procedure.epoch, procedure.folder)
+    assert (there.request.source, there.request.target) == ("standby", "primary") and there.journal is procedure.journal
+    assert there.source is procedure.target and there.target is procedure.source
+    assert there.flow == procedure.reverse_flow and there.reverse_flow == procedure.flow
+    assert there.source_acls is procedure.target_acls and there.turned is procedure
+    there.write("forecast", Entry.NOTE, {"seen": 1})
+    assert bench.entries("forecast")[0].payload == {"seen": 1}
+
+
+def test_a_turned_procedure_loses_its_lease_with_the_whole(bench: Any) -> None:
+    """An older process can act on neither cluster; and what it did too late on the other one is not undone: clients are not there."""
+    procedure = bench.opened()
+    procedure.turned.hold_lease()
+    bench.procedure().take_turn()
+    with pytest.raises(Superseded):
+        procedure.turned.hold_lease()
+    newer = bench.procedure()
+    newer.turned.take_turn()
+    newer.turned.hold_lease()
+    newer.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"try": 1})
+    assert newer.may_undo() and not newer.turned.may_undo()

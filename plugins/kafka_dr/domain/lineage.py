@@ -1,0 +1,93 @@
+"""How two clusters' logs of one partition grew together: stretches that one copied from the other, and where the direction turned.
+
+Each time clients change sides, the direction of replication turns round. Under identity naming both logs of a partition then consist
+of stretches that were written by clients on the one side and copied to the other, by turns.
+
+Invariants
+1. Stretches follow each other on both logs, in the same order; between two of them records may stand that were never copied (stranded).
+2. What is not known is left out, and all that is older with it: no stretch is guessed.
+3. A topic that was made anew begins a new lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Move(NamedTuple):
+    """One change of sides, as one partition saw it; offsets are log ends.
+
+    Attributes:
+        source: the cluster that clients left; until then it was copied to the other one.
+        target: the cluster they went to.
+        source_end: below it the source's log was on the target; None where nobody found that out.
+        target_end: where the target's log ended when the copying stood: what follows there was written by clients.
+        source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are stranded in between.
+        anew: the target's log was made anew before this change of sides, and copied from the source's beginning.
+    """
+
+    source: str
+    target: str
+    source_end: int | None
+    target_end: int
+    source_resumes: int | None = None
+    anew: bool = False
+
+
+class Segment(NamedTuple):
+    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive, None is open.
+
+    Attributes:
+        copied_back: the source's records are copies of the target's; otherwise it is the other way round.
+    """
+
+    source_from: int
+    source_to: int | None
+    target_from: int
+    target_to: int | None
+    copied_back: bool
+
+
+class Lineage(NamedTuple):
+    """The segments of a partition, oldest first; what lies below the first one on the source is not known to be anywhere.
+
+    Attributes:
+        unknown: why something lies below it, None where nothing does.
+    """
+
+    segments: tuple[Segment, ...]
+    unknown: str | None = None
+
+
+def lineage_of(moves: Sequence[Move], source: str, target: str) -> Lineage:
+    """Return a partition's lineage as seen from where clients are now.
+
+    Args:
+        moves: all changes of sides that the partition saw, oldest first.
+        source: where clients are now, and where the last one took them.
+        target: the other cluster.
+    """
+    begin = {source: 0, target: 0}
+    segments: list[Segment] = []
+    unknown = None
+    for move in moves:
+        if move.anew:
+            begin, segments, unknown = {source: 0, target: 0}, [], None
+        if move.source_end is None:
+            segments, unknown = [], f"nobody found out what of {move.source} was on {move.target} when clients left it"
+            begin = {move.source: move.source_resumes, move.target: move.target_end}
+            continue
+        segments.append(_segment(begin, {move.source: move.source_end, move.target: move.target_end}, source, target, move.source == target))
+        begin = {move.source: _resumes(move), move.target: move.target_end}
+    if None in begin.values():
+        return Lineage((), unknown)
+    return Lineage((*segments, _segment(begin, {}, source, target, copied_back=False)), unknown)
+
+
+def _segment(begin: dict[str, int | None], end: dict[str, int], source: str, target: str, copied_back: bool) -> Segment:
+    return Segment(begin[source], end.get(source), begin[target], end.get(target), copied_back)
+
+
+def _resumes(move: Move) -> int | None:
+    return move.source_end if move.source_resumes is None else max(move.source_resumes, move.source_end)

@@ -1,0 +1,89 @@
+"""Keep clients from a cluster that has come back: they are elsewhere, and what it takes now nobody would miss in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_dr.domain.fence import FenceScope
+from kafka_dr.domain.stranded import Mode
+from kafka_dr.errors import DeadlinePassed, FenceNotProven
+from kafka_dr.operators.deciding import mode_of
+from kafka_dr.operators.fencing import WriteFence, active_groups, add_fence, fence_writes
+from kafka_dr.operators.fencing_source import mirrored_of
+from kafka_dr.operators.observing import group_views, held_in_scope
+from kafka_dr.operators.procedure import NotYet, Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.watching import disarm
+from kafka_dr.operators.way_back import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
+
+
+class FenceReturnedCluster(ProcedureStep):
+    """Refuse clients' writes and their groups' reads on the returned cluster, first of all, prove it, and stop the flow that the failover had stopped.
+
+    The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to them.
+    """
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Fence, probe, stop; then its log ends stand still, unless the flow back writes there."""
+        refuse_dedicated(procedure)
+        there, mirrored = procedure.turned, mirrored_of(procedure, procedure.source.topics())
+        copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}
+        topics = sorted({*mirrored_of(there, there.source.topics()), *mirrored, *copies})
+        fence = fence_writes(there, self.task_id, topics)
+        self._refuse_unfenced(procedure, fence)
+        groups = groups_of_source(procedure, mirrored)
+        add_fence(there, self.task_id, FenceScope.group_reads(groups))
+        # Made anew, its topics must not change any more after they were looked through.
+        flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]
+        stopped = stop_flows(procedure, self.task_id, flows)
+        disarmed = disarm(procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it")
+        return {
+            "returned_cluster": procedure.request.target,
+            "topics": len(topics),
+            "groups": len(groups),
+            "acl_entries_added": fence.added,
+            "authorizer": fence.authorizer,
+            "brokers_refusing": fence.refusing,
+            "fenced_at": procedure.now() if fence.proven else None,
+            "groups_active": sorted(active_groups(procedure.target, groups)),
+            "stopped": stopped,
+            "disarmed": [armed.procedure_id for armed in disarmed],
+            "still_partitions": self._still(procedure, topics),
+        }
+
+    def _refuse_unfenced(self, procedure: Procedure, fence: WriteFence) -> None:
+        """Without an authorizer something else must keep clients away: a hook that says it does, or applications that can be told."""
+        hook = procedure.fence_hook
+        if fence.authorizer or procedure.drain is not None or (hook is not None and hook.state(procedure.request.target).fenced):
+            return
+        raise FenceNotProven(f"Nothing keeps clients from {procedure.request.target}", "no authorizer, no drain hook, and no fence hook that fences it", "Enable an authorizer there, or fence it by a hook; then start a new run.")
+
+    def _still(self, procedure: Procedure, topics: list[str]) -> int | None:
+        """How many partitions took no record for a window; None while the flow back writes there, as after a failover that had started it."""
+        if flow_runs(procedure, procedure.flow):
+            return None
+        partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
+
+        def still() -> int:
+            before = procedure.target.ends(partitions)
+            time.sleep(seconds)
+            written = written_since(procedure, before)
+            if written:
+                raise NotYet(f"records still arrive on {len(written)} partitions: {'; '.join(written[:10])}")
+            return len(partitions)
+
+        try:
+            return procedure.wait(self.task_id, "Still log ends on the returned cluster", still, procedure.request.deadlines.fence_seconds)
+        except DeadlinePassed as error:
+            raise FenceNotProven(f"Somebody writes on {procedure.request.target}", error.seen, "A super user passes every ACL: stop this writer, then start a new run.") from None
+
+
+def groups_of_source(procedure: Procedure, topics: Iterable[str]) -> list[str]:
+    """Groups of the new primary with a position on these topics: nobody may serve them on the returned cluster too."""
+    flow = procedure.flow
+    config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
+    return sorted(set(held_in_scope(procedure, group_views(procedure.source), topics, config)["group"].tolist()))

@@ -1,0 +1,325 @@
+"""The flow from where clients are now to the cluster that has returned: where it begins, that it runs, and that it has caught up.
+
+Invariants
+1. Offsets are written only while the flow is STOPPED without tasks, and are read back as a whole.
+2. A flow that has run since it was told where to begin is not told again: it would copy what it has copied once more.
+3. Under identity naming it is resumed only while the flow the other way is STOPPED without tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.readiness import isolation_of
+from kafka_dr.domain.stranded import Mode
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, NotReady, ReadBackFailed, Refusal
+from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.operators.deciding import mode_of, require_decided
+from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.reverse_replication import ReverseCopies, copy_of, ends_at_opening, existing_ends, refuse_loop
+from kafka_dr.operators.way_back import failed_over, flow_runs, names_protect, refuse_dedicated, topics_back, written_since
+from kafka_dr.vocabulary import Entry, Step
+
+#: What stands for an offset that is null: nothing was copied yet.
+_NOTHING = -1
+_NAMED = 10
+#: Last records of the new primary are read again this often at most.
+_TAILS_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Told:
+    """Where the flow back was told to begin, after the failover: by the failover itself, or by a failback that did not end.
+
+    Attributes:
+        replicated: last offset that counts as copied, by partition of the new primary; -1 for none.
+        topic_ids: the ids that the topics had on the returned cluster then; one that has another by now was made anew.
+        ran: whether it was started since: then its own offsets say how far it is.
+    """
+
+    replicated: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
+    ran: bool
+
+
+class SeedFlowBack(ProcedureStep):
+    """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the failover goes on."""
+        require_decided(procedure)
+        refuse_dedicated(procedure)
+        procedure.figures(Step.PREPARE_TOPICS)
+        flow, told = procedure.flow, told_before(procedure)
+        worker, name = procedure.mirror_maker(flow), flow.connectors.source
+        if flow_runs(procedure, flow):
+            return self._running(procedure, told)
+        now = worker.offsets(name).of(flow.source)
+        begin = beginnings(procedure, told, now)
+        wanted = {tp: None if last == _NOTHING else last for tp, last in begin.items()} | forgotten(procedure, now)
+        changes = {tp: last for tp, last in wanted.items() if now.get(tp) != last}
+        procedure.write(self.task_id, Entry.INTENT, {"partitions": len(changes)})
+        procedure.hold_lease()
+        after = worker.change_offsets(name, flow.source, changes)
+        refuse_other_offsets(after.of(flow.source), wanted)
+        kept = self._kept(procedure, begin)
+        return {"seeded": len(changes), "unchanged": len(wanted) - len(changes), "ran_before": told.ran, "connector": name, "other_aliases": sorted(after.aliases - {flow.source}), "seeds": kept, "topic_ids": topic_ids(procedure)}
+
+    def _running(self, procedure: Procedure, told: Told) -> dict[str, Any]:
+        """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or names part the directions."""
+        name = procedure.flow.connectors.source
+        if mode_of(procedure) is Mode.RECREATE:
+            raise Refusal(f"{name} runs, though prepare_topics had stopped it", "the topics were made anew since", "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new run.")
+        if not (told.ran or names_protect(procedure)):
+            raise Refusal(f"{name} runs, and nobody knows where it began", "no procedure started it since the failover", "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is there.")
+        return {"seeded": 0, "ran_before": True, "connector": name, "why_not": f"{name} runs, and goes on from where it is", "seeds": self._kept(procedure, {}), "topic_ids": topic_ids(procedure)}
+
+    def _kept(self, procedure: Procedure, begin: dict[TopicPartition, int]) -> dict[str, Any]:
+        return procedure.keep("flow_back_seeds", partitions_frame(begin, "replicated"))
+
+
+def told_before(procedure: Procedure) -> Told:
+    """What the journal says of the flow back since the failover."""
+    failover = failed_over(procedure)
+    seeded = failover.outcome(Step.SEED_REVERSE_REPLICATION) or {}
+    replicated = frame_partitions(failover.kept(seeded["seeds"]), "replicated") if "seeds" in seeded else {}
+    ids = {topic: topic_id for topic, _, _, topic_id in failover.plan()["topics"] if topic_id}
+    ran = _started(failover, Step.START_REVERSE_REPLICATION)
+    for entry in earlier_seeds(procedure, failover):
+        before = procedure.other(entry.procedure_id)
+        replicated |= frame_partitions(before.kept(entry.payload["seeds"]), "replicated")
+        ids |= entry.payload["topic_ids"]
+        ran = ran or _started(before, Step.START_FLOW_BACK)
+    return Told(replicated, ids, ran)
+
+
+def earlier_seeds(procedure: Procedure, failover: Procedure) -> list[JournalEntry]:
+    """Outcomes of seed_flow_back since the failover in the same direction, this run's own included, oldest first."""
+    opened = failover.journal.last(failover.id, Step.OPEN_TARGET, Entry.INTENT)
+    entries = procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
+    return [e for e in entries if opened is None or e.sequence > opened.sequence if _same_way(procedure, e)]
+
+
+def _same_way(procedure: Procedure, entry: JournalEntry) -> bool:
+    other = procedure.other(entry.procedure_id)
+    return other is not None and (other.request.source, other.request.target) == (procedure.request.source, procedure.request.target)
+
+
+def _started(procedure: Procedure, step: Step) -> bool:
+    """Whether a step may have resumed the flow: it began, and did not say that it had nothing to start."""
+    return procedure.began(step) is not None and (procedure.outcome(step) or {}).get("started", True)
+
+
+def beginnings(procedure: Procedure, told: Told, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+    """Last offset that counts as copied, for every partition that the flow back mirrors; -1 for none.
+
+    Args:
+        now: what Connect keeps.
+
+    Raises:
+        Contradiction: Connect keeps less than the flow had been told, after it ran, or more, though nobody started it.
+    """
+    infos = procedure.source.topics(topics_back(procedure))
+    partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
+    anew = made_anew(procedure, told)
+    at_opening = {} if names_protect(procedure) else ends_at_opening(failed_over(procedure))
+    _refuse_cut(procedure, {tp: at_opening[tp] for tp in partitions if tp in at_opening})
+    return {tp: _NOTHING if tp.topic in anew else _beginning(procedure, told, tp, now.get(tp), at_opening.get(tp, 0) - 1) for tp in partitions}
+
+
+def _beginning(procedure: Procedure, told: Told, tp: TopicPartition, now: int | None, at_opening: int) -> int:
+    """One partition's, whose copy is as it was."""
+    kept, first = _NOTHING if now is None else now, told.replicated.get(tp)
+    if names_protect(procedure) or (told.ran and first is None):
+        return kept
+    if first is None:
+        return at_opening
+    if kept == first or (told.ran and kept > first) or (not told.ran and kept < first):
+        return max(kept, first)
+    seen = f"{tp}: told to begin behind {first}, Connect keeps {kept}"
+    raise Contradiction("Nobody knows how far the flow back is", seen, "It was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with mode recreate.")
+
+
+def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> None:
+    """A log of the new primary that ends before it did at the failover is not the one that both clusters share."""
+    ends = procedure.source.ends(list(at_opening))
+    cut = [f"{tp}: {at_opening[tp]} -> {ends[tp]}" for tp in sorted(at_opening) if ends[tp] < at_opening[tp]]
+    if cut:
+        raise Contradiction("Logs of the new primary end before they did at the failover", ", ".join(cut[:_NAMED]), "A topic was made anew or cut there: start a new run with mode recreate.")
+
+
+def made_anew(procedure: Procedure, told: Told) -> set[str]:
+    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by prepare_topics of this run or of an earlier one, or by hand."""
+    scope, ids = topics_back(procedure), topic_ids(procedure)
+    seeded = {e.procedure_id for e in earlier_seeds(procedure, failed_over(procedure))}
+    receipts = [(e.procedure_id, e.payload["recreated"]) for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME) if e.procedure_id not in seeded]
+    made = {topic_id for name, receipt in receipts if receipt["rows"] for topic_id in procedure.other(name).kept(receipt)["topic_id"]}
+    return {topic for topic, name in scope.items() if name in ids and (ids[name] in made or told.topic_ids.get(name, ids[name]) != ids[name])}
+
+
+def topic_ids(procedure: Procedure) -> dict[str, str]:
+    """Ids that the topics of the flow back have on the returned cluster now, by their names there."""
+    return {name: info.topic_id for name, info in sorted(procedure.target.topics(topics_back(procedure).values()).items())}
+
+
+def forgotten(procedure: Procedure, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
+    """Null for every offset of a partition that the new primary does not have any more: one that is made again begins at its beginning."""
+    infos = procedure.source.topics({tp.topic for tp in now})
+    return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
+
+
+def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]) -> None:
+    """What Connect keeps is what was wanted, of every partition that the flow mirrors."""
+    wrong = [f"{tp}: wanted {last}, found {found.get(tp)}" for tp, last in sorted(wanted.items()) if found.get(tp) != last]
+    if wrong:
+        raise ReadBackFailed("Connect does not keep the offsets of the flow back", ", ".join(wrong[:_NAMED]), "Find who else changes them; then clear seed_flow_back.")
+
+
+class StartFlowBack(ProcedureStep):
+    """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """The flow the other way stands; both connectors run; the first copies are the first records. One that has run before goes on."""
+        require_decided(procedure)
+        flow, seeded = procedure.flow, procedure.figures(Step.SEED_FLOW_BACK)
+        worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
+        copies = None if seeded["ran_before"] or names_protect(procedure) else self._copies(procedure, seeded)
+        connectors = [flow.connectors.source, flow.connectors.checkpoint]
+        for name in connectors:
+            refuse_loop(procedure)
+            with procedure.acting(undo=lambda stopped=name: worker.stop(stopped, deadline=seconds)):
+                worker.resume(name, deadline=seconds, needs_tasks=False)
+        if copies is None:
+            return {"started": True, "connectors": connectors, "note": "it goes on from where it was: nothing to prove"}
+        try:
+            flowing = procedure.wait(self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds)
+        except Contradiction:
+            worker.stop(flow.connectors.source, deadline=seconds)
+            raise
+        return {"started": True, "connectors": connectors, "partitions_flowing": flowing}
+
+    def _copies(self, procedure: Procedure, seeded: dict[str, Any]) -> ReverseCopies:
+        """The partitions beside their copies, from where the flow begins on each side."""
+        begin = {tp: last + 1 for tp, last in frame_partitions(procedure.kept(seeded["seeds"]), "replicated").items()}
+        starts = procedure.source.starts(list(begin))
+        since = {tp: max(first, starts[tp]) for tp, first in begin.items()}
+        return ReverseCopies(procedure.turned, procedure.flow, self._ends_before(procedure, list(begin)), since)
+
+    def _ends_before(self, procedure: Procedure, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to them since they were looked through."""
+        noted = [e.payload["ends_before"] for e in procedure.journal.entries(procedure.id, self.task_id, Entry.NOTE) if "ends_before" in e.payload]
+        if not noted:
+            ends = existing_ends(procedure.turned, [copy_of(procedure, procedure.flow, tp) for tp in partitions])
+            self._refuse_written(procedure)
+            noted = [procedure.keep("returned_ends_before", partitions_frame(ends, "offset"))]
+            procedure.write(self.task_id, Entry.NOTE, {"ends_before": noted[0]})
+        return frame_partitions(procedure.kept(noted[0]), "offset")
+
+    def _refuse_written(self, procedure: Procedure) -> None:
+        """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
+        if mode_of(procedure) is Mode.RECREATE:
+            return
+        seen = frame_partitions(procedure.kept(procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset")
+        infos = procedure.target.topics({tp.topic for tp in seen})
+        written = written_since(procedure, {tp: end for tp, end in seen.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions})
+        if written:
+            raise Refusal("Records came to the returned cluster since they were looked through", "; ".join(written[:_NAMED]), "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run, which looks again.")
+
+
+class WaitForCatchUp(ProcedureStep):
+    """Wait until the flow back is so near to what clients write that the drain behind the fence will end in time."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """All that the new primary held a short time ago is on the returned cluster."""
+        near = Nearness(procedure, self.task_id)
+        return procedure.wait(self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds)
+
+
+class Nearness:
+    """Looks how far the flow back is behind what clients had written at a moment that stands in the journal.
+
+    Connect's own offsets are used, up to a flush old: they say too little, never too much. That suffices here, since nobody stands
+    still meanwhile; what is proven record by record is proven behind the fence.
+    """
+
+    def __init__(self, procedure: Procedure, step: str) -> None:
+        self._procedure, self._step = procedure, step
+        self._tails, self._tails_until = {}, 0.0
+        # The drain may last so long; half of it is left for what is written while people read the forecast.
+        self._allowed = procedure.request.deadlines.zero_lag_seconds / 2
+
+    def look(self) -> dict[str, Any]:
+        """Figures, once what was there not long ago has been copied.
+
+        Raises:
+            NotYet: with the partitions that are farthest behind.
+            NotReady: the flow does not run.
+        """
+        self._refuse_standing()
+        at, ends = self._moment()
+        behind = self._behind(ends)
+        age = time.time() - at
+        if behind:
+            worst = sorted(behind.items(), key=lambda item: (-item[1], item[0]))
+            told = ", ".join(f"{tp} by {offsets}" for tp, offsets in worst[:5])
+            raise NotYet(f"{len(behind)} of {len(ends)} partitions are behind what was written {age:.0f} s ago, in offsets: {told}")
+        if age > self._allowed:
+            self._note()
+            raise NotYet(f"what was written {age:.0f} s ago is copied; what came since is looked at next")
+        return {"partitions": len(ends), "behind_seconds": round(age, 3), "allowed_seconds": self._allowed}
+
+    def _refuse_standing(self) -> None:
+        flow = self._procedure.flow
+        status = self._procedure.mirror_maker(flow).status(flow.connectors.source)
+        if "FAILED" in {status.state, *status.tasks.values()} or status.stopped:
+            raise NotReady(f"{status.name} does not run", str(status), "Look at its worker's log, restart what failed; then start a new run.")
+
+    def _moment(self) -> tuple[float, dict[TopicPartition, int]]:
+        """When the newest look at the new primary's log ends was made in this try, and what it saw."""
+        began = self._procedure.clock(self._step)
+        noted = [e for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE) if "source_ends" in e.payload and e.at.timestamp() >= began]
+        entry = noted[-1] if noted else self._note()
+        return entry.at.timestamp(), frame_partitions(self._procedure.kept(entry.payload["source_ends"]), "offset")
+
+    def _note(self) -> JournalEntry:
+        scope = topics_back(self._procedure)
+        infos = self._procedure.source.topics(scope)
+        ends = self._procedure.source.ends([TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions])
+        self._procedure.write(self._step, Entry.NOTE, {"source_ends": self._procedure.keep("ends_to_catch_up", partitions_frame(ends, "offset"))})
+        return self._procedure.journal.last(self._procedure.id, self._step, Entry.NOTE)
+
+    def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Partitions with records that are not known to be copied, and by how many offsets they are behind."""
+        flow = self._procedure.flow
+        worker = self._procedure.mirror_maker(flow)
+        replicated = worker.offsets(flow.connectors.source).of(flow.source)
+        left = {tp: end - 1 - done for tp, end in ends.items() if end > 0 for done in (_done(replicated.get(tp)),) if done < end - 1}
+        return self._with_records(left, ends, isolation_of(worker.config(flow.connectors.source)))
+
+    def _with_records(self, left: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str) -> dict[TopicPartition, int]:
+        """Without those that hold markers only behind what is copied, or nothing at all any more."""
+        if left and time.monotonic() >= self._tails_until:
+            self._tails, self._tails_until = last_offsets(self._procedure, left, isolation), time.monotonic() + _TAILS_SECONDS
+        last = self._tails
+        return {tp: offsets for tp, offsets in left.items() if last.get(tp, -1) > ends[tp] - 1 - offsets}
+
+
+def _done(replicated: int | None) -> int:
+    return _NOTHING if replicated is None else replicated
+
+
+def last_offsets(procedure: Procedure, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
+    """Offset of the last record that a reader of the new primary finds, by partition; without those that hold none, or are gone."""
+    infos = procedure.source.topics({tp.topic for tp in partitions})
+    there = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
+    tails = procedure.reader(procedure.request.source, isolation).last_records(there)
+    return {tp: tail.last.offset for tp, tail in tails.items() if tail.last is not None}

@@ -1,0 +1,269 @@
+"""Give the returned cluster the topics that the flow back writes to: what it lacks is added, or all are made anew.
+
+Nothing is deleted unless a second person decided on it, the export of what would be lost was read again, both flows stand, and no
+record came since it was made. What is deleted stands in the journal before, each topic with its id, so that one that was made anew
+already is never deleted again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.stranded import Mode
+from kafka_dr.errors import NotReady, ReadBackFailed, Refusal
+from kafka_dr.operators.deciding import mode_of, require_decided
+from kafka_dr.operators.internal_topics import syncs_place
+from kafka_dr.operators.offsets import portable_configs
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
+from kafka_dr.operators.way_back import names_protect, partitions_of, stop_flows, topics_back, written_since
+from kafka_dr.settings import Flow
+from kafka_dr.vocabulary import Entry, Step
+
+#: Keys of intents: what is deleted, as a receipt, and what is made.
+DELETES, CREATES = "deletes_topics", "creates_topics"
+#: Settings that decide what becomes of a record; where they differ, the two logs would not stay alike.
+_DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
+#: Settings of the topic as it was on the returned cluster that mean nothing on another one.
+_OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
+#: Folder of an export with what was replicated once.
+_OLDER = "older"
+_SYNC = "sync.topic.configs.enabled"
+_DELETE_SECONDS = 120.0
+_NAMED = 10
+
+
+class PrepareTopics(ProcedureStep):
+    """Make what the returned cluster lacks of the topics; in mode recreate delete them first, behind a decision and a verified export."""
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
+        approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
+        # Done once, it is not begun again: the flow back may have filled the topics since.
+        before = procedure.outcome(self.task_id) or {}
+        anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and not before else None
+        deleted = anew.delete() if anew else {}
+        made, grown = make_alike(procedure, self.task_id, scope, anew.before if anew else {})
+        figures = {"approval": approval, "mode": mode, "topics": len(scope), "created": made, "grown": grown, "settings_differ": settings_that_differ(procedure, scope)}
+        if before:
+            return {**before, **figures}
+        if anew:
+            anew.refuse_filled()
+        return {**figures, **deleted, "recreated": procedure.keep("recreated", ids_frame(procedure, made_by(procedure, self.task_id)))}
+
+
+class Anew:
+    """Topics of the returned cluster that are deleted and made anew, by their names there.
+
+    Attributes:
+        before: what they were when they were looked at first: id, replicas and the settings that only that cluster has.
+    """
+
+    def __init__(self, procedure: Procedure, step: str, scope: Mapping[str, str]) -> None:
+        self._procedure, self._step, self._scope = procedure, step, scope
+        self.before = noted_topics(procedure, step) or {}
+
+    def delete(self) -> dict[str, Any]:
+        """Stop both flows, look again, then delete what still is as it was; and what MirrorMaker 2 remembers of it.
+
+        Raises:
+            Contradiction: the export is not what the journal knows.
+            Refusal: records came since it was made.
+        """
+        flows = [self._procedure.turned.flow, self._procedure.flow]
+        verified = verify_export(self._procedure)
+        stopped = stop_flows(self._procedure, self._step, flows)
+        old = self._old()
+        self._refuse_written(old)
+        if not self.before:
+            self.before = self._note(old)
+        stale = stale_places(self._procedure)
+        self._forget_offsets()
+        for cluster, names in ((self._procedure.target, old), *stale):
+            self._procedure.hold_lease()
+            cluster.delete_topics(names, _DELETE_SECONDS)
+        return {"export_verified": verified, "stopped": stopped, "deleted": len(self.before), "internal_topics_deleted": sorted(name for _, names in stale for name in names)}
+
+    def refuse_filled(self) -> None:
+        """What was made anew has another id than before, and no record: the flow back will fill it from the beginning."""
+        infos = self._procedure.target.topics(self.before)
+        same = [name for name, info in infos.items() if info.topic_id == self.before[name]["topic_id"]]
+        ends = self._procedure.target.ends(partitions_of(self._procedure, self.before))
+        filled = [str(tp) for tp, end in ends.items() if end]
+        if same or filled:
+            raise ReadBackFailed("Topics are not as they were made", ", ".join([*same, *filled][:_NAMED]), "Find who made or wrote them; then clear prepare_topics.")
+
+    def _old(self) -> list[str]:
+        """Topics that are there and were not made anew yet."""
+        infos = self._procedure.target.topics(self._scope.values())
+        if not self.before:
+            return sorted(infos)
+        return sorted(name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name]["topic_id"])
+
+    def _refuse_written(self, old: list[str]) -> None:
+        seen = frame_partitions(self._procedure.kept(self._procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset")
+        there = partitions_of(self._procedure, set(old) - self._replaced(old))
+        written = written_since(self._procedure, {tp: seen.get(tp, 0) for tp in there})
+        if written:
+            raise Refusal("Records came to the returned cluster since they were looked through", "; ".join(written[:_NAMED]), "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which looks again.")
+
+    def _replaced(self, old: list[str]) -> set[str]:
+        """Topics that an earlier run has made anew since the look that found what is stranded: they hold copies only."""
+        first = exported_by(self._procedure)
+        if first == self._procedure.id:
+            return set()
+        was = self._procedure.other(first)
+        ids = {name: told["topic_id"] for name, told in (noted_topics(was, self._step) or {}).items()}
+        infos = self._procedure.target.topics(old)
+        return {name for name, info in infos.items() if ids.get(name, info.topic_id) != info.topic_id}
+
+    def _note(self, old: list[str]) -> dict[str, dict[str, Any]]:
+        """What they are, in the journal before anything is deleted."""
+        infos, configs = self._procedure.target.topics(old), self._procedure.target.configs(old)
+        before = {name: {"topic_id": infos[name].topic_id, "replicas": replicas_of(infos[name]), "settings": settings_of_the_cluster(configs.get(name, {}))} for name in old}
+        rows = [(name, was["topic_id"], was["replicas"], json.dumps(was["settings"], sort_keys=True)) for name, was in before.items()]
+        frame = pd.DataFrame(rows, columns=["topic", "topic_id", "replicas", "settings"]).astype({"topic": str, "topic_id": str, "replicas": "int32", "settings": str})
+        self._procedure.hold_lease()
+        self._procedure.write(self._step, Entry.INTENT, {DELETES: self._procedure.keep("deleted_topics", frame)})
+        return before
+
+    def _forget_offsets(self) -> None:
+        """The flow back begins at the beginning: nothing is left that says how far the old logs had come."""
+        flow = self._procedure.flow
+        worker, name = self._procedure.mirror_maker(flow), flow.connectors.source
+        known = worker.offsets(name).of(flow.source)
+        nothing = {tp: None for tp, offset in known.items() if tp.topic in self._scope and offset is not None}
+        if nothing:
+            self._procedure.hold_lease()
+            worker.change_offsets(name, flow.source, nothing)
+
+
+def noted_topics(procedure: Procedure, step: str) -> dict[str, dict[str, Any]] | None:
+    """What a procedure meant to delete, as it was then, by its first intent in the journal; None before that."""
+    noted = [e.payload[DELETES] for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) if DELETES in e.payload]
+    if not noted:
+        return None
+    rows = procedure.kept(noted[0]).to_dict("records")
+    return {row["topic"]: {"topic_id": row["topic_id"], "replicas": int(row["replicas"]), "settings": json.loads(row["settings"])} for row in rows}
+
+
+def verify_export(procedure: Procedure) -> int:
+    """Read every file of the export again, stranded records and those that only the old logs still hold; how many there are.
+
+    Raises:
+        Contradiction: a file is missing, or is not what the journal knows.
+    """
+    files = [*exported(procedure), *exported_older(procedure)]
+    for one in files:
+        one.verify()
+    return len(files)
+
+
+def exported_older(procedure: Procedure) -> list[ExportedPartition]:
+    """Files of records that were replicated once, and that the new primary has deleted since."""
+    export = procedure.figures(Step.FIND_STRANDED_RECORDS)["export"]
+    folder = Path(procedure.topology.evidence) / exported_by(procedure) / export["folder"] / _OLDER
+    rows = procedure.kept(export["older"]).to_dict("records") if "older" in export else []
+    return [ExportedPartition(row["topic"], int(row["partition"]), 0, folder / row["older_file"], row["older_sha256"], folder / row["older_file"]) for row in rows]
+
+
+def make_alike(procedure: Procedure, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Make topics that the returned cluster lacks, with the new primary's settings, and grow those that have fewer partitions; answers both, sorted.
+
+    Args:
+        before: what those that were deleted had there beside.
+
+    Raises:
+        NotReady: a topic has more partitions on the returned cluster, or would treat its records otherwise.
+    """
+    here, there = procedure.source.topics(scope), procedure.target.topics(scope.values())
+    counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
+    refuse_wider(procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts})
+    refuse_other_settings(procedure, scope)
+    lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
+    smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
+    if lacking or smaller:
+        procedure.write(step, Entry.INTENT, {CREATES: sorted(lacking.values()), "grows_topics": smaller})
+    configs = procedure.source.configs(lacking)
+    for topic, name in sorted(lacking.items()):
+        was = before.get(name, {})
+        procedure.hold_lease()
+        procedure.target.create_topic(name, counts[name], was.get("replicas") or -1, {**portable_configs(configs[topic]), **was.get("settings", {})})
+    for name in smaller:
+        procedure.hold_lease()
+        procedure.target.create_partitions(name, counts[name])
+    return sorted(lacking.values()), smaller
+
+
+def refuse_wider(procedure: Procedure, counts: Mapping[str, tuple[int, int]]) -> None:
+    """Partitions cannot be taken away: of a topic with more of them on the returned cluster, keys would land elsewhere."""
+    wider = [f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}" for name, (here, there) in sorted(counts.items()) if there > here]
+    if wider:
+        raise NotReady("Topics have more partitions on the returned cluster", "; ".join(wider[:_NAMED]), f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.")
+
+
+def refuse_other_settings(procedure: Procedure, scope: Mapping[str, str]) -> None:
+    """Where MirrorMaker 2 does not copy settings, those that decide what becomes of a record must be equal already."""
+    flow = procedure.flow
+    if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
+        return
+    differ = [line for line in settings_that_differ(procedure, scope) if line["setting"] in _DECIDING]
+    if differ:
+        told = "; ".join(f"{line['topic']} {line['setting']}: {line['here']} on {procedure.request.source}, {line['there']} on {procedure.request.target}" for line in differ[:_NAMED])
+        raise NotReady("Topics would treat their records otherwise on the returned cluster", told, f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.")
+
+
+def settings_that_differ(procedure: Procedure, scope: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Settings that mean the same on both clusters and differ between a topic and its copy: topic, setting, here, there; null where it has none of its own."""
+    here, there = procedure.source.configs(scope), procedure.target.configs(scope.values())
+    found = []
+    for topic, name in sorted(scope.items()):
+        if topic in here and name in there:
+            mine, theirs = portable_configs(here[topic]), portable_configs(there[name])
+            found += [{"topic": name, "setting": key, "here": mine.get(key), "there": theirs.get(key)} for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)]
+    return found
+
+
+def stale_places(procedure: Procedure) -> list[tuple[Any, list[str]]]:
+    """Internal topics of MirrorMaker 2 that speak of logs which are deleted, by cluster: offset syncs and checkpoints.
+
+    Where each direction has topics of its own, those of the flow from the returned cluster go on to be true.
+    """
+    flow, old = procedure.flow, procedure.turned.flow
+    stale = _internal(procedure, flow) | (set() if names_protect(procedure) else _internal(procedure, old))
+    if names_protect(procedure):
+        stale -= _internal(procedure, old)
+    clusters = {procedure.request.source: procedure.source, procedure.request.target: procedure.target}
+    return [(cluster, sorted(topic for where, topic in stale if where == alias)) for alias, cluster in clusters.items()]
+
+
+def _internal(procedure: Procedure, flow: Flow) -> set[tuple[str, str]]:
+    return {syncs_place(procedure, flow), (flow.target, procedure.naming.checkpoints_topic(flow.source))}
+
+
+def replicas_of(info: Any) -> int:
+    """Copies that each partition of a topic has, by the one with fewest; 0 where nobody knows."""
+    return min(map(len, info.replicas.values()), default=0)
+
+
+def settings_of_the_cluster(configs: Any) -> dict[str, str]:
+    """A topic's own settings that mean something on its cluster only, and are kept when it is made anew there."""
+    own = getattr(configs, "overrides", frozenset())
+    return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
+
+
+def made_by(procedure: Procedure, step: str) -> set[str]:
+    """Topics of the returned cluster that this procedure made, by its intents: also those that a try made which was killed."""
+    return {name for entry in procedure.journal.entries(procedure.id, step, Entry.INTENT) for name in entry.payload.get(CREATES, [])}
+
+
+def ids_frame(procedure: Procedure, names: Iterable[str]) -> pd.DataFrame:
+    """Ids that topics of the returned cluster have now, sorted by their names."""
+    ids = {name: info.topic_id for name, info in procedure.target.topics(names).items()}
+    return pd.DataFrame(sorted(ids.items()), columns=["topic", "topic_id"]).astype(str)

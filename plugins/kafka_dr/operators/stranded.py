@@ -1,0 +1,336 @@
+"""What the returned cluster holds that was never replicated: looked for by its records, and exported before anything is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.stranded import Mode
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Refusal
+from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.operators.deciding import mode_of
+from kafka_dr.operators.fencing_source import mirrored_of
+from kafka_dr.operators.observing import remote_partitions, side_by_side
+from kafka_dr.operators.positions import placed
+from kafka_dr.operators.preparing_topics import DELETES
+from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.reverse_replication import ends_at_opening
+from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
+from kafka_dr.operators.way_back import names_protect
+from kafka_dr.vocabulary import Entry, Step
+
+JOB = "find_stranded_records"
+#: Most records of a partition and side that are compared: a worker of Spark takes some 150 bytes for each while it reads.
+_COMPARED_AT_MOST = 5_000_000
+#: How long a task of Spark may read: so long, and a second more for so many records of both logs.
+_READ_SECONDS, _READ_A_SECOND = 60, 20_000
+_PLACE = ["topic", "partition"]
+_COUNTS = ("records", "bytes", "aborted", "undecided", "lacking", "older", "older_bytes")
+_ROW = {"frontier": "int64", "resumes": "int64", **dict.fromkeys(_COUNTS, "int64"), "first_at": "Int64", "last_at": "Int64", "exact": "bool"}
+_NO_SYNCS = pd.DataFrame(columns=[*_PLACE, "upstream", "downstream", "sequence"]).astype({"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64"))
+_FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
+#: What is exported: which column counts it, which one names its file, and what the receipt holds.
+_EXPORTED = {"files": ("records", "file", "file", "sha256", "uncommitted_sha256"), "older": ("older", "older_file", "older_file", "older_sha256")}
+
+
+class FindStrandedRecords(ProcedureStep):
+    """Look through the returned cluster's log, beside the log of the cluster that clients went to, and export what that one never got."""
+
+    expires = True
+
+    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        """What was found before anything was deleted stays found; else look, and by the records where nothing else proves it."""
+        deleted = found_before_deleting(procedure)
+        if deleted is not None:
+            return taken_over(procedure, deleted)
+        failover = last_failover(procedure)
+        there = LogsThere.of(procedure, failover)
+        if there.nothing_beyond and not looks_at_all(procedure):
+            rows, digest, folder = there.untouched(), None, ""
+        else:
+            made = run_spark_job(procedure.turned, context, JOB, lambda given: write_inputs(given, procedure, failover, there), "Spark did not look for stranded records")
+            rows = pd.read_parquet(made / "stranded_summary.parquet", dtype_backend="numpy_nullable").astype({"partition": "int32"})
+            digest, folder = json.loads((made / "summary.json").read_text(encoding="utf-8"))["digest"], made.name
+        return figures_of(procedure, failover, there, rows, folder, digest)
+
+
+def looks_at_all(procedure: Procedure) -> bool:
+    """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
+    return mode_of(procedure) is Mode.RECREATE or procedure.request.choices.get("compare") == "whole"
+
+
+def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
+    """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest first."""
+    entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
+    first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
+    known = [(entry, procedure.other(name)) for name, entry in first.items()]
+    kept = [(entry, one) for entry, one in known if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None]
+    return sorted(kept, key=lambda both: both[0].sequence)
+
+
+def last_failover(procedure: Procedure) -> Procedure:
+    """The procedure that took clients from the returned cluster to where they are now.
+
+    Raises:
+        Refusal: no procedure of the journal did, or another one took them elsewhere since.
+    """
+    moved, request = moved_clients(procedure), procedure.request
+    last = moved[-1][1] if moved else None
+    if last is None or (last.request.source, last.request.target) != (request.target, request.source):
+        seen = "no procedure of the journal opened it" if last is None else f"{last.id} took clients from {last.request.source} to {last.request.target}"
+        raise Refusal(f"Nobody knows how clients came from {request.target} to {request.source}", seen, "Look where clients are, and name that cluster as the source; clients that were moved without any procedure have to be moved back like that.")
+    return last
+
+
+def opened_before(procedure: Procedure, failover: Procedure) -> Procedure | None:
+    """The procedure that took clients to the returned cluster, before the failover took them away; None where they had been there from the beginning."""
+    before = [one for _, one in moved_clients(procedure) if one.id != failover.id]
+    earlier = [one for one in before if one.request.target == failover.request.source]
+    return earlier[-1] if earlier else None
+
+
+@dataclass(frozen=True)
+class LogsThere:
+    """The returned cluster's logs now, by its partitions.
+
+    Attributes:
+        remote: each one's copy on the other cluster.
+        resumes: where each ended before the flow back wrote to it.
+        proven: below which offset everything was on the other cluster when clients left; only after a failover whose source was healthy.
+        gone: copies whose partition the returned cluster does not have any more, with how many offsets each holds.
+    """
+
+    starts: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    stable: dict[TopicPartition, int]
+    remote: dict[TopicPartition, TopicPartition]
+    resumes: dict[TopicPartition, int]
+    proven: dict[TopicPartition, int]
+    boundary: dict[TopicPartition, int]
+    gone: dict[TopicPartition, int]
+
+    @classmethod
+    def of(cls, procedure: Procedure, failover: Procedure) -> LogsThere:
+        """Ask the returned cluster, and the journal what was proven of it."""
+        there = procedure.turned
+        infos = there.source.topics()
+        partitions = [TopicPartition(topic, p) for topic in sorted(mirrored_of(there, infos)) for p in sorted(infos[topic].partitions)]
+        with side_by_side() as start:
+            starts, stable = start(there.source.starts, partitions), start(there.source.ends, partitions, "read_committed")
+            ends = there.source.ends(partitions)
+        fenced = failover.outcome(Step.FENCE_PRODUCERS)
+        boundary = frame_partitions(failover.kept(failover.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+        remote, proven = remote_partitions(there, partitions), {} if fenced is None else frame_partitions(failover.kept(fenced["cut_off"]), "offset")
+        return cls(
+            starts=starts.result(),
+            ends=ends,
+            stable=stable.result(),
+            remote=remote,
+            resumes=ends | {tp: end for tp, end in ends_before_flow_back(procedure, failover).items() if tp in ends},
+            proven=proven,
+            boundary=boundary,
+            gone=gone_from(procedure, failover, remote, boundary),
+        )
+
+    @property
+    def nothing_beyond(self) -> bool:
+        """Whether every log ends where it was proven to have ended when clients left."""
+        return self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
+
+    def untouched(self) -> pd.DataFrame:
+        """Rows of logs that end where they were proven to end."""
+        frame = partitions_frame(self.resumes, "resumes")
+        told = {"frontier": frame["resumes"], **dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None, "exact": True, "evidence": "it ends where clients left it", **dict.fromkeys(_FILES)}
+        return frame.assign(**told)
+
+
+def ends_before_flow_back(procedure: Procedure, failover: Procedure) -> dict[TopicPartition, int]:
+    """Where the returned cluster's logs ended before the flow back was started for the first time since the failover; nothing where it never was, or writes to topics of its own."""
+    if names_protect(procedure):
+        return {}
+    opened = failover.journal.entries(failover.id, Step.OPEN_TARGET, Entry.INTENT)[0].sequence
+    notes = [e for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for e in procedure.journal.entries(step=step, kind=Entry.NOTE)]
+    since = sorted((e for e in notes if e.sequence > opened and "ends_before" in e.payload), key=lambda e: e.sequence, reverse=True)
+    ends: dict[TopicPartition, int] = {}
+    for entry in since:
+        writer = procedure if entry.procedure_id == procedure.id else procedure.other(entry.procedure_id)
+        if writer is not None and writer.pair == procedure.pair:
+            ends |= frame_partitions(writer.kept(entry.payload["ends_before"]), "offset")
+    return ends
+
+
+def gone_from(procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition], boundary: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Partitions that the failover moved and the returned cluster does not have, by their names there, with how many offsets their copies hold."""
+    planned = {TopicPartition(name, p): TopicPartition(topic, p) for topic, name, count, _ in failover.plan()["topics"] for p in range(count)}
+    missing = [copy for copy, original in planned.items() if copy in boundary and original not in remote]
+    infos = procedure.source.topics({copy.topic for copy in missing})
+    there = [copy for copy in missing if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
+    starts = procedure.source.starts(there) if there else {}
+    return {planned[copy]: max(0, boundary[copy] - starts[copy]) for copy in there}
+
+
+def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there: LogsThere) -> dict[str, Any]:
+    """What find_stranded_records reads; answers what its job.json says."""
+    both, assessed = Bounds(procedure, failover, there), failover.outcome(Step.ASSESS_DATA_LOSS) or {}
+    bounds = both.bounds()
+    write_frame(folder, "bounds", bounds)
+    write_frame(folder, "returned", both.returned())
+    write_frame(folder, "syncs", failover.kept(assessed["syncs"]) if "syncs" in assessed else _NO_SYNCS)
+    if "floors" in assessed:
+        write_frame(folder, "floors", plain(failover.kept(assessed["floors"]), "source_end", "target_end", "sampled_at"))
+    offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(lower=0).sum()
+    seconds = _READ_SECONDS + int(offsets) // _READ_A_SECOND
+    return {"isolation": procedure.turned.flow.isolation, "source_readable": True, "source_final": True, "content_limit": _COMPARED_AT_MOST, "deadline_seconds": seconds, "whole": looks_at_all(procedure)}
+
+
+class Bounds:
+    """Both logs of each partition, as the job wants them."""
+
+    def __init__(self, procedure: Procedure, failover: Procedure, there: LogsThere) -> None:
+        """Ask the other cluster for the copies."""
+        self._procedure, self._failover, self._there = procedure, failover, there
+        infos = procedure.source.topics({copy.topic for copy in there.remote.values()})
+        self._copies = {tp: copy for tp, copy in there.remote.items() if copy in there.boundary and copy.topic in infos and copy.partition in infos[copy.topic].partitions}
+        self._starts, self._ends = (ask(list(self._copies.values())) for ask in (procedure.source.starts, procedure.source.ends))
+        self._begins, self._copied = begun_at(procedure, failover, there)
+        self._partitions = pd.DataFrame(list(there.remote), columns=_PLACE).astype({"topic": object, "partition": "int32"})
+
+    def bounds(self) -> pd.DataFrame:
+        """One row a partition; the cut-off is where it ends now, the boundary where its copy ended before clients wrote there."""
+        there, names = self._there, pd.Series([copy.topic for copy in self._there.remote.values()], dtype=object)
+        columns = {
+            "source_start": {tp: start if tp in self._copied else max(start, self._begins.get(tp, 0)) for tp, start in there.starts.items()},
+            "cut_off": there.resumes,
+            "target_start": {tp: self._starts[copy] for tp, copy in self._copies.items()},
+            # A copy that was made anew since ends below the old boundary.
+            "boundary": {tp: min(there.boundary[copy], self._ends[copy]) for tp, copy in self._copies.items()},
+        }
+        ours, theirs = (one.configs(sorted({*topics})) for one, topics in ((self._procedure.target, self._partitions["topic"]), (self._procedure.source, names)))
+        topics = self._partitions["topic"]
+        return self._with(self._partitions.assign(target_topic=names), columns).assign(
+            drained=False,
+            complete=False,
+            other_writer=False,
+            source_compacted=topics.isin(compacted_in(ours)),
+            target_compacted=names.isin(compacted_in(theirs)),
+            compare_timestamps=~(topics.isin(stamped_in(ours)) | names.isin(stamped_in(theirs))),
+            recreated=topics.isin(made_anew(self._procedure, self._failover)),
+        )
+
+    def returned(self) -> pd.DataFrame:
+        """What else is known of each."""
+        there, stopped = self._there, self._failover.figures(Step.STOP_MIRROR_MAKER)
+        columns = {
+            "source_from": {tp: self._begins[tp] if tp in self._copied else 0 for tp in there.remote},
+            "target_from": {tp: self._copied.get(tp, 0) for tp in there.remote},
+            "proven_end": there.proven,
+            "replicated": frame_partitions(self._failover.kept(stopped["replicated"]), "offset") if "replicated" in stopped else {},
+            "stable_end": {tp: min(end, there.resumes[tp]) for tp, end in there.stable.items()},
+            "target_end": {tp: self._ends[copy] for tp, copy in self._copies.items()},
+        }
+        return self._with(self._partitions, columns)
+
+    @staticmethod
+    def _with(frame: pd.DataFrame, columns: dict[str, dict[TopicPartition, int]]) -> pd.DataFrame:
+        for name, values in columns.items():
+            frame = placed(frame, values, name)
+        return frame.astype({"partition": "int32"})
+
+
+def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Topics that the cleaner compacts, of those with these settings."""
+    return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
+
+
+def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Topics whose records get their time from the broker, so that a copy has another one."""
+    return {topic for topic, config in configs.items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
+
+
+def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where the old flow began in each log when clients had come to the returned cluster, and where its first copies stand on the other one, as far as that is known.
+
+    What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is looked at again.
+    """
+    before = None if mode_of(procedure) is Mode.RECREATE else opened_before(procedure, failover)
+    if before is None:
+        return {}, {}
+    begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
+    fenced = before.outcome(Step.FENCE_PRODUCERS)
+    if names_protect(procedure) or fenced is None:
+        return begins, {}
+    cut_off = frame_partitions(before.kept(fenced["cut_off"]), "offset")
+    return begins, {tp: cut_off[there.remote[tp]] for tp in begins if there.remote[tp] in cut_off}
+
+
+def made_anew(procedure: Procedure, failover: Procedure) -> set[str]:
+    """Topics of the returned cluster that have another id than when clients left."""
+    ids = {topic: topic_id for topic, _, _, topic_id in failover.plan()["topics"] if topic_id}
+    return {topic for topic, info in procedure.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]}
+
+
+def figures_of(procedure: Procedure, failover: Procedure, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None) -> dict[str, Any]:
+    """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
+    rows = rows.astype(_ROW)
+    frontier = rows[[*_PLACE, "frontier", "resumes"]].rename(columns={"frontier": "source_end", "resumes": "source_resumes"})
+    topics = by_topic(rows, there.gone)
+    told = {"rows": digest, "frontier": frontier.values.tolist(), "gone": sorted([*tp, count] for tp, count in there.gone.items())}
+    return {
+        "after": failover.id,
+        "digest": digest_of(told),
+        "topics": topics,
+        "compacted": sorted(compacted_of(procedure, there) & {row["topic"] for row in topics}),
+        "bytes_there": None,
+        **{name: sum(row[name] for row in topics) for name in (*_COUNTS, "inexact")},
+        "first_at": min((row["first_at"] for row in topics if row["first_at"] is not None), default=None),
+        "last_at": max((row["last_at"] for row in topics if row["last_at"] is not None), default=None),
+        "frontier": procedure.keep("frontier", frontier),
+        "export": {"folder": folder} | {name: procedure.keep(f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *files]]) for name, (count, file, *files) in _EXPORTED.items()},
+        "returned_ends": procedure.keep("returned_ends", partitions_frame(there.ends, "offset")),
+    }
+
+
+def compacted_of(procedure: Procedure, there: LogsThere) -> set[str]:
+    """Topics of the returned cluster that are compacted there, or whose copies are."""
+    names = {tp.topic: copy.topic for tp, copy in there.remote.items()}
+    copies = compacted_in(procedure.source.configs(sorted(set(names.values()))))
+    return compacted_in(procedure.target.configs(sorted(names))) | {topic for topic, copy in names.items() if copy in copies}
+
+
+def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[str, Any]]:
+    """Of each topic with stranded, older or lacking records: how many, how large and from when."""
+    lost = pd.DataFrame([{**dict.fromkeys(_COUNTS, 0), "topic": tp.topic, "lacking": count, "exact": True} for tp, count in gone.items()])
+    both = pd.concat([rows, lost.astype({"lacking": "int64"})], ignore_index=True) if len(lost) else rows
+    told = both.assign(inexact=(~both["exact"].astype(bool)).astype("int64")).groupby("topic", sort=True)
+    sums = told[[*_COUNTS, "inexact"]].sum().astype("int64").join(told.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
+    some = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
+    return [{"topic": topic} | {name: None if pd.isna(value) else int(value) for name, value in row.items()} for topic, row in some.to_dict("index").items()]
+
+
+def found_before_deleting(procedure: Procedure) -> Procedure | None:
+    """The run, this one or an earlier failback since the last failover, that found what is stranded and then began to delete topics; None where none did."""
+    opened = moved_clients(procedure)
+    since = opened[-1][0].sequence if opened else 0
+    deleting = [e for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT) if DELETES in e.payload and e.sequence > since]
+    runs = [procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id) for e in deleting]
+    same = [one for one in runs if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)]
+    return same[0] if same else None
+
+
+def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
+    """What was found before topics were deleted; the records are in its export, and nowhere else."""
+    found = finder.figures(Step.FIND_STRANDED_RECORDS)
+    if finder.id == procedure.id:
+        return found
+    receipts = {name: procedure.keep(name, finder.kept(found[name])) for name in ("frontier", "returned_ends")}
+    export = {"procedure_id": finder.id, **found["export"]}
+    files = {name: procedure.keep(f"exported_{name}", finder.kept(export[name])) for name in ("files", "older")}
+    return {**found, **receipts, "export": {**export, **files}}

@@ -1,0 +1,127 @@
+"""The export of stranded records, as find_stranded_records wrote it and the journal knows it: one Parquet file a partition, by receipt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_dr.domain.replay import mark_in
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction
+from kafka_dr.hooks.kafka_records import Record
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.vocabulary import Step
+
+#: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under the same name.
+STRANDED, UNCOMMITTED = "stranded", "uncommitted"
+#: Rows that become records at once; of large ones a row group holds fewer.
+_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class ExportedPartition:
+    """The stranded records of one partition of the returned cluster.
+
+    Attributes:
+        since: records below this offset are exported for another reason: they were replicated once.
+        sha256: of the file, as the journal has it.
+        uncommitted_sha256: of the file that says which of the records no transaction has committed; None where all are.
+    """
+
+    topic: str
+    partition: int
+    since: int
+    file: Path
+    sha256: str
+    uncommitted_file: Path
+    uncommitted_sha256: str | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where they stood."""
+        return TopicPartition(self.topic, self.partition)
+
+    def verify(self) -> None:
+        """Return if the files are those that the journal knows; Contradiction otherwise."""
+        for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
+            if digest is not None and _sha256(path) != digest:
+                raise Contradiction(f"{path} is not the file that was exported", f"its SHA-256 is not {digest[:12]}...", "Bring the file back as it was, and clear this task; nothing else holds these records where the topics were made anew.")
+
+    @cached_property
+    def uncommitted(self) -> frozenset[int]:
+        """Offsets of the records that no transaction has committed."""
+        if self.uncommitted_sha256 is None:
+            return frozenset()
+        return frozenset(pq.read_table(self.uncommitted_file, columns=["offset"])["offset"].to_pylist())
+
+    def count(self) -> int:
+        """How many records the file holds."""
+        return pq.read_metadata(self.file).num_rows
+
+    def records(self, begin: int = 0) -> Iterator[Record]:
+        """Stranded records from an offset on, in the order of their offsets, a little at a time."""
+        first = max(begin, self.since)
+        for batch in self._batches(first):
+            for row in batch.to_pylist():
+                if row["offset"] >= first:
+                    yield record_of_row(row)
+
+    def key_marks(self) -> set[bytes]:
+        """What the keys are remembered by, of a whole partition."""
+        table = pq.read_table(self.file, columns=["key_sha256"])
+        return {mark_in(digest) for digest in table["key_sha256"].drop_null().unique().to_pylist()}
+
+    def _batches(self, first: int) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self.file) as file:
+            groups = [number for number in range(file.num_row_groups) if _last_offset(file, number) >= first]
+            yield from file.iter_batches(_ROWS, row_groups=groups)
+
+
+def exported_by(procedure: Procedure) -> str:
+    """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier one left undone."""
+    return (procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}).get("procedure_id", procedure.id)
+
+
+def exported(procedure: Procedure) -> list[ExportedPartition]:
+    """The partitions that have an export, by topic and partition; what the files hold is not looked at."""
+    found = procedure.figures(Step.FIND_STRANDED_RECORDS)
+    since = frame_partitions(procedure.kept(found["frontier"]), "source_end")
+    folder = Path(procedure.topology.evidence) / exported_by(procedure) / found["export"]["folder"]
+    rows = procedure.kept(found["export"]["files"]).sort_values(["topic", "partition"]).to_dict("records")
+    return [_partition(row, since, folder) for row in rows]
+
+
+def record_of_row(row: dict[str, Any]) -> Record:
+    """A row of the export as the record that it was."""
+    headers = tuple(zip(row["header_names"], row["header_values"], strict=True))
+    return Record(row["topic"], row["partition"], row["offset"], row["timestamp"], row["log_append_time"], row["key"], row["value"], headers)
+
+
+def _partition(row: dict[str, Any], since: dict[TopicPartition, int], folder: Path) -> ExportedPartition:
+    where = TopicPartition(row["topic"], int(row["partition"]))
+    if where not in since:
+        raise Contradiction(f"Nobody knows which of the exported records of {where} are stranded", "find_stranded_records told no frontier of it", "Start a new run: what was replicated once must not be written again.")
+    uncommitted = row.get("uncommitted_sha256")
+    return ExportedPartition(*where, since[where], folder / STRANDED / row["file"], row["sha256"], folder / UNCOMMITTED / row["file"], None if pd.isna(uncommitted) else uncommitted)
+
+
+def _last_offset(file: pq.ParquetFile, number: int) -> int:
+    """The last offset of a row group, by its statistics."""
+    index = file.schema_arrow.get_field_index("offset")
+    statistics = file.metadata.row_group(number).column(index).statistics
+    return statistics.max if statistics is not None and statistics.has_min_max else 2**63 - 1
+
+
+def _sha256(path: Path) -> str:
+    if not path.exists():
+        return "absent"
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,88 @@
+"""What the steps of a failback share: what the flow back mirrors, which failover they come after, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
+from kafka_dr.operators.observing import scope_of
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.still_ends import newest_records
+from kafka_dr.operators.stopping import STOPPED, stop_flow
+from kafka_dr.settings import Flow
+from kafka_dr.vocabulary import Step
+
+_ASK_SECONDS = 10.0
+
+
+def names_protect(procedure: Procedure) -> bool:
+    """Whether each direction has topics of its own, so that none has to be told where to begin."""
+    return procedure.topology.naming.policy != "identity"
+
+
+def refuse_dedicated(procedure: Procedure) -> None:
+    """Both flows of the pair must run in Connect workers: in dedicated mode no offset can be set, and nothing can be resumed."""
+    dedicated = [f"{flow.source}->{flow.target}" for flow in (procedure.flow, procedure.reverse_flow) if flow is not None and flow.connect is None]
+    if dedicated:
+        raise NotReady(
+            f"MirrorMaker 2 of {' and '.join(dedicated)} runs in dedicated mode, without a REST API",
+            "a flow that cannot be told where to begin would copy everything again",
+            "Run its connectors in a Connect worker, and name that under `connect` in the topology; then start a new run.",
+        )
+
+
+def failed_over(procedure: Procedure) -> Procedure:
+    """The procedure that took clients from the returned cluster to where they are now, as find_stranded_records found it.
+
+    Raises:
+        Contradiction: the journal does not know it, or it moved clients the other way.
+    """
+    name = procedure.figures(Step.FIND_STRANDED_RECORDS)["after"]
+    found = procedure.other(name)
+    ends = (procedure.request.target, procedure.request.source)
+    if found is None or (found.request.source, found.request.target) != ends:
+        raise Contradiction(f"{name} is not the failover that this run goes back from", "the journal does not know it" if found is None else f"it went from {found.request.source} to {found.request.target}", "Look at the journal; start a new run.")
+    return found
+
+
+def topics_back(procedure: Procedure) -> dict[str, str]:
+    """Topics of the new primary that the flow back mirrors -> their names on the returned cluster."""
+    flow = procedure.flow
+    return scope_of(procedure, procedure.source.topics(), procedure.mirror_maker(flow).config(flow.connectors.source))
+
+
+def partitions_of(procedure: Procedure, topics: Iterable[str]) -> list[TopicPartition]:
+    """All partitions of those of the topics that are on the returned cluster, sorted."""
+    infos = procedure.target.topics(sorted(set(topics)))
+    return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in sorted(info.partitions)]
+
+
+def written_since(procedure: Procedure, ends: dict[TopicPartition, int]) -> list[str]:
+    """Partitions of the returned cluster to which records were written since its logs ended there, each with its newest record; the end of a transaction is none."""
+    now = procedure.target.ends(list(ends))
+    return newest_records(procedure.turned, {tp: end for tp, end in ends.items() if now[tp] > end})
+
+
+def flow_runs(procedure: Procedure, flow: Flow) -> bool:
+    """Whether a flow's source connector is there and anything but STOPPED without tasks."""
+    worker, name = procedure.mirror_maker(flow), flow.connectors.source
+    return name in worker.connectors() and not worker.status(name).stopped
+
+
+def stop_flows(procedure: Procedure, step: str, flows: Iterable[Flow]) -> dict[str, str]:
+    """Have connectors of these flows STOPPED without tasks; states by connector.
+
+    A process that comes too late resumes nothing: a flow that stands does no harm while clients stay where they are.
+
+    Raises:
+        DeadlinePassed: some did not stop in time.
+    """
+    states: dict[str, str] = {}
+    for flow in flows:
+        procedure.hold_lease()
+        states |= stop_flow(procedure.turned, step, flow, _ASK_SECONDS, procedure.request.deadlines.stop_seconds)
+    left = [f"{name}: {state}" for name, state in states.items() if state != STOPPED]
+    if left:
+        raise DeadlinePassed("MirrorMaker 2 did not stop", "; ".join(left), "Look at its worker's log; then start a new run.")
+    return states

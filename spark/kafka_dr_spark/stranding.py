@@ -1,0 +1,301 @@
+"""What a returned cluster holds that was never replicated, found by the records themselves on both sides. Why: decisions/0015.
+
+The source is the returned cluster, the target the one that clients went to; its log is looked at below the boundary, where nobody but MirrorMaker 2 wrote.
+
+Invariants:
+
+1. MirrorMaker 2 mirrors a partition in order: of what it had not mirrored before, it mirrors always the next record. So all records from one
+   offset on, `from_offset`, are stranded, whatever was repeated before.
+2. A content that first occurs on the source at a record r, and occurs on the target, was mirrored from r or from later: `from_offset` lies above r.
+   What is mirrored behind the last such record follows directly one of its copies.
+3. Below `from_offset` the c-th occurrence of a content from the end is matched with the c-th from the end on the target. What is left over is not on the target.
+4. Offsets that Connect kept, and offset syncs, count only where the target holds nothing that the source lacks: a source that lost its tail has
+   other records at these offsets.
+
+Doubt only makes more stranded: what is listed and was replicated can be told by `exact`, what is forgotten by nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kafka_dr_spark.answers import SOURCE, TARGET, Case, Search
+from kafka_dr_spark.content import proven_floor
+from kafka_dr_spark.loss import highest_confirmed, plausible, where_copies_begin
+from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, last_of_key, match_codes_from_end, no_records
+
+_NONE = np.empty(0, np.int64)
+#: Odd, so that its powers modulo 2 to the 64th never vanish.
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What is known of a partition beside its bounds, whose cut-off is the returned cluster's log end now. Fields as in the ``returned`` schema."""
+
+    topic: str
+    partition: int
+    source_from: int
+    target_from: int
+    proven_end: int | None
+    replicated: int | None
+    stable_end: int
+    target_end: int | None
+
+
+@dataclass(frozen=True)
+class Stranded:
+    """What of one partition is stranded, in source offsets.
+
+    Attributes:
+        from_offset: all records from here on.
+        missing: and these below it.
+        older: records below it that were replicated, and are not on the target any more; only where they were asked for.
+        lacking: records of the target that the source does not hold any more.
+        exact: none of those listed was ever replicated.
+        rest: records that were read from `from_offset` on; None where nobody read them.
+        settled: more of the logs would tell nothing else.
+        evidence: what tells.
+    """
+
+    from_offset: int
+    missing: np.ndarray = field(default_factory=lambda: _NONE)
+    older: np.ndarray = field(default_factory=lambda: _NONE)
+    lacking: int = 0
+    exact: bool = True
+    rest: int | None = None
+    settled: bool = True
+    evidence: str = ""
+
+    @property
+    def frontier(self) -> int:
+        """The first offset that is not on the target: below it everything is."""
+        return min(self.from_offset, int(self.missing[0])) if len(self.missing) else self.from_offset
+
+
+class Certain(NamedTuple):
+    """Offsets below which everything was replicated: proven when clients left, and stated by MirrorMaker 2 of the log that it mirrored."""
+
+    proven: int
+    stated: int
+
+
+class Span(NamedTuple):
+    """What is compared of a partition.
+
+    Attributes:
+        source: from here on the source is read.
+        target: from here on the target.
+        whole_from: all copies of records from here on lie in the target's stretch.
+        source_cut: whether the source may have deleted records whose copies lie in the target's stretch.
+        target_cut: whether the target may have deleted copies of records of the source's stretch.
+    """
+
+    source: int
+    target: int
+    whole_from: int
+    source_cut: bool = False
+    target_cut: bool = False
+
+
+def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
+    """Tell what of a partition is stranded.
+
+    Args:
+        case: its cut-off is the source's log end, its boundary the target's log end before any client wrote there.
+        whole: also tell what was replicated and is not on the target any more.
+    """
+    bounds, begin = case.bounds, max(case.bounds.source_start, known.source_from)
+    if not bounds.target_exists:
+        return Stranded(begin, evidence="the target has no such partition")
+    proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
+    if proven is not None and not whole:
+        return Stranded(max(begin, proven), evidence="everything below was proven to be on the target when clients left")
+    stated = max(begin, stated_by_others(case, known) if proven is None else proven)
+    certain = Certain(begin if proven is None else max(begin, proven), stated)
+    all_of_it = Span(begin, max(bounds.target_start, known.target_from), begin, bounds.source_start > known.source_from, bounds.target_start > known.target_from)
+    for span in [*([] if whole else narrow_span(case, known, stated)), all_of_it]:
+        found = yield from _compared(case, known, span, certain, whole)
+        if found is None or found.settled:
+            break
+    return found or (yield from _uncompared(case, certain))
+
+
+def _uncompared(case: Case, certain: Certain) -> Search:
+    """Tell what is stranded where comparing would be too much: from what is stated on, as far as the newest offset sync bears it out whose records are equal."""
+    index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
+    borne_out = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
+    told = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
+    return Stranded(max(certain.proven, min(certain.stated, borne_out)), exact=False, evidence=f"too much to compare: from {told} on")
+
+
+def stated_by_others(case: Case, known: Returned) -> int:
+    """Return the offset below which MirrorMaker 2 said that it had replicated everything; 0 where what it said is of another log, or of a tail that is lost."""
+    kept = -1 if known.replicated is None else known.replicated
+    if case.bounds.recreated or kept >= case.bounds.cut_off:
+        return 0
+    return max(highest_confirmed(plausible(case)), kept) + 1
+
+
+def narrow_span(case: Case, known: Returned, first: int) -> list[Span]:
+    """Return what is enough to compare, by a sample of the recorder's before the last replicated record; nothing where none tells.
+
+    That record's copy lies behind the sample: a source that lost its tail has none like it.
+    """
+    index, floors = case.floors.index_below(first - 1), case.floors
+    # A log that fell may have got other records in the middle: then everything is compared.
+    if index < 0 or floors.fell or case.bounds.recreated:
+        return []
+    start, lowest = where_copies_begin(case, first - 1)
+    if start is None or lowest < known.source_from or start < known.target_from:
+        return []
+    return [Span(max(lowest, case.bounds.source_start), start, int(floors.source_end[index]))]
+
+
+def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: bool) -> Search:
+    """Read a span of both logs and tell what of it is stranded; None if that is too much to read."""
+    bounds, committed = case.bounds, case.limits.isolation == "read_committed"
+    end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
+    if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(TARGET, max(bounds.boundary - span.target, 0)):
+        return None
+    ours, theirs = yield from case.fetch(case.window(SOURCE, span.source, end), case.window(TARGET, span.target, bounds.boundary))
+    both = Both(ours or no_records(), theirs or no_records())
+    lost = both.lacking(span.source_cut)
+    lost &= _never_cleaned(both, case, known) if bounds.source_compacted else True
+    # What the target has and the source has not: other records may stand where MirrorMaker 2 was.
+    stated = certain.proven if lost.any() else certain.stated
+    sure, begin = both.beginning(stated, span.source_cut, whole_target=not (span.target_cut or bounds.target_compacted))
+    missing = both.missing(begin) & (both.ours.offsets >= span.whole_from)
+    gone = missing & both.deleted(stated) if span.target_cut else np.zeros(len(missing), np.bool_)
+    if bounds.target_compacted:
+        gone |= missing & ~(yield from _never_cleaned_there(case, known, both.ours, missing & ~gone))
+    offsets = both.ours.offsets
+    reached = end if committed and begin == len(offsets) else int(offsets[begin - 1]) + 1 if begin else span.source
+    unproven = span.source_cut or span.target_cut or bounds.source_compacted or bounds.target_compacted or bounds.recreated
+    return Stranded(
+        from_offset=min(max(stated, reached), bounds.cut_off),
+        missing=offsets[missing & ~gone],
+        older=offsets[gone] if whole else _NONE,
+        lacking=int(lost.sum()),
+        exact=not (unproven or both.alike(sure)),
+        rest=None if committed else len(offsets) - begin,
+        settled=not (lost.any() or missing.any() or both.alike(sure)),
+        evidence=_told(both, sure, begin),
+    )
+
+
+def _told(both: Both, sure: int, begin: int) -> str:
+    doubt = f"; {begin - sure} of them are like others, and may be repeats of those" if begin > sure else ""
+    return f"{begin} of {both.ours.size()} records were replicated, by comparison with {both.theirs.size()}{doubt}"
+
+
+def _never_cleaned_there(case: Case, known: Returned, ours: Records, missing: np.ndarray) -> Search:
+    """Return a mask of the source's records that a cleaner cannot have taken from the target: the newest values of keys that nobody wrote there since."""
+    newest, start, end = last_of_key(ours) & ~ours.tombstone, max(case.bounds.boundary, case.bounds.target_start), known.target_end or 0
+    if not np.any(missing & newest) or end <= start or not case.may_read(TARGET, end - start):
+        return newest
+    (since,) = yield from case.fetch(case.window(TARGET, start, end))
+    return newest & ~np.isin(ours.key, since.key)
+
+
+def _never_cleaned(both: Both, case: Case, known: Returned) -> np.ndarray:
+    """Return a mask of the target's records that a cleaner cannot have taken from the source: the newest values of keys that it does not hold, or of all where it lost its tail."""
+    newest = last_of_key(both.theirs) & ~both.theirs.tombstone
+    shrunk = known.replicated is not None and known.replicated >= case.bounds.cut_off
+    return newest if shrunk else newest & ~np.isin(both.theirs.key, both.ours.key)
+
+
+class Both:
+    """Records of both logs, their contents numbered in the order in which they come: the source's first."""
+
+    def __init__(self, ours: Records, theirs: Records) -> None:
+        self.ours, self.theirs = ours, theirs
+        codes = content_codes(join([ours, theirs]))
+        self._mine, self._others = codes[: ours.size()], codes[ours.size() :]
+        self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
+
+    def beginning(self, stated: int, source_cut: bool, whole_target: bool) -> tuple[int, int]:
+        """Return how many of the source's records were replicated for certain, and how many also by contents that recur: these follow directly a copy of the last one.
+
+        Args:
+            stated: offset below which all were.
+            source_cut: the target may hold copies of older records than the source does.
+            whole_target: the target holds whatever was mirrored.
+        """
+        known = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain(source_cut) + 1)
+        copies = np.flatnonzero(self._others == self._mine[known - 1]) if known else np.empty(0, np.int64)
+        # As many records lie below one on the target as on the source, at least.
+        return known, known + longest_run(self._mine[known:], self._others, copies[copies >= known - 1] + 1 if whole_target else copies + 1)
+
+    def _last_certain(self, source_cut: bool) -> int:
+        """Return the place of the last record whose content occurs on the target, and never before it on the source; -1 if there is none."""
+        firsts, lasts = np.full(self._contents, -1), np.full(self._contents, -1)
+        lasts[self._others] = np.arange(len(self._others))
+        firsts[self._others[::-1]] = np.arange(len(self._others))[::-1]
+        certain = (lasts[self._mine] >= 0) & (np.diff(np.maximum.accumulate(self._mine), prepend=-1) > 0)
+        if source_cut:
+            # Its copy lies behind the copies of all records before it; one of a like record that the source has no more does not.
+            behind = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
+            certain &= lasts[self._mine] > behind
+        return int(np.flatnonzero(certain)[-1]) if certain.any() else -1
+
+    def alike(self, place: int) -> bool:
+        """Return whether a record of the source is like one of the target."""
+        return bool(np.isin(self._mine[place : place + 1], self._others).any())
+
+    def missing(self, begin: int) -> np.ndarray:
+        """Return a mask of those of the source's first ``begin`` records that are not on the target."""
+        found, mine = np.zeros(len(self._mine), np.bool_), self._mine[:begin]
+        if np.any(np.bincount(mine, minlength=self._contents) > np.bincount(self._others, minlength=self._contents)):
+            found[:begin] = match_codes_from_end(mine, self._others, self.theirs.offsets) == ABSENT
+        return found
+
+    def deleted(self, stated: int) -> np.ndarray:
+        """Return a mask of the source's records whose copies the target's retention may have deleted: those that were replicated before the oldest that is left."""
+        places = np.arange(len(self._mine))
+        oldest = np.flatnonzero(self._mine == self._others[0]) if len(self._others) else places[:0]
+        return (self.ours.offsets < stated) | (places < (oldest[0] if len(oldest) else 0))
+
+    def lacking(self, source_cut: bool) -> np.ndarray:
+        """Return a mask of the target's records whose contents the source does not hold.
+
+        Args:
+            source_cut: the source has deleted its oldest records: what was mirrored before the oldest that is left is no loss.
+        """
+        own = np.flatnonzero(self._others < self._distinct)
+        before = self._others[: own[0] if len(own) else None] if source_cut else self._others[:0]
+        return self._others >= max(self._distinct, int(np.max(before, initial=-1)) + 1)
+
+
+def longest_run(wanted: np.ndarray, there: np.ndarray, begins: np.ndarray) -> int:
+    """Return how many of the wanted, from the first on, stand in their order at the best of some places.
+
+    Args:
+        wanted: codes.
+        there: codes among which they are looked for.
+        begins: places in `there`.
+    """
+    alive = begins[begins < len(there)]
+    alive = alive[there[alive] == wanted[:1]] if len(wanted) else alive[:0]
+    if not len(alive):
+        return 0
+    powers = np.cumprod(np.append(np.uint64(1), np.full(len(there), _BASE)))
+    mine, theirs = (np.append(np.uint64(0), np.cumsum(_mixed(codes) * powers[: len(codes)])) for codes in (wanted[: len(there)], there))
+    least, most = np.ones(len(alive), np.int64), np.minimum(len(wanted), len(there) - alive)
+    while np.any(least < most):
+        half = (least + most + 1) // 2
+        same = theirs[alive + half] - theirs[alive] == mine[half] * powers[alive]
+        least, most = np.where(same, half, least), np.where(same, most, half - 1)
+    best = int(np.argmax(least))
+    run = there[alive[best] : alive[best] + least[best]]
+    # Sums that are equal by chance would make less stranded than is.
+    return len(run) if np.array_equal(run, wanted[: len(run)]) else 0
+
+
+def _mixed(codes: np.ndarray) -> np.ndarray:
+    """Return numbers that look random, one for each code."""
+    mixed = (codes.astype(np.uint64) + np.uint64(1)) * _BASE
+    return (mixed ^ (mixed >> np.uint64(29))) * _BASE

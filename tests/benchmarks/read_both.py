@@ -1,0 +1,83 @@
+"""Reads both sides of a job's input with the readers of the jobs, on Spark, and keeps nothing of the records: what any comparison of two logs costs at least."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message
+from pyspark import cloudpickle
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spark"))
+
+from kafka_dr_spark import session, sources  # noqa: E402
+from kafka_dr_spark.anchors import Bounds  # noqa: E402
+from kafka_dr_spark.answers import SOURCE, TARGET, Limits, Window  # noqa: E402
+from kafka_dr_spark.finding import COMPARED_AT_ONCE, weight_of  # noqa: E402
+from kafka_dr_spark.running import access, options  # noqa: E402
+from kafka_dr_spark.tagging import Key  # noqa: E402
+from kafka_dr_spark.tasks import portions  # noqa: E402
+from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncollected  # noqa: E402
+
+# Workers have the jobs' package, and not this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Counted(OpenWindow):
+    """A window of which only the offsets are kept."""
+
+    def take(self, messages: list[Message]) -> None:
+        """Keep nothing."""
+
+    def records(self) -> Any:
+        """Return how many records there were."""
+        return len(self.offsets)
+
+
+class CountingReader(WindowReader):
+    """Reads windows, one a partition and side, and counts their records."""
+
+    opened = Counted
+
+    def count(self, windows: list[Window]) -> list[int]:
+        """Return how many records each window holds."""
+        with uncollected():
+            return self._read_wave(windows)
+
+
+class Reading:
+    """What a task of Spark does: reads both logs of its partitions, as many at once as the search for stranded records does."""
+
+    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, clients: KafkaAccess) -> None:
+        self._bounds, self._limits, self._clients = bounds, limits, clients
+
+    def __call__(self, keys: list[Key]) -> dict[str, int]:
+        """Return how many records each side held."""
+        counts = {SOURCE: 0, TARGET: 0}
+        with CountingReader(self._clients, self._limits) as reader:
+            for some in portions({key: weight_of(self._bounds[key]) for key in keys}, COMPARED_AT_ONCE):
+                windows = [window for key in some for window in both_logs(self._bounds[key])]
+                for window, count in zip(windows, reader.count(windows)):
+                    counts[window.side] += count
+        return counts
+
+
+def both_logs(bounds: Bounds) -> list[Window]:
+    """Return a partition's logs as windows."""
+    place = bounds.partition
+    return [Window(SOURCE, bounds.topic, place, bounds.source_start, bounds.cut_off), Window(TARGET, bounds.target_topic, place, bounds.target_start, bounds.boundary)]
+
+
+def run() -> None:
+    """Read what a job's input names; write how many records there were where the job would write its summary."""
+    wanted = options(__doc__).parse_args()
+    limits, bounds = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read), sources.load_bounds(wanted.input, source_readable=True)
+    spark = session.running("read_both")
+    spread = sources.spread({key: weight_of(one) for key, one in bounds.items()}, spark.defaultParallelism)
+    parts = [[key for key, task in spread.items() if task == number] for number in range(spark.defaultParallelism)]
+    read = spark.parallelize(parts, len(parts)).map(Reading(bounds, limits, access(wanted, source_readable=True))).collect()
+    output = Path(wanted.output)
+    output.mkdir()
+    (output / "summary.json").write_text(json.dumps({"records_read": {side: sum(one[side] for one in read) for side in (SOURCE, TARGET)}}))

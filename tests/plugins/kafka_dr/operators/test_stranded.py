@@ -1,0 +1,199 @@
+"""Looking for stranded records: after which failover, with what is known of it, and what a run that deleted topics leaves to the next."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators import stranded
+from kafka_dr.operators.deciding import planned_return
+from kafka_dr.operators.preparing_topics import DELETES
+from kafka_dr.operators.procedure import frame_partitions, partitions_frame
+from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at
+from kafka_dr.operators.stranded_export import exported
+from kafka_dr.vocabulary import Entry, Step
+from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
+
+
+def step() -> FindStrandedRecords:
+    """The step, made anew as Airflow does for each try."""
+    return FindStrandedRecords(task_id=Step.FIND_STRANDED_RECORDS.value)
+
+
+class FlowedBack(WayBack):
+    """The flow back was started by the failover, when the copies ended at 10."""
+
+    def _moved(self, seeded: bool, started: bool) -> None:
+        super()._moved(seeded, started)
+        self.failover.write(Step.START_REVERSE_REPLICATION, Entry.NOTE, {"ends_before": self.failover.keep("reverse_ends_before", partitions_frame({ORDERS: 10}, "offset"))})
+
+
+def after_a_loss(bench: Any) -> Any:
+    """The failover of a bench gives its source up instead of fencing it; what was recorded of it is kept with the assessment."""
+    procedure = bench.given_up()
+    frames = {
+        "syncs": pd.DataFrame({"topic": "orders", "partition": 0, "upstream": (4, 7, 9), "downstream": (4, 7, 9), "sequence": (1, 2, 3)}).astype({"partition": "int32"}),
+        "floors": pd.DataFrame({"topic": ["orders"], "partition": [0], "source_end": [6], "target_end": [3], "replicated": pd.array([2], "Int64"), "sampled_at": [1]}),
+    }
+    assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
+    bench.done(procedure, Step.ASSESS_DATA_LOSS, **assessed | {name: procedure.keep(name, frame) for name, frame in frames.items()})
+    bench.stopped_without_source(procedure)
+    bench.clusters["primary"].away = False
+    return procedure
+
+
+class Found:
+    """A failback after a failover, with a job in the place of Spark's. Both logs hold the same ten records."""
+
+    def __init__(self, bench: Any, jobs: Any, way: type[WayBack] = WayBack, **choices: Any) -> None:
+        self.way, self.jobs = way(bench, **choices), jobs(bench)
+        for offset in range(10):
+            self.way.write("primary", offset, f"{100 + offset}")
+            self.way.write("standby", offset, f"{100 + offset}")
+
+    def look(self) -> dict[str, Any]:
+        """The figures."""
+        return self.way.run(step())
+
+    def given(self, name: str) -> dict[str, Any]:
+        """The job's only row of a file."""
+        (row,) = pd.read_parquet(self.jobs.given[-1] / f"{name}.parquet", dtype_backend="numpy_nullable").to_dict("records")
+        return row
+
+
+@pytest.fixture
+def planned(make_bench: Any, without_spark: Any) -> Any:
+    """Makes a failback after a planned failover, at whose fence both logs ended at 10."""
+    return lambda **choices: Found(make_bench(), without_spark, **choices)
+
+
+def test_where_logs_end_as_clients_left_them_spark_does_not_start(planned: Any) -> None:
+    """Nothing is stranded, by the failover's proof; where each log ends is kept for the steps that follow."""
+    found = planned()
+    figures = found.look()
+    procedure = found.way.procedure
+    assert not found.jobs.given and (figures["records"], figures["lacking"], figures["topics"], figures["after"]) == (0, 0, [], found.way.failover.id)
+    assert procedure.kept(figures["frontier"]).to_dict("records") == [{"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10}]
+    assert frame_partitions(procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10}
+    assert exported(procedure) == [] and not planned_return(procedure).needs_a_person
+
+
+def test_what_was_written_behind_the_fence_is_listed(planned: Any) -> None:
+    """Everything below the cut-off was proven to be on the other cluster: only what follows it is read."""
+    found = planned()
+    found.way.write("primary", 10, "110")
+    figures = found.look()
+    assert found.given("returned")["proven_end"] == 10 and found.given("bounds")["cut_off"] == 11
+    assert (figures["records"], figures["bytes"], figures["first_at"], figures["last_at"], figures["inexact"]) == (1, 10, 5, 9, 0)
+    assert figures["topics"][0] | {"topic": "orders", "records": 1} == figures["topics"][0]
+    (one,) = exported(found.way.procedure)
+    assert (one.topic_partition, one.since) == (ORDERS, 10) and one.file.exists()
+    assert planned_return(found.way.procedure).stranded[0].records == 1
+
+
+def test_a_returned_log_that_lost_its_tail_lacks_records(planned: Any) -> None:
+    """It is compared, whatever was proven of the log that it was."""
+    found = planned()
+    for offset in (8, 9):
+        del found.way.primary.records[ORDERS][offset]
+    found.way.primary.log_ends[ORDERS] = 8
+    figures = found.look()
+    assert (figures["records"], figures["lacking"]) == (0, 2)
+    assert found.way.procedure.kept(figures["frontier"])["source_end"].tolist() == [8]
+
+
+def test_a_topic_that_the_returned_cluster_deleted_is_lacking_whole(planned: Any) -> None:
+    """It has no log to be looked through."""
+    found = planned()
+    found.way.primary.delete_topics(["orders"])
+    figures = found.look()
+    assert figures["topics"] == [{"topic": "orders", "records": 0, "bytes": 0, "aborted": 0, "undecided": 0, "lacking": 10, "older": 0, "older_bytes": 0, "inexact": 0, "first_at": None, "last_at": None}]
+
+
+def test_copies_that_flowed_back_are_not_looked_through(planned: Any) -> None:
+    """A flow back that was started after the failover wrote them; before, the log ended where clients left it."""
+    found = planned(way=FlowedBack, started=True)
+    found.way.write("primary", 10, "200")
+    figures = found.look()
+    assert not found.jobs.given and figures["records"] == 0
+    assert found.way.procedure.kept(figures["frontier"])["source_resumes"].tolist() == [10]
+    assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 11}
+
+
+def test_after_a_lost_source_both_logs_are_compared(make_bench: Any, without_spark: Any) -> None:
+    """With what was recorded of it: the copies of what lies above the sample are read, and what they come from."""
+    bench = make_bench(dag_id="unplanned_failover")
+    bench.stopped = lambda **_: after_a_loss(bench)
+    found = Found(bench, without_spark)
+    for offset in (10, 11):
+        found.way.write("primary", offset, f"{100 + offset}")
+    figures = found.look()
+    assert (figures["records"], figures["inexact"], figures["after"]) == (2, 0, found.way.failover.id)
+    assert found.given("returned")["proven_end"] is None and (found.given("returned")["target_end"], found.given("bounds")["boundary"]) == (10, 10)
+    assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {"source": 9, "target": 7}
+
+
+def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) -> None:
+    """Clients had been brought to the returned cluster once before: what lies below came from the other one, or was decided on then."""
+    found = planned()
+    procedure, way = found.way.procedure, found.way
+    there = LogsThere.of(procedure, way.failover)
+    assert begun_at(procedure, way.failover, there) == ({}, {})
+    earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
+    earlier.outcome = lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None
+    earlier.figures = lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}}
+    earlier.kept, earlier.plan = (lambda ends: partitions_frame(ends, "offset")), lambda: {"local_names": {"orders": "orders"}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stranded, "opened_before", lambda *_: earlier)
+        assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {ORDERS: 7})
+        both = Bounds(procedure, way.failover, there)
+        assert both.returned()[["source_from", "target_from"]].values.tolist() == [[4, 7]]
+        assert both.bounds()["source_start"].tolist() == [0]
+
+
+def test_another_partition_than_the_failover_knew_is_stranded_whole(planned: Any) -> None:
+    """Nobody mirrored it."""
+    found = planned()
+    found.way.primary.partitions["orders"][1] = 1
+    found.way.write("primary", 0, "7", TopicPartition("orders", 1))
+    assert found.look()["records"] == 1
+
+
+@pytest.mark.parametrize("choices", [{"mode": "recreate"}, {"compare": "whole"}])
+def test_what_will_be_deleted_is_compared_whole(planned: Any, choices: dict[str, str]) -> None:
+    """Though it was proven; so is it where that was asked for."""
+    found = planned(**choices)
+    figures = found.look()
+    assert json.loads((found.jobs.given[-1] / "job.json").read_text())["whole"] is True and figures["records"] == figures["older"] == 0
+    assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {"source": 10, "target": 10}
+
+
+def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any) -> None:
+    """Looking again would find nothing: the records are in the export of the run that deleted them, and nowhere else."""
+    found = planned(mode="recreate")
+    found.way.write("primary", 10, "110")
+    first = found.look()
+    finder = found.way.procedure
+    finder.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: {}})
+    found.way.primary.delete_topics(["orders"])
+    assert found.look() == first
+    found.way.another("b2")
+    second = found.look()
+    assert (second["records"], second["digest"]) == (1, first["digest"]) and second["export"]["procedure_id"] == finder.id
+    (one,) = exported(found.way.procedure)
+    assert one.file.exists() and finder.id in str(one.file) and len(found.jobs.given) == 1
+
+
+def test_without_a_failover_nobody_knows_what_was_replicated(make_bench: Any) -> None:
+    """The pair's last procedure must have taken clients from there to where they are."""
+    bench = make_bench(dag_id="failback")
+    bench.params = {"source": "standby", "target": "primary", "reason": "it is back"}
+    bench.opened()
+    with pytest.raises(AirflowFailException, match="Nobody knows how clients came from primary to standby"):
+        step().execute(bench.context())
