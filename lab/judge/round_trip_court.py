@@ -25,11 +25,11 @@ from lab.judge.conduct import (
 )
 from lab.judge.court import INTERNAL_GROUPS, REFUSALS
 from lab.judge.exhibits import pairs
-from lab.judge.exports import listed
+from lab.judge.exports import Export
 from lab.judge.findings import Finding, Verdict, examples
 from lab.judge.ledger import Log, Place, Topic
 from lab.judge.lost_court import GRACE_MS, RECENT_MS
-from lab.judge.lost_records import loss_rows, stranded
+from lab.judge.lost_records import loss_rows, mirrored_at_most, stranded
 from lab.judge.positions_file import Claim, claims, read_rows
 from lab.judge.records import Held
 from lab.judge.round_trip_exhibits import FAILBACK, RoundTripExhibits
@@ -59,6 +59,7 @@ class TripJudge:
         """
         shape = told.shape_findings(self.trip.evidence, told.LOST_FIELDS if self.trip.lost else told.FIELDS)
         self.verdict.add(shape + ([] if shape else self._story()))
+        self._take_note_of_followers()
         if self.trip.dag_id == FAILBACK:
             self._judge_export()
             self._take_note_of_new_logs()
@@ -95,15 +96,16 @@ class TripJudge:
 
     def _judge_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
-        rows = listed(self.trip.folder / folder / "stranded") if isinstance(folder, str) else {}
-        known = set(self.trip.returned)
+        export = Export.read(self.trip.folder / folder) if isinstance(folder, str) else Export({}, {}, {})
+        rows, known = export.records, set(self.trip.returned)
         self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(rows) - known])
         for place in sorted(known):
-            self._judge_exported(place, rows.get(place, {}))
+            self._judge_exported(place, rows.get(place, {}), set(export.stranded.get(place, {})))
         # What is exported for nothing vouches for no record.
         self.ledger.take_export(self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & known})
+        self.verdict.add([], stranded_apart=sum(map(len, export.apart.values())))
 
-    def _judge_exported(self, place: Place, rows: Mapping[int, int]) -> None:
+    def _judge_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
         log, held = (self.trip.target, place), self.trip.returned[place]
         mirrored, aborted = self.seen.mirrored(log, held), self.seen.aborted(log)
         found = stranded(self._due_for_export(log, held, mirrored, aborted), pairs(held), mirrored, rows)
@@ -114,7 +116,7 @@ class TripJudge:
             "acknowledged, on the returned cluster and not on the other one, and not in the export": found.unlisted,
             "is in the export, and on the other cluster": [offset for offset in found.mirrored if offset not in doubtful],
             "is in the export, and the returned cluster did not hold it so": found.unheld,
-            "is in the export, and no transaction committed it": [offset for offset, digest in rows.items() if digest in aborted],
+            "is in the export, and no transaction committed it": [offset for offset, digest in rows.items() if digest in aborted and offset in called_committed],
         }
         names = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
         findings = [Finding("stranded", text, None, *place, offset, names.get(offset)) for text, offsets in wrong.items() for offset in offsets]
@@ -126,23 +128,34 @@ class TripJudge:
         """What must be in the export: all that was never replicated; of a log that is deleted, all that the other one lacks, whoever wrote it and whenever."""
         due, end = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         told = [record for record in self.ledger.told(log, self.trip.number) if record.state == COMMITTED and (record.offset in due or record.offset >= end)]
-        if self.trip.mode == "append" or self._topic(log).compacted:
+        if not self._deleted(log) or self._topic(log).compacted:
             return told
         return [Record(one.offset, one.digest, None, one.key, one.tombstone, 0) for one in held if one.offset not in mirrored and one.digest not in aborted]
 
     def _clients_wrote(self, log: Log) -> bool:
         return self.trip.target in self.names.written_on(log)
 
+    def _deleted(self, log: Log) -> bool:
+        """Whether a log of the returned cluster is made anew: it holds what the flow back copies."""
+        return self.trip.mode == "recreate" and self.trip.source in self.names.written_on(log)
+
     def _take_note_of_new_logs(self) -> None:
         for place, before in self.trip.returned.items():
             log = (self.trip.target, place)
             now = self.seen.logs.get(log, [])
             changed = seen.contradictions(pairs(before), pairs(now)) or (before and self.seen.ends.get(log, 0) <= before[-1].offset)
-            if changed and self.trip.mode == "recreate":
+            if self._deleted(log):
                 self.ledger.made_anew(log, self.seen.logs.get(self.names.counterpart(log), []))
                 self.verdict.add([], logs_made_anew=1)
             elif changed:
                 self.verdict.add([Finding("log changed", "does not hold any more what it held when the cluster returned", None, *place)])
+
+    def _take_note_of_followers(self) -> None:
+        """Where names tell whose records a log holds, a flow that runs again goes on with what it had not mirrored: that stays apart no more."""
+        for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
+            if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
+                copies = [one.digest for one in self.seen.logs.get(self.names.counterpart(log), [])]
+                apart -= mirrored_at_most(pairs(self.seen.logs[log]), copies)
 
     def _keep_apart(self) -> None:
         """Keep which records a lost source never gave away: they stay apart from all that is replicated, and must be in the next export."""
@@ -447,7 +460,6 @@ class TripJudge:
 
     def _compacted(self, place: Place) -> bool:
         return self.ledger.topics[place[0]].compacted
-
 
 
 def _without(owed: list[Owed], gone: list[Owed], exported: set[int]) -> tuple[set[int], list[Owed]]:

@@ -250,8 +250,18 @@ class Story:
                 rows.append(told_of | {"target_position": self.clusters[target].committed[group][there], "class": "CONTENT", "exact": True, "bound": 0, "evidence": "", "clamped": None})
         return rows or [dict.fromkeys(COLUMNS)]
 
-    def _export(self, listed: list[Held]) -> None:
-        folder = self.trip.folder / "find" / "stranded"
+    def call_uncommitted(self, *offsets: int) -> None:
+        """Let the export say that no transaction committed these."""
+        folder = self.trip.folder / "find" / "uncommitted"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"topic": ["orders"] * len(offsets), "partition": [0] * len(offsets), "offset": list(offsets)}), folder / "orders-0.parquet")
+
+    def export_older(self, letters: str) -> None:
+        """Let the export hold records that the other cluster has no more."""
+        self._export([held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in letters}], "older")
+
+    def _export(self, listed: list[Held], kind: str = "stranded") -> None:
+        folder = self.trip.folder / "find" / kind
         folder.mkdir(parents=True, exist_ok=True)
         rows = []
         for one in listed:
