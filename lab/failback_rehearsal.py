@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,14 @@ class Returning:
         stranded: what becomes of stranded records by topic or expression; None leaves out the param.
         more: records that are written before to each partition where clients are.
         born: clients make a topic, with groups on it, before.
+        crashed: MirrorMaker 2 was killed since clients left, so that it may have repeated records.
     """
 
     mode: str = "append"
     stranded: Mapping[str, str] | None = None
     more: int = 0
     born: bool = False
+    crashed: bool = False
 
     @property
     def params(self) -> dict[str, Any]:
@@ -109,7 +111,7 @@ class RoundTrips(LostSourceRehearsal):
         self.ledger = Ledger(self.source, Names(ALIASES, self.policy), _now())
         self._chance = random.Random(seed)
         self._client_folders: list[Path] = []
-        self._rate, self._written = rate, 0
+        self._rate, self._written, self._loads = rate, 0, 0
         self._more = self._stranding = 0
 
     # -- clients ----------------------------------------------------------------------------------------------------
@@ -133,10 +135,11 @@ class RoundTrips(LostSourceRehearsal):
         super().start_clients()
 
     def start_load(self, seconds: float = 3.0) -> None:
-        """Load where clients are; its records have numbers of their own in every period."""
-        if self.load and self.number:
-            folder = self.folder / f"load-{self.seed}-{self.number}"
-            self.load = Load(self.status, folder, self._rate, self.seed, self.load.topics, cluster=self.source, first=2 * self.number)
+        """Load where clients are; its records have numbers of their own every time."""
+        if self.load and self._loads:
+            folder = self.folder / f"load-{self.seed}-{self._loads}"
+            self.load = Load(self.status, folder, self._rate, self.seed, self.load.topics, cluster=self.source, first=2 * self._loads)
+        self._loads += 1
         super().start_load(seconds)
 
     def write_more(self, count: int) -> None:
@@ -202,13 +205,15 @@ class RoundTrips(LostSourceRehearsal):
         self.start_clients()
         self.start_load()
         self.write_more(how.more)
-        return self._change(FAILBACK, how.params, writes, returned=returned, flows_on=True, mode=how.mode, decisions=how.stranded or {})
+        return self._change(FAILBACK, how.params, writes, returned=returned, crashed=how.crashed, flows_on=True, mode=how.mode, decisions=how.stranded or {})
 
     def suffer(self, accident: Accident) -> None:
         """As of an unplanned rehearsal; where records of every kind are to be stranded, the source dies while replication stands."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
+        if accident.offset_lag_max is not None:
+            self.set_offset_lag_max(accident.offset_lag_max)
         self._work(Leaving(kill_mirror_maker=accident.kill_mirror_maker, more=self._more))
         if self._recorded:
             self.await_samples()
@@ -236,6 +241,9 @@ class RoundTrips(LostSourceRehearsal):
         self.stop()
         folder, evidence = self.evidence()
         if code != 0:
+            # Given back or refused, it is no change of sides; what clients were told meanwhile counts all the same.
+            self.ledger.periods.pop()
+            self._take_in(number)
             return Verdict([Finding("run", f"{dag_id} ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")])
         if dag_id == UNPLANNED:
             self.bring_source_back()
@@ -303,8 +311,8 @@ class RoundTrips(LostSourceRehearsal):
         return sum(ClusterReader(alias, self.status).ends(self._places(alias)).values())
 
 
-def rehearse_round_trips(state: Path, folder: Path, seed: int, rate: int, trips: Iterable[tuple[Leaving, Returning]], **workload: Any) -> Verdict:
-    """Go to and fro on a lab that is up: workload, clients, load, and the judge after every change of sides; ended by the first one that is not right.
+def rehearse_round_trips(state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any) -> Verdict:
+    """Go to and fro on a lab that is up: workload, clients, load, and the judge after every change of sides; ended by the first one that is not right. After the last one he also tries to write.
 
     Args:
         rate: records per second of producers that ignore the drain hook; 0 for none.
@@ -317,9 +325,9 @@ def rehearse_round_trips(state: Path, folder: Path, seed: int, rate: int, trips:
     rehearsal, verdict = RoundTrips(state, folder, seed, rate, **workload), Verdict()
     try:
         rehearsal.seed_topics()
-        for leaving, returning in trips:
-            for change, how in ((rehearsal.leave, leaving), (rehearsal.come_back, returning)):
-                found = change(how)
+        for number, (leaving, returning) in enumerate(trips, 1):
+            for change, how, last in ((rehearsal.leave, leaving, False), (rehearsal.come_back, returning, number == len(trips))):
+                found = change(how, writes=last)
                 print(f"change {rehearsal.number - 1}, {rehearsal.dag_id}, {how}: {dict(found.figures)}", flush=True)
                 verdict.add(found.findings, **found.figures)
                 if not found.passed:

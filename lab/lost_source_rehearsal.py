@@ -172,13 +172,17 @@ class LostSourceRehearsal(Rehearsal):
 
     def kill_source(self) -> None:
         """Kill the source's broker and the Connect worker beside it with -9, and wait until they are gone."""
-        names = [f"{kind}-{self.source}" for kind in ("broker", "connect")]
-        pids = self.status["clusters"][self.source]["pids"]
+        self.kill_cluster(self.source)
+        self.died_at = int(time.time() * 1000)
+
+    def kill_cluster(self, alias: str) -> None:
+        """The same of either cluster."""
+        names = [f"{kind}-{alias}" for kind in ("broker", "connect")]
+        pids = self.status["clusters"][alias]["pids"]
         for kind in ("broker", "connect"):
             os.kill(pids[kind], signal.SIGKILL)
         if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
-        self.died_at = int(time.time() * 1000)
 
     def await_rest(self) -> None:
         """Wait until what was on its way when the source died has arrived."""

@@ -121,8 +121,15 @@ class TripJudge:
         names = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
         findings = [Finding("stranded", text, None, *place, offset, names.get(offset)) for text, offsets in wrong.items() for offset in offsets]
         self.verdict.add(findings, stranded_listed=len(rows), stranded_doubtful=len(doubtful), stranded_unconfirmed=len(found.unconfirmed))
-        self.ledger.apart[log] |= {one.offset for one in held} - mirrored
+        self.ledger.apart[log] |= {one.offset for one in held} - mirrored - self._flowed_back(log, held, mirrored)
         self.ledger.due.pop(log, None)
+
+    def _flowed_back(self, log: Log, held: list[Held], mirrored: set[int]) -> set[int]:
+        """Offsets of what the returned cluster holds since the flow back ran: copies of what clients wrote on the other one after they had gone there."""
+        there = self.names.counterpart(log)
+        later = [one.digest for one in self.seen.logs.get(there, []) if one.offset >= self.ledger.opened.get(there, sys.maxsize)]
+        own = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
+        return mirrored_at_most([pair for pair in pairs(held) if pair[0] not in own], later)
 
     def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[Record]:
         """What must be in the export: all that was never replicated; of a log that is deleted, all that the other one lacks, whoever wrote it and whenever."""
@@ -444,7 +451,7 @@ class TripJudge:
                 findings = [Finding("not flowing", f"was written on {self.trip.target} since, and is not on {back[0]}", None, *place, record.offset, record.id) for record in absent]
             elif there and not self.trip.flows_on:
                 findings = [Finding("flowing", f"was mirrored to {back[0]}, although that flow stands", None, *place, record.offset, record.id) for record in there]
-            self.verdict.add(findings, flowed_on=len(there), written_since=len(new))
+            self.verdict.add(findings, flowed_on=len(there), written_since=len(new), standing=0 if self.trip.flows_on else len(new))
 
     def _judge_writes(self) -> None:
         # Last of all, for an accepted write changes what the other checks read.

@@ -27,8 +27,12 @@ WITHOUT_SOURCE = (
     "open_procedure", "confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source", "stop_mirror_maker",
     "translate_offsets", "review_translation", "commit_groups", "open_target", "redirect_clients", "verify_clients",
 )  # fmt: skip
+BACK = (
+    "open_procedure", "fence_returned_cluster", "find_stranded_records", "decide_stranded_records", "prepare_topics",
+    "reconcile_stranded_records", "seed_flow_back", "start_flow_back", "wait_for_catch_up", *FORWARD[1:],
+)  # fmt: skip
 #: By DAG, the steps in order, without the way back and the closing.
-STEPS = {"planned_failover": FORWARD, "unplanned_failover": WITHOUT_SOURCE}
+STEPS = {"planned_failover": FORWARD, "unplanned_failover": WITHOUT_SOURCE, "failback": BACK}
 TRIES = 3
 WOKEN_AFTER = 1.0
 

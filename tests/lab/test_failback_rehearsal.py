@@ -151,11 +151,11 @@ def test_records_of_every_kind_are_stranded_while_replication_stands(make: Make)
 
 
 def test_a_run_that_does_not_complete_is_a_finding(make: Make) -> None:
-    """Nobody judges it, and clients are where they were."""
+    """Nobody judges it, and clients are where they were, also by the ledger."""
     made = make(code=1)
     verdict = made.leave(Leaving())
     assert [finding.check for finding in verdict.findings] == ["run"] and "refused" in verdict.findings[0].text
-    assert (trips(made), made.source) == ([], "primary")
+    assert (trips(made), made.source, made.number) == ([], "primary", 0)
 
 
 def test_trips_end_with_the_first_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_trips_end_with_the_first_one_that_is_wrong(tmp_path: Path, monkeypatch:
     ended: list[str] = []
     monkeypatch.setattr("lab.rehearsal.Lab", lambda state: Paper(state, "identity"))
     for name in ("leave", "come_back"):
-        monkeypatch.setattr(RoundTrips, name, lambda self, how: next(found))
+        monkeypatch.setattr(RoundTrips, name, lambda self, how, writes: next(found))
     monkeypatch.setattr(RoundTrips, "seed_topics", lambda self: None)
     monkeypatch.setattr(RoundTrips, "stop", lambda self: ended.append("stopped"))
     verdict = rehearse_round_trips(tmp_path, tmp_path / "r", 1, 0, [(Leaving(), Returning())] * 2)
@@ -180,7 +180,6 @@ def test_load_in_another_period_has_numbers_of_its_own(make: Make, tmp_path: Pat
     monkeypatch.setattr(Rehearsal, "start_load", lambda self, seconds: None)
     RoundTrips.start_load(made)
     assert asked == []
-    made.ledger.turn("standby", 1)
     made.source = "standby"
     RoundTrips.start_load(made)
     assert asked == [("load-5-1", {"load": 2}, "standby", 2)]

@@ -116,6 +116,21 @@ def test_what_flows_back_before_the_failback_is_right(make: Make, policy: str) -
     back(story).passes()
 
 
+def test_positions_on_what_had_flowed_back_before_are_judged(make: Make) -> None:
+    """A group that has not read it stands before it on the returned cluster, and nowhere else."""
+    story = make()
+    story.write("abc")
+    story.place("billing", 3)
+    story.fail_over()
+    story.write("uv")
+    story.flow_on()
+    story.passes()
+    story.fail_back()
+    story.write("X")
+    for position, found in ((3, set()), (4, {"skipped"}), (2, {"not exact"})):
+        assert put(story, position) == found, position
+
+
 # Records.
 
 
