@@ -52,7 +52,7 @@ def test_every_dag_can_be_stored(dag_bag: Any) -> None:
 
 def test_tasks_are_retried_after_a_kill_and_soon(dag_bag: Any) -> None:
     """A killed task is retried, within seconds: clients stand still."""
-    for task in dag_bag.dags["planned_failover"].tasks:
+    for task in dag_bag.dags["failback"].tasks:
         assert task.retries >= 1 and task.retry_delay.total_seconds() <= 10 and task.owner == "switchback", task.task_id
 
 

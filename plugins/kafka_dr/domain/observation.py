@@ -111,6 +111,7 @@ class Observation:
     Attributes:
         scope: source topic -> its name on the target.
         local_names: source topic -> the name clients write to on the target.
+        copies: source topics that are copies of the target's under names of their own -> the target's topics.
         groups: groups with positions on the scope's topics.
         source_starts: log starts of the scope's partitions on the source.
         first, last: two samples, some time apart.
@@ -136,3 +137,4 @@ class Observation:
     has_drain_hook: bool
     has_probe: bool
     positions: pd.DataFrame | None = field(default=None, compare=False)
+    copies: Mapping[str, str] = field(default_factory=dict)

@@ -75,6 +75,7 @@ class Plan:
         excluded: groups whose reads are fenced like all others', but that are not waited for.
         abort_open_transactions: whether transactions that stay open behind the fence are ended by Kafka's own tool.
         cool_down: the cool-down that is not waited for: after which procedure's end, how and when that ended, until when it lasts, and why; None where none was running.
+        copies: source topics that are copies of the target's, under names of their own -> the target's topics, in which groups go on.
     """
 
     procedure_id: str
@@ -97,6 +98,7 @@ class Plan:
     excluded: tuple[ExcludedGroup, ...] = ()
     abort_open_transactions: bool = False
     cool_down: Mapping[str, Any] | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -129,6 +131,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *rows,
             *more,
             *_excluded(plan.get("excluded", [])),
+            *_subscriptions(plan),
             "",
             _TRANSACTIONS[plan.get("abort_open_transactions", False)],
             "",
@@ -140,6 +143,22 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             f"Plan digest `{digest}`",
         ]
     )
+
+
+_NAMED = 20
+
+
+def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
+    """What consumers must read on the target, where that is not a topic of the same name only."""
+    source, target = plan["source"], plan["target"]
+    rows = [f"| {cell(topic)} | {cell(remote)} | {cell(plan['local_names'][topic])} |" for topic, remote, *_ in plan["topics"] if plan["local_names"][topic] != remote]
+    copies = [f"| {cell(copy)} | {cell(topic)} | {cell(topic)} |" for copy, topic in sorted(plan.get("copies", {}).items())]
+    if not rows and not copies:
+        return []
+    head = ["", f"**Consumers must subscribe to both names** on {target}:", "", f"| on {source} | on {target}, what was written until now | on {target}, what is written from now on |", "| --- | --- | --- |"]
+    shown = [*rows, *copies]
+    more = [f"\n... and {len(shown) - _NAMED} more topics, named in the same way."] if len(shown) > _NAMED else []
+    return [*head, *shown[:_NAMED], *more]
 
 
 def cool_down_told(plan: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,8 @@ from kafka_dr.hooks.kafka_client import border, client_config, described
 #: How long an unfinished transaction of a writer that died keeps readers of committed records waiting, where nobody fences it earlier.
 TRANSACTION_SECONDS = 30
 _ABORT_SECONDS = 10.0
-_FENCED = frozenset(getattr(KafkaError, name) for name in "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING".split())
+#: INVALID_TXN_STATE: another one, or the coordinator, has ended this writer's transaction.
+_FENCED = frozenset(getattr(KafkaError, name) for name in "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE".split())
 #: The broker will say the same again.
 _NEVER = frozenset(
     getattr(KafkaError, name)
@@ -169,6 +170,9 @@ class RecordReplay:
                 self.close()
 
     def _refusal(self, what: str, seen: KafkaError) -> SwitchbackError:
+        if self._producer is not None:
+            # The reason of a fatal error is told by a callback, which may not have been called yet.
+            self._producer.poll(0)
         error = self._fatal or seen
         if error.code() in _FENCED:
             return Superseded(f"{what} on {self._alias} was refused", f"{described(error)}: another process has taken {self._id}, or it was given up meanwhile", "Nothing: what was not committed is not there")

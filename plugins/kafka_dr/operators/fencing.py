@@ -138,6 +138,11 @@ def topics_of(procedure: Procedure) -> list[str]:
     return [topic for topic, _, _, _ in procedure.plan()["topics"]]
 
 
+def topics_with_positions(procedure: Procedure) -> set[str]:
+    """Topics on the source whose positions move: the plan's, and those that are copies of the target's."""
+    return {*topics_of(procedure), *procedure.plan().get("copies", {})}
+
+
 def boundary_moved(procedure: Procedure) -> list[str]:
     """Partitions of the target, the topics clients will write to included, whose log ends are not where they were left."""
     left = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
@@ -180,7 +185,7 @@ def excluded_now(procedure: Procedure) -> list[dict[str, Any]]:
 def groups_now(procedure: Procedure) -> list[str]:
     """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the plan's; no excluded ones."""
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
-    found = held_in_scope(procedure, group_views(procedure.source), topics_of(procedure), worker.config(name))
+    found = held_in_scope(procedure, group_views(procedure.source), topics_with_positions(procedure), worker.config(name))
     return sorted({*found["group"].tolist(), *planned_groups(procedure)} - {group["group"] for group in excluded_groups(procedure)})
 
 
@@ -373,6 +378,6 @@ def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
     """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and partition."""
     read_at = int(time.time() * 1000)
     held = positions_of(procedure.source, groups)
-    held = held[held["topic"].isin(set(topics_of(procedure)))].reset_index(drop=True)
+    held = held[held["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)
     policies = {group: procedure.topology.policy_of(group) for group in groups}
     return held.assign(position_at=read_at, policy=held["group"].map(policies).astype(object)).astype({"position_at": "int64"})

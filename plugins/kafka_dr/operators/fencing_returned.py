@@ -12,7 +12,7 @@ from kafka_dr.errors import DeadlinePassed, FenceNotProven
 from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing import WriteFence, active_groups, add_fence, fence_writes
 from kafka_dr.operators.fencing_source import mirrored_of
-from kafka_dr.operators.observing import group_views, held_in_scope
+from kafka_dr.operators.observing import copies_of_target, group_views, held_in_scope
 from kafka_dr.operators.procedure import NotYet, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.watching import disarm
@@ -35,7 +35,7 @@ class FenceReturnedCluster(ProcedureStep):
         topics = sorted({*mirrored_of(there, there.source.topics()), *mirrored, *copies})
         fence = fence_writes(there, self.task_id, topics)
         self._refuse_unfenced(procedure, fence)
-        groups = groups_of_source(procedure, mirrored)
+        groups = groups_of_source(procedure, [*mirrored, *copies_of_target(procedure, procedure.source.topics())])
         add_fence(there, self.task_id, FenceScope.group_reads(groups))
         # Made anew, its topics must not change any more after they were looked through.
         flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]

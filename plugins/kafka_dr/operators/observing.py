@@ -47,6 +47,7 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
         flow = flow_view(procedure, procedure.flow)
         config = flow.source_connector.config if flow.source_connector else {}
         scope = scope_of(procedure, topics.result(), config)
+        copies = copies_of_target(procedure, topics.result())
         local = local_names(procedure, scope)
         target_view = start(cluster_view, procedure.target, rules["target"].result(), [*scope.values(), *local.values()])
         source = cluster_view(procedure.source, rules["source"].result(), scope)
@@ -54,7 +55,7 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
     with side_by_side() as start:
-        reading = start(held_in_scope, procedure, source.groups, scope, checkpoint) if held is None else None
+        reading = start(held_in_scope, procedure, source.groups, [*scope, *copies], checkpoint) if held is None else None
         first, last = two_samples(procedure, partitions, target, apart)
         held = reading.result() if reading else held
     return Observation(
@@ -64,6 +65,7 @@ def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: flo
         reverse=reverse,
         scope=scope,
         local_names=local,
+        copies=existing_originals(copies, target.topics),
         groups=frozenset(held["group"].tolist()),
         positions=held,
         source_starts=procedure.source.starts(partitions),
@@ -109,6 +111,21 @@ def scope_of(procedure: Procedure, topics: Iterable[str], config: Mapping[str, s
 def local_names(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, str]:
     """Source topics -> the names clients write to on the target: the topic's own name, unless it came from elsewhere."""
     return {topic: topic for topic in scope}
+
+
+def copies_of_target(procedure: Procedure, topics: Iterable[str]) -> dict[str, str]:
+    """Source topics that a flow from the target has filled under names of their own -> the target's topics that they are copies of.
+
+    Groups that an earlier failover had brought read the older records there; on the target these are in the topics that they come from.
+    """
+    naming, alias = procedure.naming, procedure.flow.target
+    return {topic: naming.upstream(topic) for topic in sorted(topics) if naming.source_alias(topic) == alias and not naming.is_internal(topic) and not naming.is_heartbeats(topic)}
+
+
+def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
+    """Those of the copies whose topic the target still has."""
+    known = set(there)
+    return {copy: topic for copy, topic in copies.items() if topic in known}
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
@@ -178,8 +195,8 @@ def sample(procedure: Procedure, partitions: list[TopicPartition], target: Clust
 
 
 def remote_partitions(procedure: Procedure, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> the partition that holds its records on the target."""
-    alias = procedure.flow.source
-    return {tp: TopicPartition(procedure.naming.remote(alias, tp.topic), tp.partition) for tp in partitions}
-
-
+    """Source partition -> the partition that holds its records on the target: their copies, or, where the source's are copies, the originals."""
+    alias, wanted = procedure.flow.source, list(partitions)
+    topics = {tp.topic for tp in wanted}
+    names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)
+    return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in wanted}

@@ -77,12 +77,22 @@ def transactions_can_be_ended(procedure: Procedure) -> None:
 
 
 def known_topic_ids(procedure: Procedure) -> dict[str, str]:
-    """Topic ids that the pair's last readiness check in this direction saw."""
+    """Topic ids that the pair's last readiness check in this direction saw, or those that a failback has made anew on the source since."""
     for entry in reversed(procedure.journal.entries(step=Step.CHECK_READINESS, kind=Entry.OUTCOME)):
         opened = procedure.journal.last(entry.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
         if opened and (opened.payload["source"], opened.payload["target"]) == (procedure.request.source, procedure.request.target):
-            return entry.payload["topic_ids"]
+            return entry.payload["topic_ids"] | made_anew_since(procedure, entry.sequence)
     return {}
+
+
+def made_anew_since(procedure: Procedure, sequence: int) -> dict[str, str]:
+    """Ids of topics that failbacks to what is now the source have made anew: what MirrorMaker 2 knew of the old ones they deleted, too."""
+    made: dict[str, str] = {}
+    for entry in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME):
+        failback = procedure.other(entry.procedure_id) if entry.sequence > sequence and entry.payload["recreated"]["rows"] else None
+        if failback is not None and failback.request.target == procedure.request.source:
+            made |= failback.kept(entry.payload["recreated"]).set_index("topic")["topic_id"].to_dict()
+    return made
 
 
 class Forecast(ProcedureStep):
@@ -150,6 +160,7 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
         excluded=_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
         cool_down=procedure.cool_down,
+        copies=dict(seen.copies),
     )
 
 

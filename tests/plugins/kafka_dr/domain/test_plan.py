@@ -37,7 +37,7 @@ def test_every_field_changes_the_digest() -> None:
     changes = {
         "procedure_id": "x", "dag_id": "x", "source": "x", "target": "x", "reason": "x", "naming": "x", "connectors": {}, "topics": (), "local_names": {},
         "groups": (), "fence": (), "opening": ("x",), "deadlines": {}, "start_reverse": True, "lag": 8, "drain_seconds": 1.0, "unproven": (),
-        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True, "cool_down": COOL_DOWN,
+        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True, "cool_down": COOL_DOWN, "copies": {"standby.orders": "orders"},
     }  # fmt: skip
     assert set(changes) == set(PLAN.as_dict())
     assert len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest}) == len(changes) + 1
@@ -138,3 +138,18 @@ def test_no_groups_and_nothing_unproven() -> None:
     """The empty case reads well, too."""
     text = shown(replace(PLAN, groups=(), unproven=(), topics=(), lag=0))
     assert "0 topics, 0 groups, 0 records" in text and "Nothing is left unproven." in text
+
+
+def test_consumers_are_told_what_to_subscribe_to() -> None:
+    """Both names of a topic, and where a copy's records are on the target; nothing where names do not differ."""
+    assert "subscribe" not in shown(PLAN)
+    named = replace(PLAN, topics=(("orders", "primary.orders", 3, "id-1"),), copies={"standby.orders": "orders"})
+    assert "| orders | primary.orders | orders |" in shown(named)
+    assert "| standby.orders | orders | orders |" in shown(named)
+
+
+def test_of_many_topics_some_are_named() -> None:
+    """The first twenty, and how many more there are."""
+    names = [f"t{n:02}" for n in range(25)]
+    many = replace(PLAN, topics=tuple((name, f"primary.{name}", 1, "id") for name in names), local_names=dict(zip(names, names, strict=True)))
+    assert "| t19 |" in shown(many) and "| t20 |" not in shown(many) and "5 more topics" in shown(many)

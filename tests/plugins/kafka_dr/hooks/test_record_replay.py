@@ -51,6 +51,10 @@ def refused_with(code: int, fatal: bool = False) -> type:
         def purge(self) -> None:
             """Forget."""
 
+        def poll(self, _: float) -> int:
+            """No callback waits."""
+            return 0
+
         def commit_transaction(self, _: float) -> None:
             """Refuse."""
             raise KafkaException(KafkaError(code, fatal=fatal))
@@ -101,7 +105,7 @@ def test_what_is_not_allowed_any_more_is_not_committed(writer: RecordReplay) -> 
     assert asked == [1, 2]
 
 
-@pytest.mark.parametrize("code", [KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_PRODUCER_ID_MAPPING])
+@pytest.mark.parametrize("code", [KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVALID_TXN_STATE])
 def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) -> None:
     """It is no fault of the cluster, and nothing to try again with this writer."""
     client = refused_with(code, fatal=True)()
@@ -109,6 +113,15 @@ def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) 
     with pytest.raises(Superseded, match="another process has taken replay"):
         writer.write([Outgoing("t", 0, b"k", b"v")])
     assert writer._producer is None and client.aborted == 1
+
+
+def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay) -> None:
+    """The client refuses a record before its callback has said why."""
+    client = refused_with(KafkaError._FATAL)()
+    client.poll = lambda _: writer._complain(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True))
+    writer._producer = client
+    with pytest.raises(Superseded, match="INVALID_PRODUCER_EPOCH"):
+        writer.write([Outgoing("t", 0, b"k", b"v")])
 
 
 def test_a_fatal_error_is_the_reason_of_what_follows(writer: RecordReplay) -> None:

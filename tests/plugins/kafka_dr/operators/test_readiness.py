@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from kafka_dr.operators import readiness
-from kafka_dr.operators.readiness import observed_at_rest
+from kafka_dr.operators.readiness import known_topic_ids, observed_at_rest
+from kafka_dr.vocabulary import Step
+from tests.plugins.kafka_dr.conftest import PAIR
 from tests.plugins.kafka_dr.domain.test_readiness import seen, with_tasks
 
 
@@ -44,3 +47,18 @@ def test_a_rebalance_without_end_is_told(looks: Any, monkeypatch: pytest.MonkeyP
     unassigned = with_tasks("RUNNING", "UNASSIGNED")
     looks(unassigned)
     assert observed_at_rest(None, {}) is unassigned
+
+
+def test_topics_that_a_failback_made_anew_are_known(bench: Any) -> None:
+    """Their new ids are those of the next failover; what a failback made on the other cluster is none of its topics."""
+    bench.done(bench.opened(), Step.CHECK_READINESS, topic_ids={"orders": "old", "audit": "kept"})
+    assert known_topic_ids(bench.procedure()) == {"orders": "old", "audit": "kept"}
+    bench.dag_id = "failback"
+    for run_id, source, target in (("b1", "standby", "primary"), ("b2", "primary", "standby")):
+        bench.params = {"source": source, "target": target, "reason": "it is back"}
+        bench.journal.release_lease(PAIR, bench.journal.lease(PAIR).holder, bench.journal.lease(PAIR).epoch, "completed")
+        failback = bench.opened(run_id)
+        made = pd.DataFrame([("orders", f"by-{run_id}")], columns=["topic", "topic_id"])
+        bench.done(failback, Step.PREPARE_TOPICS, recreated=failback.keep("recreated", made))
+    bench.dag_id, bench.params = "planned_failover", {"source": "primary", "target": "standby", "reason": "again"}
+    assert known_topic_ids(bench.procedure()) == {"orders": "by-b1", "audit": "kept"}

@@ -1,0 +1,82 @@
+"""
+# failback
+
+A failover has moved clients to `source`, and the old cluster, `target`, has returned: move them back, losing nothing and mirroring nothing twice.
+
+**When to run.** The old cluster is back and healthy, after `unplanned_failover` or `planned_failover`, and clients shall work there again.
+
+**Before you start.** Decide on `mode`, and on what becomes of records that were never replicated. Know who will approve: it cannot be you.
+Clients work on until `fence_producers`; from there to `redirect_clients` they stand still.
+
+**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); what was found and made on the old cluster
+stays for the next run. From `open_target` on there is only forward: clear the failed step. The page `runbooks/failback.md` has one heading for
+every step of its own, `runbooks/planned_failover.md` for the others.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, chain
+
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, failback_params
+from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
+from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients
+from kafka_dr.operators.deciding import DecideStrandedRecords
+from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
+from kafka_dr.operators.fencing_returned import FenceReturnedCluster
+from kafka_dr.operators.flow_back import SeedFlowBack, StartFlowBack, WaitForCatchUp
+from kafka_dr.operators.offsets import CommitGroups, TranslateOffsets
+from kafka_dr.operators.opening import OpenProcedure
+from kafka_dr.operators.preparing_topics import PrepareTopics
+from kafka_dr.operators.readiness import CheckReadiness, Forecast
+from kafka_dr.operators.replaying import ReconcileStrandedRecords
+from kafka_dr.operators.replication import StopMirrorMaker, WaitForZeroLag
+from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.operators.reverse_replication import SeedReverseReplication, StartReverseReplication
+from kafka_dr.operators.stranded import FindStrandedRecords
+
+with DAG(
+    "failback",
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    params=failback_params(),
+    default_args=DEFAULT_ARGS,
+    tags=TAGS,
+    doc_md=__doc__,
+) as dag:
+    open_procedure = OpenProcedure(task_id="open_procedure")
+    fence_returned_cluster = FenceReturnedCluster(task_id="fence_returned_cluster")
+    find_stranded_records = FindStrandedRecords(task_id="find_stranded_records")
+    decide_stranded_records = DecideStrandedRecords(task_id="decide_stranded_records")
+    prepare_topics = PrepareTopics(task_id="prepare_topics")
+    reconcile_stranded_records = ReconcileStrandedRecords(task_id="reconcile_stranded_records")
+    seed_flow_back = SeedFlowBack(task_id="seed_flow_back")
+    start_flow_back = StartFlowBack(task_id="start_flow_back")
+    wait_for_catch_up = WaitForCatchUp(task_id="wait_for_catch_up")
+    check_readiness = CheckReadiness(task_id="check_readiness")
+    forecast = Forecast(task_id="forecast")
+    approve_failover = ApproveFailover(task_id="approve_failover")
+    fence_producers = FenceProducers(task_id="fence_producers")
+    drain_consumers = DrainConsumers(task_id="drain_consumers")
+    wait_for_zero_lag = WaitForZeroLag(task_id="wait_for_zero_lag")
+    stop_mirror_maker = StopMirrorMaker(task_id="stop_mirror_maker")
+    translate_offsets = TranslateOffsets(task_id="translate_offsets")
+    review_translation = ReviewTranslation(task_id="review_translation")
+    commit_groups = CommitGroups(task_id="commit_groups")
+    seed_reverse_replication = SeedReverseReplication(task_id="seed_reverse_replication")
+    open_target = OpenTarget(task_id="open_target")
+    redirect_clients = RedirectClients(task_id="redirect_clients")
+    verify_clients = VerifyClients(task_id="verify_clients")
+    start_reverse_replication = StartReverseReplication(task_id="start_reverse_replication")
+    return_to_source = ReturnToSource(task_id="return_to_source", trigger_rule="one_failed")
+    close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")
+
+    before_opening = [
+        open_procedure, fence_returned_cluster, find_stranded_records, decide_stranded_records, prepare_topics, reconcile_stranded_records,
+        seed_flow_back, start_flow_back, wait_for_catch_up, check_readiness, forecast, approve_failover, fence_producers, drain_consumers,
+        wait_for_zero_lag, stop_mirror_maker, translate_offsets, review_translation, commit_groups, seed_reverse_replication, open_target,
+    ]  # fmt: skip
+    chain(*before_opening, redirect_clients, verify_clients, start_reverse_replication, close_procedure)
+    # redirect_clients finds out when open_target was only marked successful; then clients must come back, too.
+    chain([*before_opening, redirect_clients], return_to_source, close_procedure)
