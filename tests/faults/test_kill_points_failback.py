@@ -49,6 +49,19 @@ def test_five_copies_of_every_step(rounds: FailbackRounds) -> None:
     assert rounds.differences(run, evidence) == []
 
 
+def test_killed_while_records_flow_back(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """One round trip after the other on one lab, clients at work: in each one a step of the way back is killed after its first or second write, and the judge finds nothing."""
+    with stepped_trips(fresh_lab("identity", airflow=False), tmp_path, SEED, 500, recorded=False) as trips:
+        for number, step in enumerate(BACK[1:9]):
+            trips.suffers = {}
+            away = trips.leave(Leaving(more=10))
+            assert away.passed, f"{step}: " + "\n".join(away.lines(limit=5))
+            trips.suffers = {step: {"kill_at": 1 + number % 2}}
+            back = trips.come_back(Returning(more=10))
+            assert back.passed, f"{step}: " + "\n".join(back.lines(limit=5))
+            assert trips.last.killed == [step] or number % 2, f"{step} was not killed"
+
+
 @pytest.mark.parametrize("step", DYING)
 def test_the_old_source_dies_once_more(step: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """The run ends in a named state, clients work on the new primary all the while and after it; once the old source is back, a new run returns them."""

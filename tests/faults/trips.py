@@ -30,15 +30,16 @@ class SteppedTrips(RoundTrips):
     Args:
         driver: of the steps; the rehearsal makes one of its own, and ends it, where there is none.
         watched: whether the watcher runs; without it only its sign of life is shown.
+        clients: whether the demo application runs, which goes where it is sent.
     """
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, driver: Stepping | None = None, watched: bool = True, **workload: Any) -> None:
+    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, driver: Stepping | None = None, watched: bool = True, clients: bool = True, **workload: Any) -> None:
         quicken(Lab(state))
         super().__init__(state, folder, seed, rate, **workload)
         self.at: dict[str, Act] = {}
         self.suffers: dict[str, dict[str, Any]] = {}
         self.last: Run | None = None
-        self._watched = watched
+        self._watched, self._clients = watched, clients
         self._own = None if driver else Stepping(self.lab, folder / "steps", self._before)
         self.driver = driver or self._own
 
@@ -48,6 +49,11 @@ class SteppedTrips(RoundTrips):
             always_on.start(self.lab, always_on.RECORDER)
         if self._watched:
             always_on.start(self.lab, always_on.WATCHER)
+
+    def start_clients(self) -> None:
+        """Start the demo application, if it is wanted."""
+        if self._clients:
+            super().start_clients()
 
     def procedure(self, dag_id: str, **params: Any) -> Run:
         """A new run of a procedure, from where clients are."""
