@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -111,16 +112,15 @@ class RoundTripExhibits:
 
     @cached_property
     def quarantined(self) -> dict[Place, list[int]]:
-        """Contents in quarantine topics, without what a replay adds, by place of the application's topic."""
-        found: dict[Place, list[int]] = {}
-        for alias, reader in self.readers.items():
-            existing = reader.partitions()
-            names = {name + QUARANTINE: topic for topic in self.ledger.topics for name in self.names.names_on(alias, topic)}
-            places = [(name, p) for name in names if name in existing for p in range(existing[name])]
-            for (_, (name, _)), held in self._read(alias, places, "read_committed", ()).items():
-                for one in held:
-                    self._put(found, names[name], one)
-        return found
+        """Contents in quarantine topics, without what a replay adds, by place of the application's topic.
+
+        The topics are mirrored like any others: both copies are one quarantine.
+        """
+        found: dict[Place, Counter[int]] = defaultdict(Counter)
+        for alias in self.readers:
+            for place, contents in self._quarantined_on(alias).items():
+                found[place] |= contents
+        return {place: list(contents.elements()) for place, contents in found.items()}
 
     @cached_property
     def ends(self) -> dict[Log, int]:
@@ -235,8 +235,18 @@ class RoundTripExhibits:
         found = self.readers[alias].read(places, isolation, keyed)
         return {(alias, place): [one for one in held if one.digest != PROBE_DIGEST] for place, held in found.items()}
 
-    def _put(self, found: dict[Place, list[int]], topic: str, one: Held) -> None:
+    def _quarantined_on(self, alias: str) -> dict[Place, Counter[int]]:
+        existing = self.readers[alias].partitions()
+        names = {name + QUARANTINE: topic for topic in self.ledger.topics for name in self.names.names_on(alias, topic)}
+        places = [(name, p) for name in names if name in existing for p in range(existing[name])]
+        found: dict[Place, Counter[int]] = defaultdict(Counter)
+        for (_, (name, _)), held in self._read(alias, places, "read_committed", ()).items():
+            for one in held:
+                self._put(found, names[name], one)
+        return found
+
+    def _put(self, found: dict[Place, Counter[int]], topic: str, one: Held) -> None:
         parts = one.origin.rsplit("/", 3) if one.origin is not None else []
         partitions = [int(parts[2])] if len(parts) == 4 and parts[2].isdigit() else range(self.ledger.topics[topic].partitions)
         for partition in partitions:
-            found.setdefault((topic, partition), []).append(one.digest if one.original is None else one.original)
+            found[topic, partition][one.digest if one.original is None else one.original] += 1

@@ -297,6 +297,16 @@ def test_an_append_that_lost_the_old_log_is_caught(make: Make, policy: str) -> N
     assert "log changed" in story.checks()
 
 
+def test_an_append_that_made_the_log_anew_is_caught(make: Make) -> None:
+    """Everything was mirrored, and only the new records are in it now: no offset holds another record, and the log ends too early."""
+    story = moved(make)
+    story.fail_back()
+    cut = story.clusters["primary"].logs[AT]
+    story.clusters["primary"].logs[AT], story.clusters["primary"].log_ends[AT] = cut[:4], 4
+    texts = {one.text for one in story.judge().findings if one.check == "log changed"}
+    assert texts == {"does not hold any more what it held when the cluster returned"}
+
+
 def test_an_old_record_changed_in_a_later_trip_is_caught(make: Make) -> None:
     """Every offset that was acknowledged holds what was acknowledged there, for ever."""
     story = back(moved(make))
@@ -344,6 +354,15 @@ def test_an_export_that_is_not_the_truth_is_caught(make: Make, mode: str, export
     story.fail_back(mode, export=export)
     found = [one for one in story.judge().findings if one.check == "stranded"]
     assert found and all(wrong in one.text for one in found)
+
+
+def test_an_export_of_a_topic_that_nobody_wrote_is_caught(make: Make) -> None:
+    """Whatever it holds is nobody's."""
+    story = lost(make)
+    story.fail_back()
+    story.ledger.topics.clear()
+    story.trip.returned = {}
+    assert [one.text for one in story.judge().findings if one.check == "stranded"] == ["is listed, and nobody wrote to such a partition"]
 
 
 def test_no_export_at_all_is_caught(make: Make) -> None:
@@ -437,6 +456,20 @@ def test_what_the_old_cluster_took_later_is_due_too(make: Make) -> None:
     story.write("g", cluster="primary")
     story.fail_back(export="ef")
     assert [one.record for one in story.judge().findings if one.check == "stranded"] == ["id-g"]
+
+
+def test_a_quarantine_that_was_mirrored_counts_once(make: Make) -> None:
+    """Two stranded records look alike, and one of them is in it."""
+    story = make()
+    story.write("ee")
+    story.fail_over(UNPLANNED, 0, approver="approver")
+    story.write("u")
+    story.passes()
+    story.fail_back("recreate")
+    story.trip.evidence["stranded"] = None
+    for cluster in story.clusters.values():
+        cluster.logs["orders.stranded", 0] = [Held(0, content_digest(None, b"e"), 0, False, "primary/orders/0/0", digest("e"))]
+    assert len([one for one in story.judge().findings if one.check == "missing"]) == 1
 
 
 def test_where_mirror_maker_repeated_what_recurs_one_too_many_is_safe(make: Make) -> None:
@@ -545,6 +578,8 @@ def test_the_quarantine_holds_what_is_nowhere_else(make: Make) -> None:
         held = Held(0, content_digest(None, letter.encode()), 0, False, f"primary/orders/0/{offset}", digest(letter))
         story.clusters["standby"].append(("orders.stranded", 0), held)
     assert "missing" not in story.checks()
+    # It was mirrored: one record stands in both copies, and accounts for one.
+    story.clusters["primary"].logs["orders.stranded", 0] = [story.clusters["standby"].logs["orders.stranded", 0][0]]
     story.clusters["standby"].logs["orders.stranded", 0].pop()
     assert [one.record for one in story.judge().findings if one.check == "missing"] == ["id-f"]
 
