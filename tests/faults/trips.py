@@ -18,6 +18,9 @@ from tests.faults.stepping import Run, Stepping
 #: As Airflow's form has it where nobody fills it in; without Airflow nobody does.
 PROPOSED = {FAILBACK: {"start_reverse_replication": True}}
 
+#: For a flow back that has little to copy; a dead one is not waited for an hour.
+CATCH_UP_SECONDS = 60.0
+
 
 class SteppedTrips(RoundTrips):
     """A workload whose clients go to and fro, driven without Airflow.
@@ -34,7 +37,7 @@ class SteppedTrips(RoundTrips):
     """
 
     def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, driver: Stepping | None = None, watched: bool = True, clients: bool = True, **workload: Any) -> None:
-        quicken(Lab(state))
+        quicken(Lab(state), catch_up_seconds=CATCH_UP_SECONDS)
         super().__init__(state, folder, seed, rate, **workload)
         self.at: dict[str, Act] = {}
         self.suffers: dict[str, dict[str, Any]] = {}
