@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lab lab-down demo demo-unplanned test faults bench
+.PHONY: help setup lock lab lab-down demo demo-unplanned demo-failback test faults bench
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -26,6 +26,9 @@ demo: setup ## a planned failover from beginning to end (TAMPER=position|record,
 
 demo-unplanned: setup ## the source is killed with -9 under load, clients go on without it (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo unplanned
+
+demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
+	@$(VENV) -m lab.demo failback
 
 test: setup ## every test
 	@$(VENV) -m pytest tests --ignore=tests/faults

@@ -150,6 +150,13 @@ class LostSourceRehearsal(Rehearsal):
 
     def lose_source(self, accident: Accident) -> None:
         """Start the load, let the accident happen: when this returns, the source's broker and its Connect worker are dead."""
+        self.suffer(accident)
+        self._watching.close()
+        # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their beginnings.
+        self._most = self._watch.most(SAMPLING_SECONDS + longest_sample(self.lab.archive / FLOW, self.died_at)) if self._recorded else None
+
+    def suffer(self, accident: Accident) -> None:
+        """The same where nobody asks how much was mirrored at a time."""
         if accident.offset_lag_max is not None:
             self.set_offset_lag_max(accident.offset_lag_max)
         self.start_load()
@@ -162,19 +169,20 @@ class LostSourceRehearsal(Rehearsal):
             self.hold_replication_back(accident.lag)
         self.kill_source()
         self.await_rest()
-        self._watching.close()
-        # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their beginnings.
-        self._most = self._watch.most(SAMPLING_SECONDS + longest_sample(self.lab.archive / FLOW, self.died_at)) if self._recorded else None
 
     def kill_source(self) -> None:
         """Kill the source's broker and the Connect worker beside it with -9, and wait until they are gone."""
-        names = [f"{kind}-{SOURCE}" for kind in ("broker", "connect")]
-        pids = self.status["clusters"][SOURCE]["pids"]
+        self.kill_cluster(self.source)
+        self.died_at = int(time.time() * 1000)
+
+    def kill_cluster(self, alias: str) -> None:
+        """The same of either cluster."""
+        names = [f"{kind}-{alias}" for kind in ("broker", "connect")]
+        pids = self.status["clusters"][alias]["pids"]
         for kind in ("broker", "connect"):
             os.kill(pids[kind], signal.SIGKILL)
         if not until(lambda: all(self.lab.processes.pid(name) is None for name in names), RESTART_SECONDS):
             raise TimeoutError(f"{' or '.join(names)} still lives {RESTART_SECONDS:.0f} s after kill -9")
-        self.died_at = int(time.time() * 1000)
 
     def await_rest(self) -> None:
         """Wait until what was on its way when the source died has arrived."""
@@ -186,12 +194,12 @@ class LostSourceRehearsal(Rehearsal):
             return mirrored() == before
 
         if not until(at_rest, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {SOURCE} died")
+            raise TimeoutError(f"MirrorMaker 2 still mirrors {RESTART_SECONDS:.0f} s after {self.source} died")
 
     def bring_source_back(self) -> None:
         """Start the source's broker again on the log that it left; nothing that writes or reads runs any more."""
         self.stop()
-        start_broker(self.lab, SOURCE)
+        start_broker(self.lab, self.source)
 
     def await_samples(self) -> None:
         """Wait until the recorder has written twice: the second sample was begun after this was called."""
@@ -202,7 +210,7 @@ class LostSourceRehearsal(Rehearsal):
 
     def set_offset_lag_max(self, records: int) -> None:
         """Have MirrorMaker 2 state a pair of offsets at least every so many records, and wait until its tasks are told so."""
-        config = connector_config(self.lab, SOURCE, TARGET, "source") | {"offset.lag.max": str(records)}
+        config = connector_config(self.lab, self.source, self.target, "source") | {"offset.lag.max": str(records)}
         self._connector("PUT", "config", config).raise_for_status()
 
         def told() -> bool:

@@ -39,6 +39,8 @@ class Rehearsal:
 
     Attributes:
         dag_id: the procedure that `run` runs.
+        source: alias clients come from.
+        target: alias clients go to.
 
     Args:
         state: the lab's folder; the lab is up.
@@ -55,6 +57,7 @@ class Rehearsal:
         self.lab = Lab(state)
         self.folder = folder
         self.seed = seed
+        self.source, self.target = SOURCE, TARGET
         self.truth = GroundTruth(seed, SOURCE)
         self._rng = random.Random(seed)
         self._scale, self._groups = scale, groups
@@ -99,8 +102,8 @@ class Rehearsal:
         argv += [f"--group={group}" for group in self._client_groups]
         with (self.folder / "clients.log").open("ab") as log:
             self._application = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
-        if not self._clients_work(SOURCE):
-            raise TimeoutError(f"the demo clients did not all work on {SOURCE} within {CLIENT_SECONDS:.0f} s; see {self.folder / 'clients.log'}")
+        if not self._clients_work(self.source):
+            raise TimeoutError(f"the demo clients did not all work on {self.source} within {CLIENT_SECONDS:.0f} s; see {self.folder / 'clients.log'}")
 
     def start_load(self, seconds: float = 5.0) -> None:
         """Start the load, let it run, and place groups on its topics under way."""
@@ -111,11 +114,11 @@ class Rehearsal:
 
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
         """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
-        os.kill(self.status["clusters"][TARGET]["pids"]["connect"], signal.SIGKILL)
+        os.kill(self.status["clusters"][self.target]["pids"]["connect"], signal.SIGKILL)
         # A process that is still dying would be taken for a living one, and no other would be started.
-        if not until(lambda: self.lab.processes.pid(f"connect-{TARGET}") is None, RESTART_SECONDS):
+        if not until(lambda: self.lab.processes.pid(f"connect-{self.target}") is None, RESTART_SECONDS):
             raise TimeoutError(f"MirrorMaker 2's worker still lives {RESTART_SECONDS:.0f} s after kill -9")
-        start_worker(self.lab, TARGET)
+        start_worker(self.lab, self.target)
         mirrored = self.mirrored_counter()
         before = mirrored()
         # Connect may go on telling the killed worker's states: only records that arrive show that it runs.
@@ -135,7 +138,7 @@ class Rehearsal:
             return time.monotonic() - since >= seconds
 
         if not until(reached, RESTART_SECONDS):
-            raise TimeoutError(f"replication from {SOURCE} is not {wanted} after {RESTART_SECONDS:.0f} s")
+            raise TimeoutError(f"replication from {self.source} is not {wanted} after {RESTART_SECONDS:.0f} s")
 
     def _stands(self, wanted: str) -> bool:
         try:
@@ -147,13 +150,13 @@ class Rehearsal:
         return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
 
     def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
-        return call(self.lab, TARGET, method, f"/connectors/{connector_name(SOURCE, TARGET, 'source')}/{what}", body)
+        return call(self.lab, self.target, method, f"/connectors/{connector_name(self.source, self.target, 'source')}/{what}", body)
 
     def settle(self) -> list[Finding]:
         """Let the clients work on the target, then stop everything that writes or reads; say if they did not work."""
         findings = []
-        if self._application and not self._clients_work(TARGET):
-            findings = [Finding("clients", f"did not all work on {TARGET} within {CLIENT_SECONDS:.0f} s")]
+        if self._application and not self._clients_work(self.target):
+            findings = [Finding("clients", f"did not all work on {self.target} within {CLIENT_SECONDS:.0f} s")]
         self.stop()
         return findings
 
@@ -166,7 +169,7 @@ class Rehearsal:
             seconds: how long to wait for the end.
             params: of the run, beside source, target and reason.
         """
-        conf = json.dumps({"source": SOURCE, "target": TARGET, "reason": reason, **params})
+        conf = json.dumps({"source": self.source, "target": self.target, "reason": reason, **params})
         argv = [sys.executable, "-m", "lab", "run", self.dag_id, "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
         return subprocess.run(argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False).returncode
 
@@ -232,15 +235,15 @@ class Rehearsal:
         loads = self.load.acknowledgements() if self.load else []
         clients = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
         folder = Path(self.status["evidence"]) / evidence["procedure_id"]
-        common = {"status": self.status, "truth": self.truth, "evidence": evidence, "source": SOURCE, "target": TARGET, "policy": self.policy}
+        common = {"status": self.status, "truth": self.truth, "evidence": evidence, "source": self.source, "target": self.target, "policy": self.policy}
         return common | {"loads": loads, "clients": clients, "approver": approver, "folder": folder}
 
     def mirrored_counter(self) -> Callable[[], int]:
         """Return what tells how many records were mirrored so far, of the load if there is any."""
         topics = self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
-        prefix = "" if self.policy == "identity" else f"{SOURCE}."
+        prefix = "" if self.policy == "identity" else f"{self.source}."
         places = [(prefix + name, p) for name, count in topics.items() for p in range(count)]
-        reader = ClusterReader(TARGET, self.status)
+        reader = ClusterReader(self.target, self.status)
         return lambda: sum(reader.ends(places).values())
 
     def _clients_work(self, cluster: str) -> bool:

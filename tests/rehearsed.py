@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_dr.domain.loss_picture import LANES_SHOWN
+from lab.failback_rehearsal import Leaving, Returning, rehearse_round_trips
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, rehearse_lost_source
 from lab.rehearsal import rehearse
 from lab.state import Lab
@@ -79,6 +80,26 @@ def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
     assert evidence["digest"] in text and "Clients were not fenced" not in text
     assert text.count('<rect class="lost"') == min(len(drawn), LANES_SHOWN), f"{len(drawn)} ranges are lost"
     assert "When the loss was assessed: " in text or not evidence["loss"]
+
+
+def trips_without_findings(state: Path, folder: Path, trips: Sequence[tuple[Leaving, Returning]], rate: int, seed: int = SEED, **workload: Any) -> Counter[str]:
+    """Go to and fro on a lab that is up, as of `rehearse_round_trips`; return the judge's figures of all changes together.
+
+    The judge found 0 skipped, every position exact where both sides could be read, nothing mirrored twice, every acknowledged record on the final primary or exported.
+    """
+    with kept_if_it_fails(state, folder):
+        verdict = rehearse_round_trips(state, folder, seed, rate, trips, **workload)
+        assert verdict.passed, "\n".join(verdict.lines(limit=5))
+        figures = verdict.figures
+        # What nobody can tell apart would pass unseen.
+        assert figures["positions"] > figures["positions_ambiguous"], dict(figures)
+        assert figures["flowed_on"] > 0, "nothing that clients wrote after a failback was mirrored"
+        assert figures["new_records_consumed"] > 0, "no client was given a record that was written after a change of sides"
+        assert figures["acknowledged"] > rate, "there was hardly any load"
+        lost = [leaving for leaving, _ in trips if leaving.accident is not None]
+        assert not any(leaving.stranded for leaving in lost) or figures["stranded_listed"] > 0, "replication stood when the source died, and nothing was stranded"
+        assert all(leaving.accident is not None for leaving, _ in trips) or figures["exact"] > 0
+        return figures
 
 
 def exact_list(rehearsal: LostSourceRehearsal) -> Path:

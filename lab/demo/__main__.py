@@ -1,4 +1,4 @@
-"""`make demo`, `make demo-unplanned`: a fresh lab, a failover on it, the judge, and everything taken down except the evidence.
+"""`make demo`, `make demo-unplanned`, `make demo-failback`: a fresh lab, a failover on it, in the last one the way back, too, the judge, and everything taken down except the evidence.
 
 Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` spoils the result before
 the check, which must then fail and name what was spoilt.
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from lab.demo.demonstration import Choices, Demo
+from lab.demo.failback import FailbackDemo
 from lab.demo.guard import Guard, take_down
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import make_console
 
-DEMOS = {"planned": Demo, "unplanned": LostSourceDemo}
+DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo}
 
 
 def demonstrate(choices: Choices, kind: type[Demo] = Demo) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,8 +57,12 @@ class ClientLogs:
     @classmethod
     def read(cls, folder: Path) -> ClientLogs:
         """Read every JSONL file of a folder; a torn last line (a killed client) is left out."""
+        return cls.of(events_in(folder))
+
+    @classmethod
+    def of(cls, events: Sequence[dict[str, Any]]) -> ClientLogs:
+        """Take in events in the order in which each client wrote them."""
         logs = cls()
-        events = [event for path in sorted(folder.glob("*.jsonl")) for event in _events(path)]
         for event in sorted((event for event in events if event["event"] == "started"), key=lambda event: event["at"]):
             found = {(topic, partition): offset for topic, partition, offset in event["positions"] if offset is not None}
             logs.started.setdefault((event["cluster"], event["group"]), found)
@@ -80,6 +84,11 @@ class ClientLogs:
                 told = event["event"] == "committed"
                 position, at = (offset, event["at"]) if told else (before.position, before.at)
                 held[topic, partition] = Commit(position, max(before.attempted, offset), before.first_at, at)
+
+
+def events_in(folder: Path) -> list[dict[str, Any]]:
+    """Return what every client of a folder wrote down; nothing where there is no folder."""
+    return [event for path in sorted(folder.glob("*.jsonl")) for event in _events(path)]
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:

@@ -32,6 +32,12 @@ LOST_STEPS = (
 )  # fmt: skip
 
 
+FAILBACK_STEPS = (
+    "open_procedure", "fence_returned_cluster", "find_stranded_records", "decide_stranded_records", "prepare_topics",
+    "reconcile_stranded_records", "seed_flow_back", "start_flow_back", "wait_for_catch_up", *PLANNED_STEPS[1:],
+)  # fmt: skip
+
+
 def milliseconds(text: str) -> int:
     """Return an ISO 8601 time as wall-clock milliseconds; a time without a zone is refused."""
     moment = datetime.fromisoformat(text)
@@ -57,9 +63,10 @@ def shape_findings(evidence: Mapping[str, Any], fields: Mapping[str, type | tupl
 
 
 def story_findings(
-    evidence: Mapping[str, Any], source: str, target: str, approver: str | None = None, folder: Path = Path()
-) -> list[Finding]:
-    """Return findings where the evidence of a completed planned failover does not tell one.
+    evidence: Mapping[str, Any], source: str, target: str, approver: str | None = None, folder: Path = Path(),
+    dag_id: str = "planned_failover", steps: Iterable[str] = PLANNED_STEPS,
+) -> list[Finding]:  # fmt: skip
+    """Return findings where the evidence of a completed procedure, whose source could be read, does not tell one; by default of a planned failover.
 
     Args:
         evidence: a document without shape findings.
@@ -67,11 +74,13 @@ def story_findings(
         target: alias clients went to.
         approver: user who must stand among the approvals, None when nobody was asked.
         folder: where the evidence lies; its paths may be relative to it.
+        dag_id: the procedure.
+        steps: that it must have done.
     """
-    findings = _unexpected(evidence, {"outcome": "completed", "dag_id": "planned_failover", "source": source, "target": target, "loss": []})
+    findings = _unexpected(evidence, {"outcome": "completed", "dag_id": dag_id, "source": source, "target": target, "loss": []})
     if approver is not None and approver not in json.dumps(evidence["approvals"]):
         findings.append(_evidence(f"approvals do not name {approver}: {evidence['approvals']!r:.200}"))
-    return findings + _plan_findings(evidence, folder) + _step_findings(evidence, PLANNED_STEPS) + _second_findings(evidence)
+    return findings + _plan_findings(evidence, folder) + _step_findings(evidence, steps) + _second_findings(evidence)
 
 
 def lost_story_findings(

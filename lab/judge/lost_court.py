@@ -15,13 +15,14 @@ from lab.judge import records as seen
 from lab.judge.conduct import absent_positions, below_start, late_acknowledgements, reading_again, skipping, uncalled_positions
 from lab.judge.court import INTERNAL_GROUPS, Judge
 from lab.judge.exhibits import pairs
+from lab.judge.exports import listed as listed_in
 from lab.judge.findings import Finding, Verdict
 from lab.judge.lost_exhibits import LostCase, LostExhibits, Stand
 from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, stranded, unaccounted, wrongly_lost
 from lab.judge.positions import out_of_order
 from lab.judge.positions_file import Claim, agreement_findings
 from lab.judge.readers import Place
-from lab.workload.truth import Acknowledgement, Record, content_digest
+from lab.workload.truth import Acknowledgement, Record
 
 #: An answer that the source sent before it died is taken note of later on a busy machine.
 GRACE_MS = 3_000
@@ -227,7 +228,7 @@ class LostSourceJudge(Judge):
         Args:
             stranded_folder: holds `stranded/*.parquet`, the list, and `loss.parquet`, what is lost by an inventory that had read the source.
         """
-        listed = _listed(stranded_folder / "stranded")
+        listed = listed_in(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
             self.verdict.add([Finding("stranded", f"there is no list under {stranded_folder}")])
         self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(listed) - set(self.seen.places)])
@@ -299,13 +300,3 @@ def _per_second(told: Sequence[Acknowledgement]) -> int:
     times = [one.at for one in told]
     passed = max(times, default=0) - min(times, default=0)
     return len(told) * 1000 // passed if passed else 0
-
-
-def _listed(folder: Path) -> dict[Place, dict[int, int]]:
-    """Return the digest of each listed record by source place and offset."""
-    listed: dict[Place, dict[int, int]] = {}
-    for path in sorted(folder.glob("*.parquet")):
-        for row in pq.read_table(path).to_pylist():
-            headers = list(zip(row["header_names"], row["header_values"], strict=True))
-            listed.setdefault((row["topic"], row["partition"]), {})[row["offset"]] = content_digest(row["key"], row["value"], headers)
-    return listed

@@ -16,6 +16,9 @@ from lab.workload.truth import content_digest, key_digest
 SILENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 PROBE_KEY, PROBE_VALUE = b"lab-judge", b"may this be written?"
+#: Headers by which a replayed record tells where it comes from.
+REPLAYED = "switchback."
+ORIGIN = f"{REPLAYED}origin"
 PROBE_DIGEST = content_digest(PROBE_KEY, PROBE_VALUE)
 
 Place = tuple[str, int]
@@ -127,9 +130,14 @@ class ClusterReader:
 
 
 def _held(message: Message, keyed: bool) -> Held:
-    key, value = message.key(), message.value()
-    digest = content_digest(key, value, message.headers())
-    return Held(message.offset(), digest, key_digest(key) if keyed else 0, value is None)
+    key, value, headers = message.key(), message.value(), message.headers()
+    held = Held(message.offset(), content_digest(key, value, headers), key_digest(key) if keyed else 0, value is None)
+    # Millions of records have no headers, and hardly one is a replay.
+    origin = dict(headers).get(ORIGIN) if headers else None
+    if origin is None:
+        return held
+    own = [(name, content) for name, content in headers if not name.startswith(REPLAYED)]
+    return held._replace(origin=origin.decode("utf-8", "replace"), original=content_digest(key, value, own))
 
 
 def _committed(found: ConsumerGroupTopicPartitions) -> dict[Place, int]:

@@ -10,12 +10,19 @@ from lab.workload.truth import ABORTED, Record
 
 
 class Held(NamedTuple):
-    """One record as a reader of a cluster saw it."""
+    """One record as a reader of a cluster saw it.
+
+    Args:
+        origin: of a replay, where the record was first written, as its header says; None for every other record.
+        original: of a replay, the content without what the replay added.
+    """
 
     offset: int
     digest: int
     key: int
     tombstone: bool
+    origin: str | None = None
+    original: int | None = None
 
 
 def missing_records(acknowledged: Sequence[Record], target: Iterable[int]) -> list[Record]:

@@ -39,18 +39,19 @@ class Load:
         topics: names and partition counts; made from the seed by default.
         workers: processes.
         cluster: alias of the cluster to write to.
+        first: number of the first process; two loads on the same topics need numbers of their own, or their records would be alike.
     """
 
     def __init__(
         self, status: Mapping[str, Any], folder: Path, rate: int = 20_000, seed: int = 1,
-        topics: Mapping[str, int] | None = None, workers: int = 2, cluster: str = "primary",
+        topics: Mapping[str, int] | None = None, workers: int = 2, cluster: str = "primary", first: int = 0,
     ) -> None:  # fmt: skip
         rng = random.Random(seed)
         self.folder = folder
         self.cluster = cluster
         self.topics = dict(topics or {f"{word}-load-{rng.randrange(16**4):04x}": count for word, count in zip(rng.sample(WORDS, 2), (6, 4), strict=True)})
         self._rate = rate / workers
-        self._workers = workers
+        self._numbers = range(first, first + workers)
         self._properties = status["clusters"][cluster]["client_properties"]
         self._processes: list[subprocess.Popen[str]] = []
         self._admin = AdminClient(dict(self._properties["admin"]))
@@ -66,7 +67,7 @@ class Load:
     def start(self) -> None:
         """Start the processes; credentials reach them by their standard input."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for worker in range(self._workers):
+        for worker in self._numbers:
             log = (self.folder / f"load-{worker}.log").open("w", encoding="utf-8")
             argv = [sys.executable, "-m", "lab.workload.load_worker"]
             process = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, start_new_session=True)

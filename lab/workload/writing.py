@@ -53,6 +53,15 @@ class TopicWriter:
             # Without the flush above librdkafka would purge an aborted record before it reaches the log.
             producer.abort_transaction(DELIVERY_SECONDS) if abort else producer.commit_transaction(DELIVERY_SECONDS)
 
+    def leave_open(self, drafts: list[Draft], seconds: float) -> None:
+        """Write in a transaction that nobody ends: the cluster aborts it after so many seconds."""
+        own = {"transactional.id": f"left-open-{self._truth.name}", "transaction.timeout.ms": int(seconds * 1000)}
+        producer = Producer({**self._properties, **own})
+        producer.init_transactions(DELIVERY_SECONDS)
+        producer.begin_transaction()
+        self._send(producer, drafts, ABORTED)
+        self._settle(producer)
+
     def _send(self, producer: Producer, drafts: list[Draft], state: str) -> None:
         for draft in drafts:
             self._sent += 1

@@ -37,12 +37,14 @@ class Rounds:
         params: of every round.
         saved_after: steps after which the first run is kept, so that later rounds can begin there.
         left_behind: parts of the world that the way back need not make as they were found.
+        run_specific: fields of the evidence that two runs may rightly differ in.
     """
 
     dag_id = "planned_failover"
     params = PARAMS
     saved_after = ("approve_failover", "review_translation")
     left_behind = ("positions", "reverse_offsets")
+    run_specific = RUN_SPECIFIC
 
     def __init__(self, state: Path, folder: Path, seed: int = 77) -> None:
         self.lab, self.folder, self.seed = Lab(state), folder, seed
@@ -64,7 +66,7 @@ class Rounds:
         evidence = self._reference_run()
         verdict = self.judged(evidence)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
-        self.end, self.said = self.at_rest(), comparable(evidence)
+        self.end, self.said = self.at_rest(), self.comparable(evidence)
 
     def rehearsed(self, state: Path, folder: Path, seed: int) -> Rehearsal:
         """The workload, as every round finds it."""
@@ -123,12 +125,16 @@ class Rounds:
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
         """In what a round ended otherwise than the first one."""
-        now, said = self.world.look(), comparable(evidence)
+        now, said = self.world.look(), self.comparable(evidence)
         found = [f"world: {key}: {unlike(now[key], self.end[key])}" for key in self.end if now[key] != self.end[key]]
         found += [f"evidence: {key}: {said.get(key)} instead of {self.said[key]}" for key in self.said if said.get(key) != self.said[key]]
         found += [f"{step} ended as {how}: {run.texts[step]}" for step, how in run.ended.items() if how != "done"]
         broken = Journal(f"sqlite:///{self.lab.journal}").verify()
         return found + ([f"the journal's chain breaks at {broken}"] if broken is not None else [])
+
+    def comparable(self, evidence: dict[str, Any]) -> dict[str, Any]:
+        """The evidence without what belongs to one run only."""
+        return {key: value for key, value in evidence.items() if key not in self.run_specific}
 
     def returned(self, run: Run) -> list[str]:
         """In what the world is not as it was found."""
@@ -145,11 +151,6 @@ def unlike(now: Any, wanted: Any) -> str:
     if isinstance(now, list) and isinstance(wanted, list):
         return f"more: {[one for one in now if one not in wanted]}, missing: {[one for one in wanted if one not in now]}"
     return f"{now} instead of {wanted}"
-
-
-def comparable(evidence: dict[str, Any]) -> dict[str, Any]:
-    """The evidence without what belongs to one run only."""
-    return {key: value for key, value in evidence.items() if key not in RUN_SPECIFIC}
 
 
 def points(rounds: Rounds) -> Iterator[tuple[str, int]]:
@@ -216,4 +217,4 @@ def how_many(default: int) -> int:
     return int(os.environ.get("SWITCHBACK_ROUNDS", default))
 
 
-__all__ = ["COPIED", "FORWARD", "PARAMS", "Rounds", "comparable", "how_many", "killed_at_every_point", "points", "way_back_killed_at_every_point"]
+__all__ = ["COPIED", "FORWARD", "PARAMS", "Rounds", "how_many", "killed_at_every_point", "points", "way_back_killed_at_every_point"]

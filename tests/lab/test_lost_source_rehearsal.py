@@ -18,6 +18,7 @@ from rich.console import Console
 
 from lab import lost_source_rehearsal
 from lab.demo.__main__ import DEMOS, main
+from lab.demo.failback import FailbackDemo
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import loss_table, rereads_table
 from lab.judge import LostSourceJudge
@@ -220,4 +221,4 @@ def test_bad_values_are_refused_before_anything_starts(arguments: list[str], env
         monkeypatch.setenv(name, environment.get(name, ""))
     assert main(arguments) == 2
     assert "is unknown" in capsys.readouterr().err
-    assert DEMOS["unplanned"] is LostSourceDemo
+    assert (DEMOS["unplanned"], DEMOS["failback"]) == (LostSourceDemo, FailbackDemo)

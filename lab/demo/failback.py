@@ -1,0 +1,73 @@
+"""The demo of a whole round trip: the source is killed with -9 under load, clients go on without it, it comes back, and they return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.bring_up import up
+from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep
+from lab.demo.lost_source import AFTER
+from lab.demo.showing import GateWatcher
+from lab.demo.tampering import TAMPERINGS, Tampering
+from lab.failback_rehearsal import Leaving, Returning, RoundTrips
+from lab.judge import Case, Trip, Verdict
+from lab.judge.round_trip_exhibits import FAILBACK, UNPLANNED
+from lab.lost_source_rehearsal import Accident
+
+RATE = 2_000
+STRANDED = 25
+MORE = 25
+
+
+class FailbackDemo(Demo):
+    """One demo of an unplanned failover and the failback after it, on a lab of its own."""
+
+    kind = "failback"
+    passed = "nobody skipped, nothing mirrored twice, every acknowledged record on primary or exported, every position exact"
+
+    def run(self) -> int:
+        """Go through all stages; return the exit code."""
+        self._stages.begin("Lab: two Kafka clusters, MirrorMaker 2 and Airflow")
+        status = up(self._state)
+        rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
+        self._stages.begin("Topics, records and groups at several lags")
+        truth = rehearsal.seed_topics()
+        self._stages.say(f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions")
+        self._stages.begin(f"Load of {RATE:,} records/s, kill -9 of primary while replication lags; unplanned failover primary -> standby")
+        verdict, evidence, kept = self._changed(status, UNPLANNED, lambda: rehearsal.leave(Leaving(Accident(after=AFTER), more=MORE, stranded=STRANDED)))
+        if not verdict.passed:
+            return self._conclude(verdict, evidence, kept)
+        self._show(verdict, evidence, kept)
+        self._stages.begin("primary is back; load on standby; failback standby -> primary")
+        rehearsal.meddle = self._meddle
+        return self._conclude(*self._changed(status, FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True))))
+
+    def rehearsal(self, state: Path, folder: Path) -> RoundTrips:
+        """Make what is demonstrated."""
+        made = RoundTrips(state, folder, SEED, RATE, scale=SCALE, groups=GROUPS)
+        made.approver, made.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
+        return made
+
+    def _changed(self, status: Mapping[str, Any], dag_id: str, change: Callable[[], Verdict]) -> tuple[Verdict, dict[str, Any], Path]:
+        """Let clients change sides, and keep what tells of it."""
+        with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
+            verdict = change()
+        folder, evidence = self._rehearsal.evidence()
+        kept = keep(folder)
+        (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        return verdict, evidence, kept
+
+    def _show(self, verdict: Verdict, evidence: Mapping[str, Any], kept: Path) -> None:
+        for table in self.tables(evidence, verdict):
+            self._console.print(table)
+        self._stages.say(f"evidence: {kept}")
+
+    def _meddle(self, trip: Trip) -> None:
+        """Spoil the result if that is asked for."""
+        if self._choices.tamper:
+            made = self._rehearsal
+            case = Case(made.status, made.truth, trip.evidence, trip.source, trip.target, made.policy, clients=made.ledger.now.clients)
+            self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](Tampering(case))}")

@@ -1,0 +1,303 @@
+"""A pair of made-up clusters between which clients go to and fro, right in every respect until a test spoils something."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lab.judge import evidence as told
+from lab.judge.findings import Verdict
+from lab.judge.ledger import Ledger, Log, Names, Place, Topic
+from lab.judge.positions_file import COLUMNS, translation_digest
+from lab.judge.records import Held
+from lab.judge.round_trip_court import TripJudge
+from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
+from lab.workload.truth import ABORTED, COMMITTED, Acknowledgement, Record, content_digest, key_digest
+
+ALIASES = ("primary", "standby")
+MOMENT = "2026-11-21T00:00:00+00:00"
+HOUR = 3_600_000
+STEPS = {PLANNED: told.PLANNED_STEPS, UNPLANNED: told.LOST_STEPS, FAILBACK: told.FAILBACK_STEPS}
+LISTING = pa.schema([
+    ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary()),
+    ("header_names", pa.list_(pa.string())), ("header_values", pa.list_(pa.binary())),
+])  # fmt: skip
+
+
+def digest(letter: str, key: str | None = None) -> int:
+    """The content of the record that a letter stands for."""
+    return content_digest(key and key.encode(), letter.encode(), [("id", letter.encode())])
+
+
+class Cluster:
+    """A cluster that is a few dictionaries."""
+
+    def __init__(self) -> None:
+        self.logs: dict[Place, list[Held]] = {}
+        self.committed: dict[str, dict[Place, int]] = {}
+        self.log_ends: dict[Place, int] = {}
+        self.refusing: set[str] = set()
+        self.uncommitted: set[tuple[Place, int]] = set()
+
+    def append(self, place: Place, held: Held) -> int:
+        """Add a record to a log; its offset."""
+        offset = self.end(place)
+        self.logs.setdefault(place, []).append(held._replace(offset=offset))
+        self.log_ends[place] = offset + 1
+        return offset
+
+    def end(self, place: Place) -> int:
+        """Where a log ends."""
+        return self.log_ends.get(place, 0)
+
+    def groups(self) -> list[str]:
+        """All groups."""
+        return sorted(self.committed)
+
+    def partitions(self) -> dict[str, int]:
+        """Topics with their partition counts."""
+        return {topic: 1 for topic, _ in self.logs}
+
+    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Where logs begin."""
+        return dict.fromkeys(places, 0)
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Where logs end."""
+        return {place: self.end(place) for place in places}
+
+    def read(self, places: Iterable[Place], isolation: str, keyed: Iterable[str] = ()) -> dict[Place, list[Held]]:
+        """Whole logs."""
+        return {place: [one for one in self.logs[place] if isolation == "read_uncommitted" or (place, one.offset) not in self.uncommitted] for place in places}
+
+    def positions(self, groups: Iterable[str]) -> dict[str, dict[Place, int]]:
+        """Committed positions."""
+        return {group: dict(self.committed.get(group, {})) for group in groups}
+
+    def try_writes(self, topics: Iterable[str]) -> dict[str, str]:
+        """Which writes are refused."""
+        return {topic: "TOPIC_AUTHORIZATION_FAILED" if topic in self.refusing else "" for topic in topics}
+
+
+class Story:
+    """One topic of one partition on two clusters, its clients, and everything that a right product does."""
+
+    def __init__(self, folder: Path, policy: str = "identity", topic: Topic = Topic(1)) -> None:
+        self.folder, self.names = folder, Names(ALIASES, policy)
+        self.ledger = Ledger("primary", self.names)
+        self.ledger.topics["orders"] = topic
+        self.clusters = {alias: Cluster() for alias in ALIASES}
+        self.copied: dict[Log, int] = {}
+        self.letters: dict[int, tuple[str, str | None]] = {}
+        self.at = HOUR
+        self.trip: Trip | None = None
+        self._returned: dict[Place, list[Held]] = {}
+        for log in self.local_logs():
+            for alias, place in (log, self.names.counterpart(log)):
+                self.clusters[alias].logs.setdefault(place, [])
+
+    # -- clients and replication -----------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> str:
+        """Where clients are."""
+        return self.ledger.now.cluster
+
+    @property
+    def other(self) -> str:
+        """Where they are not."""
+        return self.names.other(self.now)
+
+    def local_logs(self) -> list[Log]:
+        """The logs to which clients write on either cluster."""
+        return [(alias, ("orders", 0)) for alias in ALIASES]
+
+    def write(self, letters: str, state: str = COMMITTED, keys: str | None = None, cluster: str | None = None) -> None:
+        """Clients write a record for each letter."""
+        cluster = cluster or self.now
+        period = next(one for one in reversed(self.ledger.periods) if one.cluster == cluster)
+        for number, letter in enumerate(letters):
+            key = keys[number] if keys else None
+            self.letters[digest(letter, key)] = (letter, key)
+            held = Held(0, digest(letter, key), key_digest(key.encode()) if key else 0, False)
+            offset = self.clusters[cluster].append(("orders", 0), held)
+            period.records["orders", 0][offset] = Record(offset, held.digest, f"id-{letter}", held.key, False, 0, state)
+            period.acknowledged[("orders", 0), offset] = Acknowledgement("orders", 0, offset, held.digest, f"id-{letter}", self.at)
+            if state == ABORTED:
+                self.clusters[cluster].uncommitted.add((("orders", 0), offset))
+
+    def mirror(self, source: str, records: int | None = None) -> None:
+        """The flow from a cluster copies what it has not copied, or only so many records of it."""
+        log = (source, ("orders", 0))
+        there, place = self.names.counterpart(log)
+        waiting = [one for one in self.clusters[source].logs["orders", 0] if one.offset >= self.copied.get(log, 0)]
+        for held in waiting[:records]:
+            self.clusters[there].append(place, held)
+            self.copied[log] = held.offset + 1
+
+    def seed(self, source: str) -> None:
+        """The flow from a cluster shall copy what is written there from now on; under default naming it never copied anything else."""
+        if self.names.policy == "identity":
+            self.copied[source, ("orders", 0)] = self.clusters[source].end(("orders", 0))
+
+    def place(self, group: str, position: int, topic: str = "orders", alias: str | None = None) -> None:
+        """A group's position where clients are."""
+        self.clusters[alias or self.now].committed.setdefault(group, {})[topic, 0] = position
+
+    def position(self, group: str, alias: str, topic: str = "orders") -> int:
+        """Where a group stands."""
+        return self.clusters[alias].committed[group][topic, 0]
+
+    # -- changes of sides --------------------------------------------------------------------------------------------
+
+    def fail_over(self, dag_id: str = PLANNED, mirrored: int | None = None, flows_on: bool = False, **trip: Any) -> None:
+        """Move the clients; of a lost source only so many records more are mirrored."""
+        source, target = self.now, self.other
+        self.mirror(source, mirrored)
+        self._turn(dag_id, source, target, **trip)
+        self.seed(target)
+        if flows_on:
+            self.flow_on()
+
+    def flow_on(self) -> None:
+        """What clients write now is mirrored to where they were."""
+        self.trip.flows_on = True
+        self.mirror(self.now)
+
+    def come_back(self) -> None:
+        """The old source can be read again."""
+        self._returned = {place: list(held) for place, held in self.clusters[self.other].logs.items()}
+
+    def fail_back(self, mode: str = "append", export: str | None = None, decisions: Mapping[str, str] | None = None) -> None:
+        """Return the clients to where they were; `export` lists other letters than the right ones."""
+        source, target = self.now, self.other
+        self.come_back()
+        stranded = self._stranded(source, target)
+        if mode == "recreate":
+            for place in list(self.clusters[target].logs) if self.names.policy == "identity" else [self.names.counterpart((source, ("orders", 0)))[1]]:
+                self.clusters[target].logs[place], self.clusters[target].log_ends[place] = [], 0
+            self.copied[source, ("orders", 0)] = 0
+        for held in stranded if (decisions or {}).get("orders") == "replay" else []:
+            self.replay(held)
+        listed = [held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in export}] if export is not None else stranded
+        self.fail_over(FAILBACK, mode=mode, decisions=decisions or {}, returned=self._returned)
+        self._export(listed)
+
+    def replay(self, held: Held) -> None:
+        """Write a stranded record to where clients are, with a header that says where it comes from."""
+        origin = f"{self.other}/orders/0/{held.offset}"
+        self.clusters[self.now].append(("orders", 0), Held(0, content_digest(None, origin.encode()), held.key, False, origin, held.digest))
+
+    def _stranded(self, source: str, target: str) -> list[Held]:
+        copies = Counter(one.digest for one in self.clusters[source].logs[self.names.counterpart((target, ("orders", 0)))[1]])
+        left = []
+        for held in self.clusters[target].logs["orders", 0]:
+            if copies[held.digest] > 0:
+                copies[held.digest] -= 1
+            elif (("orders", 0), held.offset) not in self.clusters[target].uncommitted:
+                left.append(held)
+        return left
+
+    def _turn(self, dag_id: str, source: str, target: str, **trip: Any) -> None:
+        number, self.at = len(self.ledger.periods) - 1, self.at + HOUR
+        before = {group: dict(held) for group, held in self.clusters[target].committed.items()}
+        for group, held in self.clusters[source].committed.items():
+            for place, position in held.items():
+                there = self.names.counterpart((source, place))[1]
+                self.clusters[target].committed.setdefault(group, {})[there] = self._translated(source, place, position)
+                self.clusters[target].committed[group].setdefault(("orders", 0), 0)
+        self.ledger.turn(target, self.at)
+        folder = self.folder / f"trip-{number}"
+        folder.mkdir(exist_ok=True)
+        until = {place: cluster_end for place, cluster_end in self.clusters[target].log_ends.items()} if dag_id == UNPLANNED else {}
+        self.trip = Trip(number, dag_id, source, target, {}, folder, before=before, mirrored_until=until, died_at=self.at if dag_id == UNPLANNED else None, **trip)
+        self.trip.evidence = self._evidence(dag_id, source, target, folder)
+
+    def _translated(self, source: str, place: Place, position: int) -> int:
+        there = self.names.counterpart((source, place))
+        target = self.clusters[there[0]].logs[there[1]]
+        unread = [one.digest for one in self.clusters[source].logs[place] if one.offset >= position]
+        return min((max(one.offset for one in target if one.digest == content) for content in unread if any(one.digest == content for one in target)), default=self.clusters[there[0]].end(there[1]))
+
+    def _evidence(self, dag_id: str, source: str, target: str, folder: Path) -> dict[str, Any]:
+        pq.write_table(pa.Table.from_pylist(self._rows(source, target)), folder / "positions.parquet")
+        ends = {alias: [{"topic": place[0], "partition": place[1], "offset": self.clusters[alias].end(place)} for place in self.clusters[alias].logs] for alias in ALIASES}
+        plan = {"unproven": []}
+        approvals = [{"step": "approve_data_loss", "by": "approver", "digest": sealed(plan)}]
+        loss = [{"topic": "orders", "partition": 0, "from_offset": self.copied.get((source, ("orders", 0)), 0), "certain_to": None, "possible_to": None}]
+        evidence = {
+            "procedure_id": f"{dag_id}-1", "dag_id": dag_id, "source": source, "target": target, "reason": "test", "outcome": "completed", "plan": plan,
+            "plan_digest": sealed(plan), "approvals": approvals, "fenced_at": "2026-11-21T00:00:00+00:00", "cut_off": ends[source], "boundary": ends[target],
+            "steps": [{"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": {}} for step in STEPS[dag_id]],
+            "classes": {"CONTENT": 1}, "rereads": {"bound": 0, "mirror_maker": 0}, "repeats": {}, "loss": loss if dag_id == UNPLANNED else [],
+            "positions": "positions.parquet", "stranded": None, "seconds": {"own": 1.0, "drain": 0, "people": 1}, "previous_digest": None,
+        }  # fmt: skip
+        return evidence | {"digest": sealed(evidence)}
+
+    def _rows(self, source: str, target: str) -> list[dict[str, Any]]:
+        rows = []
+        for group, held in self.clusters[source].committed.items():
+            for place, position in held.items():
+                there = self.names.counterpart((source, place))[1]
+                told_of = {"group": group, "topic": place[0], "partition": 0, "position": position, "position_at": 0, "target_topic": there[0]}
+                rows.append(told_of | {"target_position": self.clusters[target].committed[group][there], "class": "CONTENT", "exact": True, "bound": 0, "evidence": "", "clamped": None})
+        return rows or [dict.fromkeys(COLUMNS)]
+
+    def call_uncommitted(self, *offsets: int) -> None:
+        """Let the export say that no transaction committed these."""
+        folder = self.trip.folder / "find" / "uncommitted"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"topic": ["orders"] * len(offsets), "partition": [0] * len(offsets), "offset": list(offsets)}), folder / "orders-0.parquet")
+
+    def export_older(self, letters: str) -> None:
+        """Let the export hold records that the other cluster has no more."""
+        self._export([held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in letters}], "older")
+
+    def _export(self, listed: list[Held], kind: str = "stranded") -> None:
+        folder = self.trip.folder / "find" / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = []
+        for one in listed:
+            letter, key = self.letters[one.digest]
+            content = {"key": key and key.encode(), "value": letter.encode(), "header_names": ["id"], "header_values": [letter.encode()]}
+            rows.append({"topic": "orders", "partition": 0, "offset": one.offset, **content})
+        pq.write_table(pa.Table.from_pylist(rows, schema=LISTING), folder / "orders-0.parquet")
+        self.trip.evidence["stranded"] = "find"
+
+    # -- the judge ---------------------------------------------------------------------------------------------------
+
+    def judge(self, writes: bool = False) -> Verdict:
+        """What the judge says of the last change of sides."""
+        return TripJudge(RoundTripExhibits(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])).judge(writes)
+
+    def amend(self, **fields: Any) -> None:
+        """Change the evidence, and seal it anew."""
+        evidence = {**self.trip.evidence, **fields}
+        del evidence["digest"]
+        self.trip.evidence = evidence | {"digest": sealed(evidence)}
+
+    def passes(self) -> Verdict:
+        """The same of one that must be right."""
+        verdict = self.judge()
+        assert verdict.passed, verdict.lines()
+        return verdict
+
+    def checks(self) -> set[str]:
+        """Names of the checks that found something."""
+        return {finding.check for finding in self.judge().findings}
+
+
+def sealed(value: Any) -> str:
+    """A digest as the contract defines it."""
+    return sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
+
+
+Spoil = Callable[[Story], object]
+__all__ = ["ALIASES", "HOUR", "Cluster", "Spoil", "Story", "digest", "sealed", "translation_digest"]
