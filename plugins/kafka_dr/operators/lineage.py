@@ -96,8 +96,10 @@ def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.Da
 
 
 def ends_only(log: Grown) -> tuple[Segment, ...]:
-    """In the place of segments that nobody knows: that what will be written goes behind the ends of both logs. All positions lie below, where nothing is known."""
-    at = log.furthest if log.source_end is None else log.source_end
+    """In the place of segments that nobody knows: that what follows the ends of both logs belongs together. Positions lie below, where nothing is known."""
+    # One that begins just there would be taken for the target's end: where the source's end is not known, that would be ahead.
+    behind_all = None if log.furthest is None else log.furthest + 1
+    at = behind_all if log.source_end is None else log.source_end
     return () if at is None or log.target_end is None else (Segment(at, None, log.target_end, None, copied_back=False),)
 
 

@@ -206,6 +206,15 @@ def test_without_a_look_at_a_lost_source_nothing_is_known(trips: Trips) -> None:
     assert trips.write(300, 290) == {"orders-0": "nobody knows what of primary was on standby when clients left it"}
 
 
+def test_where_not_even_the_sources_end_is_known_all_positions_lie_below(trips: Trips) -> None:
+    """None lies where the only segment begins: it would be placed at the target's end. Where nobody asks, there is none."""
+    trips.begin("primary", "standby")
+    trips.opens(None, {ORDERS: 104})
+    trips.begin("standby", "primary")
+    assert trips.segments(None, 290, position=77) == [[78, None, 290, None, False]]
+    assert trips.segments(None, None, position=77) == []
+
+
 @pytest.mark.parametrize("name", ["cut_off", "boundary", "*"])
 def test_a_receipt_that_is_gone_is_not_guessed(trips: Trips, name: str) -> None:
     """Neither is one that somebody changed."""
