@@ -73,7 +73,7 @@ class _Matched:
     def _answer(self, row: int, place: int, bound: int, cut: int) -> Answer:
         note = raised_over(self._case, cut)
         if row == self._copies.size():
-            return Answer(place, "END", True, 0, "nothing unread below the end of the segment", note)
+            return Answer(self._case.bounds.boundary, "END", True, 0, "nothing unread below the end of the segment", note)
         return Answer(place, "CONTENT", bound == 0, bound, f"content: {row} copies below and {self._originals.size()} originals", note)
 
     def _reached(self, first: np.ndarray) -> np.ndarray:
