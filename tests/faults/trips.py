@@ -17,7 +17,6 @@ from tests.faults.stepping import Run, Stepping
 
 #: As Airflow's form has it where nobody fills it in; without Airflow nobody does.
 PROPOSED = {FAILBACK: {"start_reverse_replication": True}}
-
 #: For a flow back that has little to copy; a dead one is not waited for an hour.
 CATCH_UP_SECONDS = 60.0
 

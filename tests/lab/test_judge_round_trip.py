@@ -175,6 +175,15 @@ def test_repeats_hide_no_missing_record(make: Make) -> None:
     assert len(accounting.unaccounted(owed, AT, "primary", held, {1}, [])) == 1
 
 
+@pytest.mark.parametrize("offset", [0, 5])
+def test_an_exported_record_of_a_log_made_anew_takes_no_others_copy(offset: int) -> None:
+    """Two look alike: one is in the export, the other one's copy stands somewhere in the new log, by chance where the first one stood."""
+    owed = [Owed(0, "primary", Record(number, 7, None, 0, False, 0), False) for number in range(2)]
+    assert accounting.unaccounted(owed, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == []
+    in_place = [owed[0]._replace(in_place=True), owed[1]]
+    assert accounting.unaccounted(in_place, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == ([owed[1]] if offset == 0 else [])
+
+
 def test_a_replay_vouches_for_the_record_that_it_names(make: Make) -> None:
     """Not for another one with the same content, nor where its content was changed."""
     owed = [Owed(0, "primary", Record(offset, 7, None, 0, False, 0), False) for offset in (4, 5)]
