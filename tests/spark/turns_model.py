@@ -105,6 +105,7 @@ class _Making:
         self.syncs: dict[str, list[tuple[int, int]]] = {"source": [], "target": []}
         self.segments: list[Segment] = []
         self.waiting: list[tuple[int, Cell]] = []
+        self.samples: list[tuple[int, int, int]] = []
         self.records = 0
         self.share = dice.choice([0.05, 0.3, 0.6, 1.0])
 
@@ -112,6 +113,7 @@ class _Making:
         """Let clients write to one side, and MirrorMaker 2 copy it to the other, in runs that jump back."""
         other = "target" if writer == "source" else "source"
         begins = {side: len(log) for side, log in self.logs.items()}
+        self._sample(**begins)
         self._write(self.logs[writer], size)
         copied = self._mirror(writer, other, begins[writer], planned)
         ends = {writer: copied, other: len(self.logs[other])}
@@ -131,6 +133,11 @@ class _Making:
             gone = self.dice.random() < gaps
             log.append(Cell(len(log), None if gone else self.records, content, key, self.keys and self.dice.random() < 0.3))
 
+    def _sample(self, source: int, target: int) -> None:
+        """Play a recorder: it sees both ends, what is written to a log before what is copied of that; ends never fall."""
+        last = self.samples[-1] if self.samples else (0, 0)
+        self.samples.append((max(source, last[0]), max(target, last[1]), -1))
+
     def _mirror(self, writer: str, other: str, begin: int, planned: bool) -> int:
         source, target, dice = self.logs[writer], self.logs[other], self.dice
         position, reached, runs = begin, begin, dice.choice([0, 1, 1, 2, 3, 4])
@@ -141,6 +148,7 @@ class _Making:
                     if dice.random() < self.share:
                         self.syncs[writer].append((cell.offset, len(target)))
                     target.append(replace(cell, offset=len(target)))
+                    self._sample(**{writer: dice.randint(max(reached, cell.offset + 1), len(source)), other: len(target)})
                     if dice.random() < 0.03:
                         target.append(Cell(len(target), None))
             reached, position = max(reached, stop), dice.randint(begin, stop)
@@ -167,6 +175,8 @@ def make_turns(size: int, dice: Random, alphabet: int = 0, compaction: bool = Fa
     source, target = making.logs["source"], making.logs["target"]
     bounds = Bounds("t", 0, "t", 0, len(source), 0, len(target), drained, True, False, False, False, True, False)
     world = Turns(source, target, making.syncs["source"], bounds, unique=not alphabet, segments=tuple(making.segments), back=making.syncs["target"], written=source, waiting=making.waiting)
+    seen = [making.samples.index((newest.source_from, newest.target_from, -1)) for newest in world.segments[-1:]]
+    world.floors = [sample for number, sample in enumerate(making.samples) if number in seen or dice.random() < 0.3]
     world.mirrored = frozenset(c.record for c in target if c.record is not None)
     if compaction:
         world.source, on_source = compacted(dice, world.source)
