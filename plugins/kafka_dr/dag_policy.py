@@ -77,6 +77,16 @@ def failback_params() -> dict[str, Param]:
     }
 
 
+def restore_params() -> dict[str, Param]:
+    """The form of a restore: which commit is undone. It moves no client, and waits for none."""
+    common = ("source", "target", "reason", "acknowledge_cool_down", "approval_wait_seconds")
+    return {
+        **{name: param for name, param in _common_params().items() if name in common},
+        "undo_procedure": Param(None, type=["null", "string"], minLength=1, maxLength=300, description="The procedure whose commit is undone, by its id; empty = the last one from source to target that committed."),
+        "overwrite_later_commits": Param(False, type="boolean", description="Positions that somebody changed since that commit are put back, too; otherwise they are left as they are, and named."),
+    }
+
+
 def lost_source_params() -> dict[str, Param]:
     """The form of an unplanned failover."""
     return {

@@ -36,6 +36,9 @@ class Step(StrEnum):
     REDIRECT_CLIENTS = "redirect_clients"
     VERIFY_CLIENTS = "verify_clients"
     START_REVERSE_REPLICATION = "start_reverse_replication"
+    PLAN_RESTORE = "plan_restore"
+    APPROVE_RESTORE = "approve_restore"
+    RESTORE_POSITIONS = "restore_positions"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     WATCH_OLD_SOURCE = "watch_old_source"
@@ -55,10 +58,15 @@ _OF_A_RETURN = frozenset(
         Step.SEED_FLOW_BACK, Step.START_FLOW_BACK, Step.WAIT_FOR_CATCH_UP,
     }
 )  # fmt: skip
+_OF_A_RESTORE = frozenset({Step.PLAN_RESTORE, Step.APPROVE_RESTORE, Step.RESTORE_POSITIONS})
+_OF_ALL = frozenset({Step.OPEN_PROCEDURE, Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.CLOSE_PROCEDURE})
+#: The procedure that moves no client: it puts positions back.
+RESTORE = "restore_group_offsets"
 _OTHERS_STEPS = {
-    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN,
-    "unplanned_failover": _OF_A_LIVING_SOURCE | _OF_A_RETURN,
-    "failback": _OF_A_LOST_SOURCE,
+    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN | _OF_A_RESTORE,
+    "unplanned_failover": _OF_A_LIVING_SOURCE | _OF_A_RETURN | _OF_A_RESTORE,
+    "failback": _OF_A_LOST_SOURCE | _OF_A_RESTORE,
+    RESTORE: frozenset(Step) - _OF_A_RESTORE - _OF_ALL,
 }
 
 

@@ -3,6 +3,7 @@
     spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
 
 Reads positions.parquet, syncs.parquet, bounds.parquet and job.json, and the records around the positions from both clusters.
+Where both logs grew by turns segments.parquet tells how, and syncs_back.parquet holds what the other flow said of its copies.
 With --wait-for-input it starts while they are written: job.json must come last, as a whole; a file called `failed` says that it will not.
 Writes translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
 KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
@@ -55,6 +56,7 @@ def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> Non
         return
     clients = access(wanted, limits.source_readable)
     bounds = sources.load_bounds(given, limits.source_readable)
+    segments = sources.load_segments(given)
     rows = sources.tagged_rows(given)
     extents = sources.measure_positions(rows)
     reading = {key: sources.records_at_most(extent, bounds.get(key), limits) for key, extent in extents.items()}
@@ -67,7 +69,7 @@ def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> Non
         clock.phase("session")
         tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
         packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)
-        finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients)).collect()
+        finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients, segments)).collect()
         clock.phase("translate")
         reports = sinks.write_rows(finished, folder)
         clock.phase("write")

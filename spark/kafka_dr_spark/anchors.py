@@ -15,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,29 @@ class Bounds:
         return f"{self.topic}-{self.partition}"
 
 
+class Segment(NamedTuple):
+    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive, None is open.
+
+    Attributes:
+        copied_back: the source's records are copies of the target's; otherwise it is the other way round.
+    """
+
+    source_from: int = 0
+    source_to: int | None = None
+    target_from: int = 0
+    target_to: int | None = None
+    copied_back: bool = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the direction turned at its end, where all that the one log holds of it was in the other."""
+        return self.source_to is not None
+
+
+#: Both logs from their beginnings on: one was always copied to the other.
+WHOLE = Segment()
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Usable pairs of one partition in the order of time.
@@ -72,7 +96,11 @@ class Pairs:
 
     def first(self, count: int) -> Pairs:
         """Return the ``count`` earliest pairs."""
-        return Pairs(self.upstream[:count], self.downstream[:count], self.discarded)
+        return self.only(slice(count))
+
+    def only(self, indexes: np.ndarray | slice) -> Pairs:
+        """Return the pairs with the given indexes."""
+        return Pairs(self.upstream[indexes], self.downstream[indexes], self.discarded)
 
     def name(self, index: int) -> str:
         """Return a pair as people write it: ``1200->1187``."""

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka_dr_spark.anchors import Bounds, Floors, Pairs
+from kafka_dr_spark.anchors import WHOLE, Bounds, Floors, Pairs, Segment
 from kafka_dr_spark.matching import Records
 
 SOURCE, TARGET = "source", "target"
@@ -48,6 +48,13 @@ def refused(reason: str) -> Answer:
     return Answer(None, "REFUSED", False, None, reason)
 
 
+def noted(answer: Answer, note: str) -> Answer:
+    """Return an answer that says first how its place differs from what was asked for; a refusal has no place."""
+    if answer.class_ == "REFUSED":
+        return answer
+    return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
+
+
 def by_policy(policy: str, bounds: Bounds) -> Answer:
     """Return what a group's own policy says where there is no evidence at all."""
     if policy == "earliest":
@@ -81,6 +88,7 @@ class Case:
 
     Attributes:
         floors: what a recorder saw of both logs' ends, for a source that cannot be read.
+        segment: the part of both logs that it is about; the bounds are its own then.
         left: records that may still be read, by side.
         read: records that were read, by side.
         holes: source records that are not on the target and should be.
@@ -91,6 +99,7 @@ class Case:
     pairs: Pairs
     limits: Limits
     floors: Floors = field(default_factory=Floors)
+    segment: Segment = WHOLE
     left: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=lambda: {SOURCE: 0, TARGET: 0})
     holes: list[dict[str, Any]] = field(default_factory=list)
@@ -99,10 +108,20 @@ class Case:
     def __post_init__(self) -> None:
         self.left = self.left or {SOURCE: self.limits.content_limit, TARGET: self.limits.content_limit}
 
+    @property
+    def ends_match(self) -> bool:
+        """Whether all of the source below its end is on the target below its end, and nothing else stands at that one's end."""
+        return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
+
+    @property
+    def target_cut(self) -> bool:
+        """Whether the target's log begins above the offset from which on it was written for this source: retention took the rest."""
+        return self.bounds.target_start != self.segment.target_from
+
     def first_offset(self, upstream: int) -> int | None:
         """Return from where the target holds every copy of a source record; None where a cleaner or retention may have taken the first one."""
         floor = self.floors.below(upstream)
-        start = self.bounds.target_start if floor is None and self.bounds.target_start == 0 else floor
+        start = self.bounds.target_start if floor is None and not self.target_cut else floor
         return None if start is None or start < self.bounds.target_start or self.bounds.target_compacted else start
 
     def window(self, side: str, start: int, end: int) -> Window:

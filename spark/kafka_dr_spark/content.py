@@ -32,6 +32,16 @@ def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
     return -1
 
 
+def proven_pairs(case: Case, indexes: np.ndarray) -> Search:
+    """Return those of some pairs whose two records are equal."""
+    some = case.pairs.only(indexes)
+    offsets = list(zip(some.upstream.tolist(), some.downstream.tolist()))
+    windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [case.window(TARGET, d, d + 1) for _, d in offsets]
+    records = yield from case.fetch(*windows)
+    equal = [ours.same_content(u, theirs, d) is True for (u, d), ours, theirs in zip(offsets, records, records[len(offsets) :])]
+    return some.only(np.array(equal, np.bool_))
+
+
 class Stretch:
     """Positions of one partition that are settled by reading one stretch of both logs."""
 
@@ -162,7 +172,7 @@ class Stretch:
     def _answers(self) -> list[Answer | None]:
         view = self.view()
         hole, cut = self._missing(view)
-        self._report(view, hole, cut)
+        report_missing(self.case, view, hole, cut)
         last = self.case.bounds.boundary if self.at_the_end else int(self.pairs.downstream[self.top])
         found = np.minimum(first_copies(view, self.matched, self.positions), last)
         first = np.searchsorted(view.offsets, self.positions)
@@ -172,7 +182,7 @@ class Stretch:
         columns = (found, view.size() - first, cuts[first], self._pair_at(found, first, view), self._target_from(found), bounds)
         places = zip(first.tolist(), *(column.tolist() for column in columns))
         where = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
-        return [self._refuse_hole(view, last_hole) if row <= last_hole else self._answer(*place, where) for row, *place in places]
+        return [refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(*place, where) for row, *place in places]
 
     def _pair_at(self, found: np.ndarray, first: np.ndarray, view: Records) -> np.ndarray:
         """Return for each place the index of the pair that stands there, -1 where none does."""
@@ -189,31 +199,18 @@ class Stretch:
         missing, bounds = self.matched == ABSENT, self.case.bounds
         cut = np.zeros(len(missing), np.bool_)
         # What retention took is the oldest, so nothing that is matched lies before it.
-        if bounds.drained and self.floor == -1 and bounds.target_start > 0:
+        if (bounds.drained or self.case.segment.closed) and self.floor == -1 and self.case.target_cut:
             there = np.flatnonzero(~missing)
             cut[: there[0] if len(there) else len(cut)] = True
         if bounds.target_compacted:
             # An older value may be cleaned away, and in time a tombstone; the newest value of a key may not.
-            newest = last_of_key(view) if self.at_the_end else np.zeros(len(missing), np.bool_)
+            known_newest = self.at_the_end and not self.case.segment.closed
+            newest = last_of_key(view) if known_newest else np.zeros(len(missing), np.bool_)
             missing = missing & newest & ~view.tombstone
         return missing & ~cut, missing & cut
 
-    def _report(self, view: Records, hole: np.ndarray, cut: np.ndarray) -> None:
-        for found, mask, reason in (
-            (self.case.holes, hole, "not on the target"),
-            (self.case.cut, cut, "below the target's log start"),
-        ):
-            rows = np.flatnonzero(mask)
-            if len(rows):
-                first, last = int(view.offsets[rows[0]]), int(view.offsets[rows[-1]])
-                found.append({"from_offset": first, "to_offset": last + 1, "records": len(rows), "reason": reason})
-
-    def _refuse_hole(self, view: Records, row: int) -> Answer:
-        what = "unread record" if self.case.bounds.drained else "unread record (the partition is not drained)"
-        return refused(f"{what} at source offset {int(view.offsets[row])} is not on the target")
-
     def _answer(self, found: int, unread: int, cut: int, pair: int, target: int, bound: int, where: str) -> Answer | None:
-        clamped = f"raised to the target's log start {self.case.bounds.target_start}: {cut} unread records are older" if cut else None
+        clamped = raised_over(self.case, cut)
         if not unread:
             return self._nothing_unread(clamped)
         if pair >= 0:
@@ -221,7 +218,32 @@ class Stretch:
         return Answer(found, "CONTENT", bound == 0, bound, f"content: {unread} source and {target} target records up to {where}", clamped)
 
     def _nothing_unread(self, clamped: str | None) -> Answer | None:
-        bounds = self.case.bounds
-        if bounds.drained and not bounds.other_writer:
-            return Answer(bounds.boundary, "END", True, 0, "nothing unread below the cut-off, drained", clamped)
+        if self.case.ends_match:
+            return Answer(self.case.bounds.boundary, "END", True, 0, "nothing unread below the cut-off, drained", clamped)
         return None
+
+
+def report_missing(case: Case, view: Records, hole: np.ndarray, cut: np.ndarray) -> None:
+    """Note in a case which source records are not on the target, and which its retention deleted there.
+
+    Args:
+        view: source records.
+        hole: mask of those that should be there.
+        cut: mask of those that were.
+    """
+    for found, mask, reason in ((case.holes, hole, "not on the target"), (case.cut, cut, "below the target's log start")):
+        rows = np.flatnonzero(mask)
+        if len(rows):
+            first, last = int(view.offsets[rows[0]]), int(view.offsets[rows[-1]])
+            found.append({"from_offset": first, "to_offset": last + 1, "records": len(rows), "reason": reason})
+
+
+def refuse_hole(case: Case, view: Records, row: int) -> Answer:
+    """Return the refusal of a position at or below a source record that is not on the target."""
+    what = "unread record" if case.bounds.drained or case.segment.closed else "unread record (the partition is not drained)"
+    return refused(f"{what} at source offset {int(view.offsets[row])} is not on the target")
+
+
+def raised_over(case: Case, cut: int) -> str | None:
+    """Return the note on a place above which the target lacks unread records that its retention deleted; None where it deleted none."""
+    return f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None

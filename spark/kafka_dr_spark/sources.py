@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kafka_dr_spark.anchors import Bounds
+from kafka_dr_spark.anchors import Bounds, Segment
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
+from kafka_dr_spark.segments import in_order
 from kafka_dr_spark.stranding import Returned
-from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, TAGGED, TAKEN, Key, Packing
+from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, TAGGED, TAKEN, Key, Packing
 
 # A row takes some 100 bytes.
 ROWS_HELD = 2_000_000
@@ -78,7 +79,7 @@ def open_dataset(folder: Path, name: str) -> ds.Dataset:
         dataset = ds.dataset(path, format="parquet")
     except (OSError, pa.ArrowInvalid) as error:
         raise ContractBroken(f"{name}.parquet: not readable as Parquet ({type(error).__name__})") from None
-    if name != "syncs" or dataset.schema.names:
+    if not name.startswith("syncs") or dataset.schema.names:
         check_columns(name, dataset.schema)
     return dataset
 
@@ -93,6 +94,20 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
     if len(found) != len(table):
         raise ContractBroken(f"bounds: {len(table) - len(found)} partitions have more than one row")
     return found
+
+
+def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
+    """Return the segments of every partition whose logs grew by turns, oldest first; nothing where the input tells of none."""
+    if not (folder / "segments.parquet").exists():
+        return {}
+    table = open_dataset(folder, "segments").to_table(columns=column_names("segments"))
+    check_values("segments", table)
+    found: dict[Key, dict[int, Segment]] = {}
+    for topic, partition, number, *offsets in zip(*(table[name].to_pylist() for name in column_names("segments"))):
+        found.setdefault((topic, partition), {})[number] = Segment(*offsets)
+    if sum(map(len, found.values())) != len(table):
+        raise ContractBroken("segments: a partition has two of one number")
+    return {key: in_order(key, numbered) for key, numbered in found.items()}
 
 
 def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned]:
@@ -158,12 +173,12 @@ def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def tagged_rows(folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR,)) -> Iterable[pa.Table]:
+def tagged_rows(folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)) -> Iterable[pa.Table]:
     """Return the rows of a job's input: held in memory where they are few enough, else read once for each who goes through them.
 
     Args:
         needed: kinds whose files must be there.
-        optional: kinds that only a recorder knows.
+        optional: kinds that only a recorder knows, or that only logs have that grew by turns.
     """
     rows = TaggedRows(folder, needed, optional)
     return list(rows) if rows.count <= ROWS_HELD else rows

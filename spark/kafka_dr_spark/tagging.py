@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 Key = tuple[str, int]
 
-POSITION, SYNC, FLOOR, SEEN, STRETCH = range(5)
+POSITION, SYNC, FLOOR, SEEN, STRETCH, SYNC_BACK = range(6)
 #: By kind: the input file, and which of its columns stand in which of `TAGGED`.
 TAKEN = {
     POSITION: ("positions", {"name": "group", "policy": "policy", "a": "position", "b": "position_at", "c": "may_have_moved"}),
@@ -16,6 +16,7 @@ TAKEN = {
     FLOOR: ("floors", {"a": "source_end", "b": "target_end", "c": "replicated", "d": "sampled_at"}),
     SEEN: ("last_seen", {"a": "source_end", "b": "replicated", "c": "sampled_at", "d": "stable_end"}),
     STRETCH: ("stretches", {"a": "start", "b": "end"}),
+    SYNC_BACK: ("syncs_back", {"a": "upstream", "b": "downstream", "c": "sequence"}),
 }  # fmt: skip
 TAGGED = pa.schema(
     [

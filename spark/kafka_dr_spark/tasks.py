@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr_spark.anchors import Bounds, repeats_known, usable_floors, usable_pairs
+from kafka_dr_spark.anchors import Bounds, Segment, usable_floors, usable_pairs
 from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_policy, refused
 from kafka_dr_spark.digests import partition_digests
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, Key, Kinds, Rows, pack, split_by_partition, unpack
+from kafka_dr_spark.segments import Partition, partition_of
+from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, SYNC_BACK, Key, Kinds, Rows, pack, split_by_partition, unpack
 from kafka_dr_spark.translation import answers_without_reading, first_available, note_raised, searches
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
@@ -55,10 +56,10 @@ def drive(started: list[Search], read: Read) -> list[Any]:
     return results
 
 
-def translate_cases(cases: dict[Key, tuple[Case, np.ndarray]], read: Read) -> dict[Key, dict[int, Answer | None]]:
-    """Return for each partition the answer of each distinct position; None leaves it to the group's policy."""
-    answers: dict[Key, dict[int, Answer | None]] = {}
-    started: list[tuple[Key, np.ndarray, Search]] = []
+def translate_cases(cases: dict[tuple, tuple[Case, np.ndarray]], read: Read) -> dict[tuple, dict[int, Answer | None]]:
+    """Return for each case the answer of each distinct position; None leaves it to the group's policy."""
+    answers: dict[tuple, dict[int, Answer | None]] = {}
+    started: list[tuple[tuple, np.ndarray, Search]] = []
     for key, (case, positions) in cases.items():
         answers[key] = answers_without_reading(case, positions)
         unanswered = np.array([p for p, answer in answers[key].items() if answer is None], np.int64)
@@ -67,6 +68,13 @@ def translate_cases(cases: dict[Key, tuple[Case, np.ndarray]], read: Read) -> di
     for (key, group, _), found in zip(started, drive([search for _, _, search in started], read)):
         _spread(cases[key][0], answers[key], dict(zip(group.tolist(), found)))
     return answers
+
+
+def translate_partitions(partitions: dict[Key, tuple[Partition, np.ndarray]], read: Read) -> dict[Key, dict[int, Answer | None]]:
+    """Return for each partition the answer of each distinct position; None leaves it to the group's policy."""
+    cases = {key: partition.cases(positions) for key, (partition, positions) in partitions.items()}
+    found = translate_cases({(*key, number): case for key, some in cases.items() for number, case in enumerate(some)}, read)
+    return {key: partition.answers(positions, [found[*key, number] for number in range(len(cases[key]))]) for key, (partition, positions) in partitions.items()}
 
 
 def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answer | None]) -> None:
@@ -94,8 +102,13 @@ def portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
 class PartitionTask:
     """Translates the rows of one Spark task. Instances travel to the workers; so do the client settings inside."""
 
-    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess) -> None:
-        self._bounds, self._limits, self._access = bounds, limits, access
+    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess, segments: dict[Key, tuple[Segment, ...]] | None = None) -> None:
+        """Prepare.
+
+        Args:
+            segments: of partitions whose logs grew by turns.
+        """
+        self._bounds, self._limits, self._access, self._segments = bounds, limits, access, segments or {}
 
     def __call__(self, packed: bytes) -> bytes:
         """Turn packed `TAGGED` rows into packed rows of `output_schema`."""
@@ -114,24 +127,28 @@ class PartitionTask:
         for key, kinds in tables.items():
             known, lowest = self._bounds.get(key), int(kinds[POSITION].numbers("a").min())
             span = min(known.cut_off - lowest, self._limits.content_limit) if known and known.cut_off else 0
-            weights[key] = 2 * max(span, 0)
+            weights[key] = 2 * max(span, 0) * len(self._segments.get(key, " "))
         for some in portions(weights, AT_ONCE):
             yield {key: tables[key] for key in some}
 
     def _translate(self, given: dict[Key, Kinds], read: Read) -> Iterator[pa.RecordBatch]:
-        began, cases = time.monotonic(), {}
+        began, partitions = time.monotonic(), {}
         for key, kinds in given.items():
             if key in self._bounds:
-                cases[key] = case_of(kinds, self._bounds[key], self._limits), np.unique(kinds[POSITION].numbers("a"))
-        answers = translate_cases(cases, read)
-        tables = {key: finished_rows(key, kinds[POSITION], cases[key][0] if key in cases else None, answers.get(key, {})) for key, kinds in given.items()}
+                partitions[key] = self._partition(key, kinds), np.unique(kinds[POSITION].numbers("a"))
+        answers = translate_partitions(partitions, read)
+        known = {key: partition for key, (partition, _) in partitions.items()}
+        tables = {key: finished_rows(key, kinds[POSITION], known[key].whole if key in known else None, answers.get(key, {})) for key, kinds in given.items()}
         digests, seconds = partition_digests(list(tables.values())), (time.monotonic() - began) / max(len(tables), 1)
         reports = []
         for (key, table), digest in zip(tables.items(), digests):
             yield from table.to_batches()
-            case = cases[key][0] if key in cases else None
-            reports.append(report_row(key, {**partition_report(table, case), "digest": digest, "seconds": seconds}))
+            reports.append(report_row(key, {**partition_report(table, known.get(key)), "digest": digest, "seconds": seconds}))
         yield pa.RecordBatch.from_pylist(reports, schema=output_schema())
+
+    def _partition(self, key: Key, kinds: Kinds) -> Partition:
+        syncs, back = (tuple(kinds[kind].numbers(name) for name in "abc") for kind in (SYNC, SYNC_BACK))
+        return partition_of(case_of(kinds, self._bounds[key], self._limits), self._segments.get(key, ()), syncs, back)
 
 
 def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
@@ -180,7 +197,7 @@ def _columns(said: list[Answer]) -> list[list[Any]]:
     return [list(column) for column in zip(*said)]
 
 
-def partition_report(table: pa.Table, case: Case | None) -> dict[str, Any]:
+def partition_report(table: pa.Table, partition: Partition | None) -> dict[str, Any]:
     """Return what the summary needs to know of one partition."""
     refused_rows = table.filter(pc.equal(table["class"], "REFUSED"))
     known = table.filter(pc.not_equal(table["class"], "REFUSED"))
@@ -192,10 +209,7 @@ def partition_report(table: pa.Table, case: Case | None) -> dict[str, Any]:
         "bound_unknown": known["bound"].null_count,
         "refused": refused_rows.select(["group", "position", "evidence"]).slice(0, 100).to_pylist(),
     }
-    if case is None:
-        return report
-    found = {"read": case.read, "holes": case.holes[:100], "cut": case.cut[:100], "discarded": case.pairs.discarded}
-    return {**report, **found, "repeats": repeats_known(case.pairs, case.bounds) if case.bounds.target_exists else 0}
+    return report if partition is None else {**report, **partition.report()}
 
 
 def report_row(key: Key, report: dict[str, Any]) -> dict[str, Any]:

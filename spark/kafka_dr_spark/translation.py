@@ -5,13 +5,16 @@ Nothing here reads: every search yields the windows it needs and is sent their r
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kafka_dr_spark.anchors import longest_hiding_place, pair_below, top_for
-from kafka_dr_spark.answers import Answer, Case, Search, refused
-from kafka_dr_spark.content import Stretch
+from kafka_dr_spark.answers import Answer, Case, Search, noted, refused
+from kafka_dr_spark.content import Stretch, proven_pairs
 from kafka_dr_spark.floors import from_floors
 from kafka_dr_spark.nearest import after_last_copy, nearest_pairs, without_source
+from kafka_dr_spark.originals import to_originals
 
 # A position near the cut-off is proven against the logs' ends; where the history has unproven gaps, from further away.
 NEAR_WHEN_INCOMPLETE = 50
@@ -29,7 +32,7 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
     if not known.target_exists:
         return _without_target(case)
     at_the_end = known.cut_off is not None and max(position, known.source_start or 0) == known.cut_off
-    if at_the_end and known.drained and not known.other_writer:
+    if at_the_end and case.ends_match:
         return Answer(known.boundary, "END", True, 0, "at the cut-off, drained")
     return None
 
@@ -84,13 +87,16 @@ def searches(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, Search
     """Return the searches that answer ascending positions, each with the positions it answers."""
     if not len(positions):
         return []
+    if case.segment.copied_back:
+        return [(positions, to_originals(case, positions))]
     if not case.limits.source_readable:
-        return [(positions, from_floors(case, positions) if len(case.floors) else without_source(case, positions))]
+        sampled = len(case.floors) or case.segment.closed
+        return [(positions, from_floors(case, positions) if sampled else without_source(case, positions))]
     planned = within_limit(case, plan(case, positions))
     inside = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
     rest = np.setdiff1d(positions, inside)
     found = [(group, _by_content(case, group, top)) for group, top in planned]
-    return found + ([(rest, nearest_pairs(case, rest))] if len(rest) else [])
+    return found + ([(rest, _from_pairs(case, rest))] if len(rest) else [])
 
 
 def _by_content(case: Case, positions: np.ndarray, top: int) -> Search:
@@ -103,10 +109,19 @@ def _by_content(case: Case, positions: np.ndarray, top: int) -> Search:
     if stretch.settled:
         instead = [(yield from after_last_copy(case))] * len(open_rows)
     else:
-        instead = yield from nearest_pairs(case, positions[open_rows])
+        instead = yield from _from_pairs(case, positions[open_rows])
     for row, answer in zip(open_rows, instead):
         answers[row] = answer
     return answers
+
+
+def _from_pairs(case: Case, positions: np.ndarray) -> Search:
+    """Answer from pairs. The last run of an older segment may have died early: there only a pair's first copy is safe to go by."""
+    if not case.segment.closed:
+        return (yield from nearest_pairs(case, positions))
+    below = np.unique(pair_below(case.pairs, positions))
+    pairs = yield from proven_pairs(case, below[below >= 0])
+    return (yield from from_floors(replace(case, pairs=pairs), positions))
 
 
 def first_available(case: Case, positions: np.ndarray) -> np.ndarray:
@@ -118,7 +133,6 @@ def first_available(case: Case, positions: np.ndarray) -> np.ndarray:
 def note_raised(case: Case, position: int, answer: Answer) -> Answer:
     """Say in an answer that its position lay below the source's log start."""
     start = case.bounds.source_start
-    if start is None or position >= start or answer.class_ == "REFUSED":
+    if start is None or position >= start:
         return answer
-    note = f"position raised to the source's log start {start}"
-    return answer._replace(clamped=f"{note}; {answer.clamped}" if answer.clamped else note)
+    return noted(answer, f"position raised to the source's log start {start}")

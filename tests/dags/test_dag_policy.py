@@ -10,7 +10,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from kafka_dr.dag_policy import abort_params, failback_params, lost_source_params, procedure_params
+from kafka_dr.dag_policy import abort_params, failback_params, lost_source_params, procedure_params, restore_params
 from kafka_dr.operators.procedure_step import others_params, own_params
 from kafka_dr.params import LONGEST_REASON
 from kafka_dr.settings import Deadlines
@@ -109,6 +109,6 @@ def test_what_only_an_unplanned_failover_asks_is_known_to_it() -> None:
 
 def test_what_one_form_has_beside_the_others_the_other_procedure_does_not_take() -> None:
     """Else it could be given over the API, without effect."""
-    forms = {"planned_failover": procedure_params, "unplanned_failover": lost_source_params, "failback": failback_params}
+    forms = {"planned_failover": procedure_params, "unplanned_failover": lost_source_params, "failback": failback_params, "restore_group_offsets": restore_params}
     for name, form in forms.items():
         assert others_params(name) == {param for other in forms.values() for param in other()} - set(form()), name

@@ -168,8 +168,8 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
     world.mirrored = frozenset(c.record for c in target if c.record is not None)
     world.floors = _floors(dice, world) if recorded else []
     if compaction:
-        world.source, on_source = _compacted(dice, world.source)
-        world.target, on_target = _compacted(dice, world.target)
+        world.source, on_source = compacted(dice, world.source)
+        world.target, on_target = compacted(dice, world.target)
         world.bounds = replace(world.bounds, source_compacted=on_source, target_compacted=on_target)
     return _retained(dice, world) if retention else world
 
@@ -231,7 +231,7 @@ def _hidden_evenly(syncs: list[tuple[int, int]], starts: list[int], end: tuple[i
     )
 
 
-def _compacted(dice: Random, log: list[Cell]) -> tuple[list[Cell], bool]:
+def compacted(dice: Random, log: list[Cell]) -> tuple[list[Cell], bool]:
     """Clean a log up to some point: of each key only the last record below that point stays."""
     if dice.random() < 0.5:
         return log, False

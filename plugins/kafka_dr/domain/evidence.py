@@ -15,9 +15,11 @@ from typing import Any
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.loss import loss_of
-from kafka_dr.vocabulary import Entry, Outcome, Step
+from kafka_dr.vocabulary import RESTORE, Entry, Outcome, Step
 
-GATES = (Step.DECIDE_STRANDED_RECORDS, Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
+GATES = (Step.DECIDE_STRANDED_RECORDS, Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION, Step.APPROVE_RESTORE)
+#: Key of the intent that says how many positions a restore is about to write: before it nothing was changed.
+RESTORES = "restores_positions"
 #: What MirrorMaker 2 and the clients take to get there, not we.
 DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
 #: State of the watch over an old source that is not over.
@@ -64,11 +66,19 @@ def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
         return Outcome.RETURNED if returned.payload.get("touched") else Outcome.REFUSED
     if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
-    return Outcome.FAILED
+    return Outcome.REFUSED if _restores(lines) and not any(line.step == Step.RESTORE_POSITIONS and RESTORES in line.payload for line in lines) else Outcome.FAILED
+
+
+def _restores(lines: Sequence[JournalLine]) -> bool:
+    """Whether the procedure moves no client, and puts positions back."""
+    opened = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
+    return opened is not None and opened.payload.get("dag_id") == RESTORE
 
 
 def _last_step(lines: Sequence[JournalLine]) -> Step:
     """The step that completes the procedure: without a source there is none to replicate to."""
+    if _restores(lines):
+        return Step.RESTORE_POSITIONS
     return Step.VERIFY_CLIENTS if _last(lines, Step.CONFIRM_SOURCE_LOST, Entry.OUTCOME) else Step.START_REVERSE_REPLICATION
 
 
@@ -155,7 +165,8 @@ def evidence_of(
     if outcome is Outcome.COMPLETED:
         steps = [{**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and _was_refused(lines, s["id"]) else s for s in steps]
     figures = {s["id"]: s["figures"] for s in steps}
-    forecast = _last(lines, Step.FORECAST, Entry.OUTCOME) or _last(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
+    plans = (_last(lines, step, Entry.OUTCOME) for step in (Step.FORECAST, Step.ASSESS_DATA_LOSS, Step.PLAN_RESTORE))
+    forecast = next((plan for plan in plans if plan is not None), None)
     translated = figures.get(Step.TRANSLATE_OFFSETS, {})
     lost = since.rows if since else forecast.payload["plan"].get("loss", ()) if forecast else ()
     opened, aborted = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED), _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT)

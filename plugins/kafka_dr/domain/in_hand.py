@@ -17,7 +17,7 @@ from kafka_dr.domain.evidence import WATCHING
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
 from kafka_dr.vocabulary import Entry, Step, steps_of
 
-GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
+GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION, Step.APPROVE_RESTORE)
 _ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
 _STATES = {Entry.INTENT: "running", Entry.OUTCOME: "done", Entry.CLOSED: "done", Entry.ABORT: "done", Entry.REFUSAL: "failed", Entry.FAILURE: "failed"}
 _STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"

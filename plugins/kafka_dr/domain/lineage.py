@@ -21,8 +21,8 @@ class Move(NamedTuple):
     Attributes:
         source: the cluster that clients left; until then it was copied to the other one.
         target: the cluster they went to.
-        source_end: below it the source's log was on the target; None where nobody found that out.
-        target_end: where the target's log ended when the copying stood: what follows there was written by clients.
+        source_end: below it the source's log was on the target; None where nobody knows that.
+        target_end: where the target's log ended when the copying stood: what follows there was written by clients; None as above.
         source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are stranded in between.
         anew: the target's log was made anew before this change of sides, and copied from the source's beginning.
     """
@@ -30,7 +30,7 @@ class Move(NamedTuple):
     source: str
     target: str
     source_end: int | None
-    target_end: int
+    target_end: int | None
     source_resumes: int | None = None
     anew: bool = False
 
@@ -68,26 +68,32 @@ def lineage_of(moves: Sequence[Move], source: str, target: str) -> Lineage:
         source: where clients are now, and where the last one took them.
         target: the other cluster.
     """
-    begin = {source: 0, target: 0}
+    begin: dict[str, int | None] = {source: 0, target: 0}
     segments: list[Segment] = []
     unknown = None
     for move in moves:
         if move.anew:
             begin, segments, unknown = {source: 0, target: 0}, [], None
-        if move.source_end is None:
-            segments, unknown = [], f"nobody found out what of {move.source} was on {move.target} when clients left it"
-            begin = {move.source: move.source_resumes, move.target: move.target_end}
-            continue
-        segments.append(_segment(begin, {move.source: move.source_end, move.target: move.target_end}, source, target, move.source == target))
+        end = {move.source: move.source_end, move.target: move.target_end}
+        if None in end.values():
+            segments, unknown = [], f"nobody knows what of {move.source} was on {move.target} when clients left it"
+        elif None not in begin.values() and not _nothing_came(begin, end, move):
+            segments.append(_segment(begin, end, source, target, move.source == target))
         begin = {move.source: _resumes(move), move.target: move.target_end}
     if None in begin.values():
         return Lineage((), unknown)
     return Lineage((*segments, _segment(begin, {}, source, target, copied_back=False)), unknown)
 
 
-def _segment(begin: dict[str, int | None], end: dict[str, int], source: str, target: str, copied_back: bool) -> Segment:
+def _nothing_came(begin: dict[str, int | None], end: dict[str, int | None], move: Move) -> bool:
+    """Whether neither log grew before this change of sides, and nothing is stranded: a stretch of nothing."""
+    return end == begin and _resumes(move) == move.source_end
+
+
+def _segment(begin: dict[str, int | None], end: dict[str, int | None], source: str, target: str, copied_back: bool) -> Segment:
     return Segment(begin[source], end.get(source), begin[target], end.get(target), copied_back)
 
 
 def _resumes(move: Move) -> int | None:
-    return move.source_end if move.source_resumes is None else max(move.source_resumes, move.source_end)
+    known = [offset for offset in (move.source_end, move.source_resumes) if offset is not None]
+    return max(known, default=None)

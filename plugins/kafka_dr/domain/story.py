@@ -15,8 +15,9 @@ from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_picture import loss_picture
 from kafka_dr.domain.loss_plan import what_was_listed
 from kafka_dr.domain.plain_text import Shown, counted, duration, figure_lines, first_of, moment, number, shortened, time_of_day
+from kafka_dr.domain.restored import restore_sentences, restore_to_do
 from kafka_dr.domain.time_line import TimeLine, standstill, time_line
-from kafka_dr.vocabulary import Outcome, Step, TranslationClass
+from kafka_dr.vocabulary import RESTORE, Outcome, Step, TranslationClass
 
 Evidence = Mapping[str, Any]
 
@@ -95,11 +96,11 @@ class Story:
 def story_of(evidence: Evidence) -> Story:
     """The story that the evidence tells."""
     plan = evidence["plan"] or {}
-    figures = _figures(evidence)
+    figures, restores = _figures(evidence), evidence["dag_id"] == RESTORE
     return Story(
-        sentences=[_what(evidence), whereabouts(evidence), _kept(evidence)],
+        sentences=restore_sentences(evidence) if restores else [_what(evidence), whereabouts(evidence), _kept(evidence)],
         trouble=_trouble(evidence),
-        to_do=_to_do(evidence),
+        to_do=restore_to_do(evidence) if restores else _to_do(evidence),
         line=time_line(evidence),
         still=_still(evidence, plan),
         fence=_fence(evidence),

@@ -74,6 +74,7 @@ class Return:
         stranded: of each topic that has stranded records, or lacks some.
         decisions: topic -> decision.
         deleted: bytes that the returned cluster holds of the topics that are made anew; None in mode append.
+        apart: each direction has topics of its own, so that the topics with stranded records are deleted in no mode.
     """
 
     source: str
@@ -84,6 +85,7 @@ class Return:
     stranded: tuple[Stranded, ...]
     decisions: Mapping[str, Decision]
     deleted: int | None = None
+    apart: bool = False
 
     @property
     def digest(self) -> str:
@@ -114,11 +116,15 @@ def decide(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, D
     return decided, problems
 
 
-def impossible(mode: Mode, stranded: Iterable[Stranded], decisions: Mapping[str, Decision], target: str) -> list[str]:
-    """What the mode makes impossible of the decisions, each with what to ask for instead."""
+def impossible(mode: Mode, stranded: Iterable[Stranded], decisions: Mapping[str, Decision], target: str, apart: bool = False) -> list[str]:
+    """What the mode makes impossible of the decisions, each with what to ask for instead.
+
+    Args:
+        apart: as of `Return`.
+    """
     there = [one for one in stranded if one.records]
-    wrong = [f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')}; {_WHY_NOT[mode].format(target=target)}" for one in there if _cannot(mode, decisions[one.topic])]
-    lacking = [f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate brings them back" for one in stranded if one.lacking and mode is Mode.APPEND]
+    wrong = [f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')}; {_WHY_NOT[mode].format(target=target)}" for one in there if _cannot(mode, decisions[one.topic], apart)]
+    lacking = [f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate brings them back" for one in stranded if one.lacking and mode is Mode.APPEND and not apart]
     return wrong + lacking
 
 
@@ -128,8 +134,10 @@ _WHY_NOT = {
 }
 
 
-def _cannot(mode: Mode, decision: Decision) -> bool:
-    return (decision is Decision.KEEP) is (mode is Mode.RECREATE)
+def _cannot(mode: Mode, decision: Decision, apart: bool) -> bool:
+    if mode is Mode.APPEND:
+        return decision is not Decision.KEEP
+    return decision is Decision.KEEP and not apart
 
 
 def return_markdown(planned: Return) -> str:
@@ -184,7 +192,17 @@ def _said(planned: Return) -> list[str]:
     compacted = [one.topic for one in planned.stranded if one.compacted and planned.decisions[one.topic] is Decision.REPLAY]
     meanings = [meaning.format(source=planned.source, target=planned.target) for decision, meaning in _MEANS.items() if decision in told]
     dropped = [f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its key was written later on {planned.source}: it would undo that."] if compacted else []
-    return [_mode(planned), *meanings, *dropped]
+    return [_mode(planned), *_apart(planned), *meanings, *dropped]
+
+
+def _apart(planned: Return) -> list[str]:
+    """What names that part both directions make of it."""
+    if not planned.apart:
+        return []
+    lacking = sum(one.lacking for one in planned.stranded)
+    lost = [f"{counted(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode brings them back."] if lacking else []
+    stay = f"Each direction has topics of its own: those with stranded records are deleted on {planned.target} in no mode, and stay what consumers read there. A record that is replayed is then there a second time, under the name that the flow back gives it; one that is discarded or quarantined stays all the same."
+    return [*([stay] if any(one.records for one in planned.stranded) else []), *lost]
 
 
 def _mode(planned: Return) -> str:

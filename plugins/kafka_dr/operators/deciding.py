@@ -8,6 +8,7 @@ from kafka_dr.domain.stranded import Mode, Return, decide, impossible, return_ma
 from kafka_dr.errors import NotReady
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.operators.way_back import names_protect
 from kafka_dr.vocabulary import APPROVE, REJECT, Step
 
 
@@ -25,7 +26,7 @@ def planned_return(procedure: Procedure) -> Return:
     found, mode = procedure.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
     stranded = stranded_by_topic(found["topics"], found["compacted"])
     decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
-    problems += impossible(mode, stranded, decisions, procedure.request.target)
+    problems += impossible(mode, stranded, decisions, procedure.request.target, names_protect(procedure))
     if problems:
         raise NotReady("What was asked for cannot be done with the stranded records", "; ".join(problems), "Start a new run with another mode or other decisions; the export of this one stays.")
     return Return(
@@ -37,6 +38,7 @@ def planned_return(procedure: Procedure) -> Return:
         stranded=stranded,
         decisions=decisions,
         deleted=found["bytes_there"] if mode is Mode.RECREATE else None,
+        apart=names_protect(procedure),
     )
 
 

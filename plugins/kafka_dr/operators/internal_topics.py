@@ -27,8 +27,11 @@ def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
 
 def syncs_place(procedure: Procedure, flow: Flow) -> tuple[str, str]:
     """Where a flow keeps its offset syncs, by its worker's configuration: the cluster's alias, and the topic there."""
-    naming, config = procedure.naming, procedure.mirror_maker(flow).config(flow.connectors.source)
-    on_target = config.get(_LOCATION, "source") == "target"
+    return _kept_at(procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source"))
+
+
+def _kept_at(procedure: Procedure, flow: Flow, location: str) -> tuple[str, str]:
+    naming, on_target = procedure.naming, location == "target"
     return (flow.target, naming.offset_syncs_topic(flow.source)) if on_target else (flow.source, naming.offset_syncs_topic(flow.target))
 
 
@@ -47,6 +50,25 @@ def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     topic = procedure.naming.offset_syncs_topic(flow.source)
     kept_there = syncs_location(procedure) == "target" and topic in procedure.target.topics([topic])
     return _syncs_in(procedure, flow.target, topic, missing) if kept_there else _syncs_frame([], [])
+
+
+def syncs_of_the_other_flow(procedure: Procedure) -> pd.DataFrame:
+    """Every offset sync that survives of the flow from target to source, as of `offset_syncs_of`: upstream is the target's offset.
+
+    None where there is no such flow, nobody says where it keeps them, only the lost source has them, or this flow keeps its own in the same topic.
+    """
+    other, nothing = procedure.reverse_flow, _syncs_frame([], [])
+    locations = (None, None) if other is None else (syncs_location(procedure.turned), syncs_location(procedure))
+    if None in locations:
+        return nothing
+    place, own = (_kept_at(procedure, flow, location) for flow, location in zip((other, procedure.flow), locations, strict=True))
+    on_source = place[0] == procedure.request.source
+    if place == own or (on_source and procedure.without_source):
+        return nothing
+    there = (procedure.source if on_source else procedure.target).topics([place[1]])
+    if place[1] not in there:
+        return nothing
+    return _syncs_in(procedure, *place)
 
 
 def syncs_location(procedure: Procedure) -> str | None:

@@ -17,8 +17,10 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
+from kafka_dr.operators.copies_back import with_copies
 from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.operators.lineage import tell_unknown, write_lineage
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
@@ -73,7 +75,9 @@ class TranslateOffsets(ResumedStep):
         """Write positions, syncs and bounds; answer what the job must know beside."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
         write_frame(folder, "syncs", offset_syncs_of(procedure))
-        write_frame(folder, "bounds", bounds_frame(procedure))
+        bounds = with_copies(procedure, folder, bounds_frame(procedure))
+        write_frame(folder, "bounds", bounds)
+        tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))
         return {"isolation": procedure.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}
 
 
@@ -261,7 +265,8 @@ def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartit
     remote = remote_partitions(procedure, {tp for _, tp in places})
     starts = procedure.target.starts(list(remote.values()))
     boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-    at = {"earliest": starts, "boundary": boundary}
+    # Originals of copies stand still, and have no boundary of their own.
+    at = {"earliest": starts, "boundary": procedure.target.ends(list(remote.values())) | boundary}
     return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
 
 

@@ -22,12 +22,10 @@ from kafka_dr.operators.offsets import portable_configs
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.operators.way_back import names_protect, partitions_of, stop_flows, topics_back, written_since
+from kafka_dr.operators.way_back import CREATES, DELETES, names_protect, partitions_of, stop_flows, topics_back, written_since
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
-#: Keys of intents: what is deleted, as a receipt, and what is made.
-DELETES, CREATES = "deletes_topics", "creates_topics"
 #: Settings that decide what becomes of a record; where they differ, the two logs would not stay alike.
 _DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
 #: Settings of the topic as it was on the returned cluster that mean nothing on another one.

@@ -31,24 +31,30 @@ from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
 from kafka_dr.params import ProcedureId, Reason, StrandedRules
 from kafka_dr.settings import Request, Topology, check_params, load_topology
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import RESTORE, Entry, Step
 
 #: Params of the procedures beside the common ones, and what each of them does not take: it would have no effect.
 _OWN_PARAMS = {
     "acknowledge_recreated_topics": bool, "acknowledge_cool_down": Reason, "override_source_lost": Reason, "continue_procedure": ProcedureId,
     "mode": Literal["append", "recreate"], "stranded": StrandedRules, "compare": Literal["proven", "whole"],
+    "undo_procedure": ProcedureId, "overwrite_later_commits": bool,
 }  # fmt: skip
 _OF_A_RETURN = frozenset({"mode", "stranded", "compare", "catch_up_seconds"})
+_OF_A_RESTORE = frozenset({"undo_procedure", "overwrite_later_commits"})
 _OF_A_LOST_SOURCE = frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"})
-_NOT_TAKEN_BY = {
-    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN,
-    "unplanned_failover": _OF_A_RETURN | {
+_OF_A_LIVING_SOURCE = frozenset(
+    {
         "acknowledge_recreated_topics", "exclude_groups", "abort_open_transactions", "start_reverse_replication",
         "max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds",
-    },
-    "failback": _OF_A_LOST_SOURCE,
+    }
+)  # fmt: skip
+_NOT_TAKEN_BY = {
+    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN | _OF_A_RESTORE,
+    "unplanned_failover": _OF_A_RETURN | _OF_A_LIVING_SOURCE | _OF_A_RESTORE,
+    "failback": _OF_A_LOST_SOURCE | _OF_A_RESTORE,
+    RESTORE: _OF_A_LOST_SOURCE | _OF_A_RETURN | _OF_A_LIVING_SOURCE | {"topics", "groups", "verify_seconds"},
     # It waives no cool-down that follows the abort, though somebody may believe so.
-    "abort_procedure": _OF_A_RETURN | {"acknowledge_cool_down"},
+    "abort_procedure": _OF_A_RETURN | _OF_A_RESTORE | {"acknowledge_cool_down"},
 }  # fmt: skip
 
 _WAKE_AFTER = timedelta(seconds=5)

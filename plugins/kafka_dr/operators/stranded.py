@@ -14,7 +14,6 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Refusal
-from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.observing import remote_partitions, side_by_side
@@ -24,7 +23,7 @@ from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
-from kafka_dr.operators.way_back import names_protect
+from kafka_dr.operators.way_back import moved_clients, names_protect
 from kafka_dr.vocabulary import Entry, Step
 
 JOB = "find_stranded_records"
@@ -65,15 +64,6 @@ class FindStrandedRecords(ProcedureStep):
 def looks_at_all(procedure: Procedure) -> bool:
     """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
     return mode_of(procedure) is Mode.RECREATE or procedure.request.choices.get("compare") == "whole"
-
-
-def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
-    """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest first."""
-    entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
-    first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
-    known = [(entry, procedure.other(name)) for name, entry in first.items()]
-    kept = [(entry, one) for entry, one in known if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None]
-    return sorted(kept, key=lambda both: both[0].sequence)
 
 
 def last_failover(procedure: Procedure) -> Procedure:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.lineage import tell_unknown, write_lineage
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.spark_jobs import plain, write_frame
@@ -51,6 +52,8 @@ def write_translation(
     write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "syncs", trusted_pairs(syncs, pairs, floors))
     write_frame(folder, "bounds", bounds)
+    step = Step.ASSESS_DATA_LOSS if procedure.outcome(Step.ASSESS_DATA_LOSS) is None else Step.TRANSLATE_OFFSETS
+    tell_unknown(procedure, step, write_lineage(procedure, folder, bounds, positions))
     return {"isolation": procedure.flow.isolation, "source_readable": False, "only_mirrored": not flowed_back}
 
 

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
+from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.observing import scope_of
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
 from kafka_dr.settings import Flow
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Entry, Step
 
+#: Keys of prepare_topics' intents: what is deleted, as a receipt, and what is made.
+DELETES, CREATES = "deletes_topics", "creates_topics"
 _ASK_SECONDS = 10.0
 
 
@@ -44,6 +47,15 @@ def failed_over(procedure: Procedure) -> Procedure:
     if found is None or (found.request.source, found.request.target) != ends:
         raise Contradiction(f"{name} is not the failover that this run goes back from", "the journal does not know it" if found is None else f"it went from {found.request.source} to {found.request.target}", "Look at the journal; start a new run.")
     return found
+
+
+def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
+    """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest first."""
+    entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
+    first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
+    known = [(entry, procedure.other(name)) for name, entry in first.items()]
+    kept = [(entry, one) for entry, one in known if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None]
+    return sorted(kept, key=lambda both: both[0].sequence)
 
 
 def topics_back(procedure: Procedure) -> dict[str, str]:

@@ -43,7 +43,20 @@ def test_what_nobody_found_out_is_left_out() -> None:
     """Also all that is older; the reason is told, and where not even the copies' beginning is known there is no segment."""
     partly = lineage_of([Move(A, B, 50, 50), Move(B, A, None, 80, source_resumes=90)], A, B)
     assert partly.segments == (Segment(80, None, 90, None, False),) and "standby" in partly.unknown
-    assert lineage_of([Move(A, B, None, 80)], B, A) == Lineage((), "nobody found out what of primary was on standby when clients left it")
+    assert lineage_of([Move(A, B, None, 80)], B, A) == Lineage((), "nobody knows what of primary was on standby when clients left it")
+
+
+def test_a_boundary_that_is_lost_hides_what_came_before_and_no_more() -> None:
+    """The stretch behind it has no beginning on the one log; the next change of sides is known on both again."""
+    assert lineage_of([Move(A, B, 50, None)], B, A) == Lineage((), "nobody knows what of primary was on standby when clients left it")
+    found = lineage_of([Move(A, B, 50, None), Move(B, A, 90, 80)], A, B)
+    assert found.segments == (Segment(80, None, 90, None, False),) and "primary" in found.unknown
+
+
+def test_a_change_of_sides_before_which_nothing_came_is_no_stretch() -> None:
+    """Unless records are stranded behind it: a position before them has its stretch, though it is empty."""
+    assert lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments == (Segment(0, 10, 0, 12, False), Segment(10, None, 12, None, False))
+    assert lineage_of([Move(A, B, 0, 0, 7)], B, A).segments == (Segment(0, 0, 0, 0, True), Segment(0, None, 7, None, False))
 
 
 def test_a_later_beginning_anew_makes_known_again() -> None:

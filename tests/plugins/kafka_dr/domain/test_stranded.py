@@ -109,3 +109,15 @@ def test_partitions_are_summed_by_topic() -> None:
     rows = [{"topic": "orders", **row}, {"topic": "orders", **row, "first_at": 0, "last_at": None}, {"topic": "empty", **row, "records": 0, "older": 0}]
     (found,) = stranded_by_topic(rows, {"orders"})
     assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, undecided=2, older=6, compacted=True)
+
+
+def test_where_names_part_the_directions_no_log_with_stranded_records_is_deleted() -> None:
+    """They may be kept in both modes; a cluster that lost its tail goes without."""
+    short = Stranded("orders", records=1, lacking=7)
+    for mode in Mode:
+        assert impossible(mode, [short], {"orders": Decision.KEEP}, "primary", apart=True) == []
+    assert impossible(Mode.APPEND, [short], {"orders": Decision.DISCARD}, "primary", apart=True)
+    text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short, apart=True))
+    assert "are deleted on primary in no mode" in text and "7 records that primary lost stay on standby only" in text
+    assert "in no mode" not in return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short))
+    assert planned(Mode.RECREATE, Decision.REPLAY, short, apart=True).digest != planned(Mode.RECREATE, Decision.REPLAY, short).digest

@@ -1,0 +1,85 @@
+"""Groups' positions on copies of the target's own topics, where each direction has topics of its own: on the target they go on in the originals.
+
+Clients that a failover took from `orders` to `primary.orders` have read the older records there; back on primary these are in `orders`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from kafka_dr.domain.lineage import Segment
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
+from kafka_dr.operators.lineage import History, segments_of
+from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.spark_jobs import write_frame
+
+_STAMPED = "LogAppendTime"
+
+
+def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
+    """The bounds of a translation, and behind them those of partitions that are copies of the target's; their segments and offset syncs are written to the folder.
+
+    The originals end where the last failover has left them: a group that has read its copies to the end stands before what was stranded there.
+    """
+    originals = originals_of(procedure)
+    if not originals:
+        return bounds
+    known = History.of(procedure)
+    upto = {tp: None if known is None else known.copied_up_to(original) for tp, original in originals.items()}
+    rows = bounds_of_copies(procedure, originals)
+    ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
+    write_frame(folder, "segments", segments_of({tp: segments_of_copy(upto[tp], *ends[tp]) for tp in originals}))
+    syncs = syncs_of_the_other_flow(procedure)
+    names = {original.topic: tp.topic for tp, original in originals.items()}
+    write_frame(folder, "syncs_back", syncs[syncs["topic"].isin(names)].assign(topic=lambda frame: frame["topic"].map(names).astype(object)))
+    return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
+
+
+def originals_of(procedure: Procedure) -> dict[TopicPartition, TopicPartition]:
+    """Partitions of the source that are copies -> the target's partitions that they are copies of, of the plan's copies; only pairs that both clusters have."""
+    copies = procedure.plan().get("copies", {})
+    here, there = (cluster.topics(sorted(names)) for cluster, names in ((procedure.source, copies.keys()), (procedure.target, set(copies.values()))))
+    partitions = [TopicPartition(copy, p) for copy in sorted(copies) if copy in here for p in sorted(here[copy].partitions)]
+    remote = remote_partitions(procedure, partitions)
+    return {tp: at for tp, at in remote.items() if at.topic in there and at.partition in there[at.topic].partitions}
+
+
+def segments_of_copy(upto: int | None, end: int, original_end: int) -> tuple[Segment, ...]:
+    """All of the copy, which was copied back from below an offset of the original; then nothing. Where nobody knows that offset, only the ends."""
+    last = Segment(end, None, original_end, None, copied_back=False)
+    return (last,) if upto is None else (Segment(0, end, 0, min(upto, original_end), copied_back=True), last)
+
+
+def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
+    """A row for each copy, as of the bounds of a translation; both logs stand still."""
+    copies, there = list(originals), list(originals.values())
+    starts, ends = procedure.source.starts(copies), procedure.source.ends(copies)
+    target_starts, target_ends = procedure.target.starts(there), procedure.target.ends(there)
+    ours, theirs = (cluster.configs(sorted({tp.topic for tp in partitions})) for cluster, partitions in ((procedure.source, copies), (procedure.target, there)))
+    return pd.DataFrame(
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "target_topic": at.topic,
+            "source_start": starts[tp],
+            "cut_off": ends[tp],
+            "target_start": target_starts[at],
+            "boundary": target_ends[at],
+            "drained": True,
+            "complete": True,
+            "other_writer": False,
+            "source_compacted": _says(ours, tp, "cleanup.policy", "compact"),
+            "target_compacted": _says(theirs, at, "cleanup.policy", "compact"),
+            "compare_timestamps": not (_says(ours, tp, "message.timestamp.type", _STAMPED) or _says(theirs, at, "message.timestamp.type", _STAMPED)),
+            "recreated": False,
+        }
+        for tp, at in originals.items()
+    )
+
+
+def _says(configs: dict[str, dict[str, str]], tp: TopicPartition, key: str, word: str) -> bool:
+    return word in configs.get(tp.topic, {}).get(key, "")

@@ -1,0 +1,301 @@
+"""Which stretches of two clusters' logs came from which, by the journal of the pair; written down for the translation of positions.
+
+Invariants
+1. Only procedures that opened their target count, each by the receipts that it wrote itself, and by what a later failback found.
+2. What a receipt that is gone, or that contradicts another one, would have told is unknown, and all that is older with it.
+3. Where no procedure moved clients, or each direction has topics of its own, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from kafka_dr.domain.lineage import Lineage, Move, Segment, lineage_of
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import Contradiction
+from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
+from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.spark_jobs import write_frame
+from kafka_dr.operators.way_back import CREATES, moved_clients, names_protect
+from kafka_dr.vocabulary import Entry, Step
+
+#: Of a target that is a copy from its beginning, and of nothing else.
+_ONE_COPY = Lineage((Segment(0, None, 0, None, copied_back=False),))
+_PLACE, _OFFSETS = ["topic", "partition"], ["source_from", "source_to", "target_from", "target_to"]
+_NAMED = 10
+
+
+class Grown(NamedTuple):
+    """The two logs of one partition as they are now.
+
+    Attributes:
+        source_end: the cut-off; None where the source's end is not known.
+        target_end: the boundary; None where the target has no such partition.
+        furthest: the highest position that is asked for; None where none is.
+    """
+
+    source_end: int | None
+    target_end: int | None
+    furthest: int | None
+
+
+def write_lineage(procedure: Procedure, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
+    """Write `segments` and `syncs_back` beside a translation's other input, if any log of its bounds is more than one copy of the other.
+
+    Returns:
+        By partition, as text, why nobody knows where its older records are.
+    """
+    known = None if names_protect(procedure) else History.of(procedure)
+    if known is None:
+        return {}
+    logs = logs_of(bounds, positions)
+    lineages = {tp: checked(known.lineage(tp), log) for tp, log in logs.items()}
+    if all(one == _ONE_COPY for one in lineages.values()):
+        return {}
+    write_frame(folder, "segments", segments_frame(lineages, logs))
+    write_frame(folder, "syncs_back", syncs_of_the_other_flow(procedure))
+    return {str(tp): one.unknown for tp, one in sorted(lineages.items()) if one.unknown}
+
+
+def tell_unknown(procedure: Procedure, step: str, unknown: Mapping[str, str]) -> None:
+    """Put into the journal why older positions go to a safe place only, if any do."""
+    if unknown:
+        procedure.write(step, Entry.NOTE, {"older_records_unknown": len(unknown), "why": dict(list(unknown.items())[:_NAMED])})
+
+
+def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, Grown]:
+    """The logs that a translation's bounds speak of, by the source's partition."""
+    furthest = positions.groupby(_PLACE)["position"].max().rename("furthest").reset_index().astype({"topic": object, "partition": "int32"})
+    rows = bounds[[*_PLACE, "cut_off", "boundary"]].merge(furthest, on=_PLACE, how="left").astype(dict.fromkeys(("cut_off", "boundary", "furthest"), "Int64"))
+    return {TopicPartition(topic, int(p)): Grown(*(None if pd.isna(end) else int(end) for end in ends)) for topic, p, *ends in rows.itertuples(index=False)}
+
+
+def checked(lineage: Lineage, log: Grown) -> Lineage:
+    """The lineage, if the logs are long enough for it and no stretch ends before it begins; otherwise one without segments."""
+    whole = [one._replace(source_to=log.source_end if one.source_to is None else one.source_to, target_to=log.target_end if one.target_to is None else one.target_to) for one in lineage.segments]
+    backwards = [one for one in whole for begin, end in ((one.source_from, one.source_to), (one.target_from, one.target_to)) if end is not None and begin > end]
+    return Lineage((), "its logs end before they did when clients changed sides, or the journal contradicts itself") if backwards else lineage
+
+
+def segments_frame(lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, Grown]) -> pd.DataFrame:
+    """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null: open), copied_back."""
+    return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})
+
+
+def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.DataFrame:
+    """The same, of segments by partition."""
+    rows = [(*tp, number, *segment) for tp, found in sorted(segments.items()) for number, segment in enumerate(found)]
+    frame = pd.DataFrame(rows, columns=[*_PLACE, "segment", *_OFFSETS, "copied_back"])
+    return frame.astype({"topic": object, "partition": "int32", "segment": "int32", "source_from": "int64", "source_to": "Int64", "target_from": "int64", "target_to": "Int64", "copied_back": bool})
+
+
+def ends_only(log: Grown) -> tuple[Segment, ...]:
+    """In the place of segments that nobody knows: that what follows the ends of both logs belongs together. Positions lie below, where nothing is known."""
+    # One that begins just there would be taken for the target's end: where the source's end is not known, that would be ahead.
+    behind_all = None if log.furthest is None else log.furthest + 1
+    at = behind_all if log.source_end is None else log.source_end
+    return () if at is None or log.target_end is None else (Segment(at, None, log.target_end, None, copied_back=False),)
+
+
+class PairJournal:
+    """Entries of all procedures of the pair, this one included."""
+
+    def __init__(self, procedure: Procedure) -> None:
+        """Nothing is read yet."""
+        self._procedure = procedure
+        self._known: dict[str, Procedure | None] = {procedure.id: procedure}
+
+    def entries(self, step: Step, kind: Entry, after: int, until: int | None = None) -> list[tuple[JournalEntry, Procedure]]:
+        """Those of one kind of one step between two numbers of the journal, oldest first, each with the procedure that wrote it."""
+        found = [e for e in self._procedure.journal.entries(step=step, kind=kind) if after < e.sequence and (until is None or e.sequence < until)]
+        return [(e, writer) for e in found if (writer := self._writer(e.procedure_id)) is not None and writer.pair == self._procedure.pair]
+
+    def _writer(self, procedure_id: str) -> Procedure | None:
+        if procedure_id not in self._known:
+            self._known[procedure_id] = self._procedure.other(procedure_id)
+        return self._known[procedure_id]
+
+
+def made_anew(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
+    """Topics that prepare_topics made between two changes of sides, on the cluster that clients go back to: what is mirrored to them is mirrored from the beginning."""
+    intents = told.entries(Step.PREPARE_TOPICS, Entry.INTENT, after, until)
+    return frozenset(name for entry, _ in intents for name in entry.payload.get(CREATES, ()))
+
+
+@dataclass(frozen=True)
+class ChangeOfSides:
+    """What the journal says of one procedure that moved clients; offsets by partition.
+
+    Attributes:
+        planned: whether everything below the cut-off was proven to be on the target.
+        cut_off: where the source's logs ended then; None where the receipt is gone, or there is none.
+        boundary: where the target's logs ended; None where the receipt is gone.
+        found: what a later failback found of the old source's log: below which offset all is on the target, and where copies begin; None where none looked, or its receipt is gone.
+        noted: where the old source's logs ended just before copies were first written to them, as far as somebody noted that.
+        anew: topics of the target that were made anew for this change.
+        ids: ids of the source's topics.
+    """
+
+    source: str
+    target: str
+    planned: bool
+    cut_off: dict[TopicPartition, int] | None
+    boundary: dict[TopicPartition, int] | None
+    found: dict[TopicPartition, tuple[int, int]] | None
+    noted: dict[TopicPartition, int]
+    anew: frozenset[str]
+    ids: dict[str, str]
+
+    @classmethod
+    def of(cls, moved: Procedure, told: PairJournal, before: int, opened: int, until: int | None) -> ChangeOfSides:
+        """Read a procedure's receipts, and those that speak of it.
+
+        Args:
+            before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did, and when the next one did.
+        """
+        fenced = moved.outcome(Step.FENCE_PRODUCERS)
+        return cls(
+            source=moved.request.source,
+            target=moved.request.target,
+            planned=fenced is not None,
+            cut_off=offsets_in(moved, (fenced or {}).get("cut_off"), "offset"),
+            boundary=offsets_in(moved, (moved.outcome(Step.STOP_MIRROR_MAKER) or {}).get("boundary"), "offset"),
+            found=found_later(moved, told, opened),
+            noted=noted_ends(told, opened, until),
+            anew=made_anew(told, before, opened),
+            ids=ids_then(moved),
+        )
+
+    def move(self, tp: TopicPartition, doubted: bool = False) -> Move:
+        """The change as one partition saw it.
+
+        Args:
+            doubted: its log on the source is another one than before, and nobody wrote down since when.
+        """
+        contradicts = self._contradicts(tp)
+        source_end = None if doubted or contradicts else self.source_end(tp)
+        target_end = None if self.boundary is None else self.boundary.get(tp, None if contradicts else 0)
+        return Move(self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew)
+
+    def _contradicts(self, tp: TopicPartition) -> bool:
+        """Whether one of the two receipts of a planned procedure knows a partition that the other one does not."""
+        return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
+
+    def source_end(self, tp: TopicPartition) -> int | None:
+        """Below which offset of the source everything was on the target; 0 for a partition that was not there then, None where nobody knows."""
+        found = None if self.found is None else self.found.get(tp)
+        if self.planned:
+            cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
+            # A log that lost its tail since ends before the cut-off.
+            return cut_off if cut_off is None or found is None else min(cut_off, found[0])
+        if found is not None:
+            return found[0]
+        return None if self.found is None or self.boundary is None or tp in self.boundary else 0
+
+    def _resumes(self, tp: TopicPartition) -> int | None:
+        """Where copies of what clients wrote on the target begin on the old source, as far as anybody told it."""
+        found = (self.found or {}).get(tp)
+        told = (self.noted.get(tp), None if found is None else found[1], (self.cut_off or {}).get(tp))
+        return next((offset for offset in told if offset is not None), None)
+
+
+def offsets_in(procedure: Procedure, receipt: Mapping[str, Any] | None, column: str) -> dict[TopicPartition, int] | None:
+    """Offsets by partition of a file that the procedure kept; None where there is none, or not the one that was written."""
+    if receipt is None:
+        return None
+    try:
+        return frame_partitions(procedure.kept(receipt), column)
+    except Contradiction:
+        return None
+
+
+def ids_then(procedure: Procedure) -> dict[str, str]:
+    """Ids that the topics of a procedure's plan had on its source, as far as they were known."""
+    plan = (procedure.outcome(procedure.planning[0]) or {}).get("plan") or {}
+    return {topic: topic_id for topic, _, _, topic_id in plan.get("topics", ()) if topic_id}
+
+
+def found_later(moved: Procedure, told: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
+    """What the last failback that went back from a procedure found of the logs that clients had left."""
+    looks = [(e, one) for e, one in told.entries(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, opened) if e.payload.get("after") == moved.id]
+    if not looks:
+        return None
+    entry, finder = looks[-1]
+    ends, resumes = (offsets_in(finder, entry.payload.get("frontier"), column) for column in ("source_end", "source_resumes"))
+    return None if ends is None or resumes is None else {tp: (end, resumes[tp]) for tp, end in ends.items()}
+
+
+def noted_ends(told: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
+    """Where logs ended before the flow back wrote to them for the first time since clients left them; the oldest note counts."""
+    notes = [found for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for found in told.entries(step, Entry.NOTE, opened, until) if "ends_before" in found[0].payload]
+    ends: dict[TopicPartition, int] = {}
+    for entry, writer in sorted(notes, key=lambda found: found[0].sequence, reverse=True):
+        ends |= offsets_in(writer, entry.payload["ends_before"], "offset") or {}
+    return ends
+
+
+@dataclass(frozen=True)
+class History:
+    """All changes of sides of the pair, oldest first, and the logs' topics as they are now.
+
+    Attributes:
+        anew: topics of the target that were made anew since the last one, to be copied from the beginning.
+        ids: by cluster, the ids that its topics have now.
+    """
+
+    source: str
+    target: str
+    changes: tuple[ChangeOfSides, ...]
+    anew: frozenset[str]
+    ids: dict[str, dict[str, str]]
+
+    @classmethod
+    def of(cls, procedure: Procedure) -> History | None:
+        """Read the journal: one listing, and files only of procedures that moved clients; None where none did."""
+        moved = moved_clients(procedure)
+        if not moved:
+            return None
+        told, source, target = PairJournal(procedure), procedure.request.source, procedure.request.target
+        opened = [entry.sequence for entry, _ in moved]
+        windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
+        changes = tuple(ChangeOfSides.of(one, told, *window) for (_, one), window in zip(moved, windows, strict=True))
+        # Of a source that was given up the recorder says which topics were made anew.
+        here = {} if procedure.without_source else ids_then(procedure)
+        there = {name: info.topic_id for name, info in procedure.target.topics().items()}
+        return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
+
+    def copied_up_to(self, tp: TopicPartition) -> int | None:
+        """Below which offset of a partition of the target everything was copied to the source when clients left for it; None where nobody knows."""
+        left = [change for change in self.changes if change.source == self.target]
+        return left[-1].source_end(tp) if left else None
+
+    def lineage(self, tp: TopicPartition) -> Lineage:
+        """One partition's, by its name on the source."""
+        doubted, seen = self._sightings(tp.topic)
+        if tp.topic in self.anew or self._differs(seen, self.source, tp.topic):
+            return _ONE_COPY
+        if self._differs(seen, self.target, tp.topic):
+            return Lineage((), f"its topic was made anew on {self.target}, and nobody wrote down when")
+        return lineage_of([change.move(tp, number in doubted) for number, change in enumerate(self.changes)], self.source, self.target)
+
+    def _sightings(self, topic: str) -> tuple[set[int], dict[str, str]]:
+        """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster the id that was seen last."""
+        doubted, seen = set(), {}
+        for number, change in enumerate(self.changes):
+            if topic in change.anew:
+                seen.pop(change.target, None)
+            now = change.ids.get(topic)
+            if now is not None and seen.get(change.source, now) != now:
+                doubted.add(number)
+            seen |= {} if now is None else {change.source: now}
+        return doubted, seen
+
+    def _differs(self, seen: Mapping[str, str], alias: str, topic: str) -> bool:
+        now = self.ids[alias].get(topic)
+        return now is not None and seen.get(alias, now) != now

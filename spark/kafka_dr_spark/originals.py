@@ -1,0 +1,181 @@
+"""Positions in a segment whose source is the copy: groups stand on copies, and go on at the originals. Why: decisions/0013.
+
+MirrorMaker 2 copies in order and jumps back only to go on. So of all originals up to the highest one whose copy stands below a position
+a copy stands below it: the group has read them.
+
+Invariants:
+
+1. An original is the first record of its content, or a later one. So that first one was reached, wherever the copy stands.
+2. Originals that were not reached below a position have copies, each its own, at or above it.
+3. A cleaner on the source may remove a copy below a position and leave a repeat above it, which the group has not read: there the lowest
+   original counts that any copy from the position on may be of.
+4. Retention on the source does the same to the lowest position that is left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_dr_spark.anchors import Pairs
+from kafka_dr_spark.answers import SOURCE, TARGET, Answer, Case, Search
+from kafka_dr_spark.content import proven_pairs, raised_over, refuse_hole, report_missing
+from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, match_codes_from_end, no_records
+
+
+def to_originals(case: Case, positions: np.ndarray) -> Search:
+    """Answer ascending positions by content where the segment can be read on both sides, else by pairs and by counting originals."""
+    known, limits = case.bounds, case.limits
+    target = case.window(TARGET, known.target_start, known.boundary)
+    if not case.may_read(TARGET, target.end - target.start):
+        return _Counted(case, (yield from _trusted(case, positions)), None).answers(positions)
+    if not limits.source_readable or not case.may_read(SOURCE, known.cut_off - known.source_start):
+        (originals,) = yield from case.fetch(target)
+        return _Counted(case, (yield from _trusted(case, positions)), originals or no_records()).answers(positions)
+    copies, originals = yield from case.fetch(case.window(SOURCE, known.source_start, known.cut_off), target)
+    return _Matched(case, copies or no_records(), originals or no_records()).answers(positions)
+
+
+def _trusted(case: Case, positions: np.ndarray) -> Search:
+    """Return the pairs around the positions that a look at the records bears out; without the source all of them."""
+    if not case.limits.source_readable:
+        return case.pairs
+    above = np.searchsorted(case.pairs.upstream, positions)
+    around = np.unique(np.concatenate([above - 1, above]))
+    return (yield from proven_pairs(case, around[(around >= 0) & (around < len(case.pairs))]))
+
+
+class _Matched:
+    """A segment that was read whole, as far as it is left, on both sides."""
+
+    def __init__(self, case: Case, copies: Records, originals: Records) -> None:
+        self._case, self._copies, self._originals = case, copies, originals
+        codes = content_codes(join([copies, originals]))
+        self._ours, self._theirs = codes[: copies.size()], codes[copies.size() :]
+        self._size = int(codes.max(initial=-1)) + 1
+        known = case.bounds
+        self._source_whole = known.source_start == case.segment.source_from and not known.source_compacted
+        self._target_whole = not case.target_cut and not known.target_compacted
+
+    def answers(self, positions: np.ndarray) -> list[Answer]:
+        """Return one answer a position."""
+        copies, places = self._copies, np.append(self._case.bounds.target_start, self._originals.offsets + 1)
+        places[-1] = self._case.bounds.boundary
+        first = np.searchsorted(copies.offsets, positions)
+        reached = self._lowest_unread(first) if self._case.bounds.source_compacted else np.maximum(self._reached(first), self._not_above(positions))
+        bounds = self._bounds(positions, first, reached)
+        hole, cut = self._missing()
+        report_missing(self._case, copies, hole, cut)
+        last_hole = int(np.flatnonzero(hole)[-1]) if hole.any() else -1
+        cuts = np.append(np.cumsum(cut[::-1])[::-1], 0)
+        rows = zip(first.tolist(), places[reached].tolist(), bounds.tolist(), cuts[first].tolist())
+        return [refuse_hole(self._case, copies, last_hole) if row <= last_hole else self._answer(row, *place) for row, *place in rows]
+
+    def _answer(self, row: int, place: int, bound: int, cut: int) -> Answer:
+        note = raised_over(self._case, cut)
+        if row == self._copies.size():
+            return Answer(self._case.bounds.boundary, "END", True, 0, "nothing unread below the end of the segment", note)
+        return Answer(place, "CONTENT", bound == 0, bound, f"content: {row} copies below and {self._originals.size()} originals", note)
+
+    def _reached(self, first: np.ndarray) -> np.ndarray:
+        """Return how many originals were reached at least, by the copies below each place."""
+        at = _first_rows(self._theirs, self._size)
+        if not self._target_whole:
+            # A content that stands once in all copies is that of one original; of another one the first may be gone.
+            once = np.bincount(self._ours, minlength=self._size) == 1
+            at = np.where(once & self._source_whole, at, ABSENT)
+        numbers = at[self._ours]
+        highest = np.maximum.accumulate(np.where(numbers == ABSENT, 0, numbers + 1))
+        return np.append(0, highest)[first]
+
+    def _not_above(self, positions: np.ndarray) -> np.ndarray:
+        """Return how many originals were reached at least, since those above have copies, each its own, from each position on."""
+        copy = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
+        there = np.flatnonzero(copy != ABSENT)
+        # Danger: an original without a copy among others that have one was never copied; it proves nothing of those below.
+        copy[: there[0] if len(there) else len(copy)] = -1
+        return np.searchsorted(np.minimum.accumulate(copy[::-1])[::-1], positions)
+
+    def _lowest_unread(self, first: np.ndarray) -> np.ndarray:
+        number = match_codes_from_end(self._ours, self._theirs, np.arange(len(self._theirs)))
+        lowest = np.minimum.accumulate(np.append(number, len(self._theirs))[::-1])[::-1]
+        return lowest[first]
+
+    def _bounds(self, positions: np.ndarray, first: np.ndarray, reached: np.ndarray) -> np.ndarray:
+        """Return how many originals from each place on the group may have read."""
+        behind = len(self._theirs) - reached
+        consumed = first if self._source_whole else positions - self._case.segment.source_from
+        if self._case.bounds.source_compacted:
+            return np.minimum(behind, consumed)
+        bounds = np.minimum(behind, np.maximum(consumed - reached, 0))
+        if self._source_whole:
+            # The next original has no copy below the position.
+            copied = np.append(_first_rows(self._ours, self._size)[self._theirs], ABSENT)
+            bounds[copied[reached] >= first] = 0
+        return bounds
+
+    def _missing(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return two masks of first copies without an original: those whose original should be there, and those that retention took it of."""
+        absent = _first_rows(self._theirs, self._size)[self._ours] == ABSENT
+        missing = absent & (_first_rows(self._ours, self._size)[self._ours] == np.arange(len(self._ours)))
+        cut = np.zeros(len(missing), np.bool_)
+        if self._case.target_cut:
+            there = np.flatnonzero(~absent)
+            cut[: there[0] if len(there) else len(cut)] = True
+        if self._case.bounds.target_compacted:
+            # A newer value may stand in a newer segment.
+            missing[:] = False
+        return missing & ~cut, missing & cut
+
+
+class _Counted:
+    """A segment that is too long to read, or whose source is lost: pairs, and originals counted down from what lies above."""
+
+    def __init__(self, case: Case, pairs: Pairs, originals: Records | None) -> None:
+        self._case, self._pairs, self._originals = case, pairs, originals
+
+    def answers(self, positions: np.ndarray) -> list[Answer]:
+        """Return one answer a position."""
+        known = self._case.bounds
+        paired, counted = self._paired(positions), self._counted_down(positions)
+        places = np.maximum(paired, counted)
+        repeats_may_follow = known.source_start > self._case.segment.source_from
+        places[(positions == known.source_start) & repeats_may_follow | known.source_compacted] = known.target_start
+        names = np.where(places == known.target_start, "the segment's begin", np.where(paired >= counted, "the highest pair below", "counted down from what lies above"))
+        rows = zip(places.tolist(), self._bounds(positions, places).tolist(), names.tolist())
+        return [Answer(place, "NEAREST", bound == 0, bound, f"nearest: {name}") for place, bound, name in rows]
+
+    def _paired(self, positions: np.ndarray) -> np.ndarray:
+        """Return the place behind the highest original that a pair below each position names, or at that of a pair at the position."""
+        copies, originals = self._pairs.upstream, self._pairs.downstream
+        below = np.searchsorted(copies, positions)
+        start = self._case.bounds.target_start
+        highest = np.append(start, np.maximum.accumulate(originals + 1))[below]
+        here = np.append(copies, -1)[below] == positions
+        return np.maximum(highest, np.where(here, np.append(originals, start)[below], start))
+
+    def _counted_down(self, positions: np.ndarray) -> np.ndarray:
+        """Return the place above which no more originals are left to a pair, or to the end, than offsets on the source."""
+        known = self._case.bounds
+        if self._originals is None:
+            return np.full(len(positions), known.target_start)
+        offsets = self._originals.offsets
+        reached = np.append(np.searchsorted(offsets, self._pairs.downstream, side="right"), len(offsets))
+        ahead = np.maximum.accumulate((reached - np.append(self._pairs.upstream + 1, known.cut_off))[::-1])[::-1]
+        above = np.searchsorted(self._pairs.upstream, positions)
+        return np.append(known.target_start, offsets + 1)[np.maximum(positions + ahead[above], 0)]
+
+    def _bounds(self, positions: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Return how many originals from each place on the group may have read: no more than it read copies, less those that lie below."""
+        consumed = positions - self._case.segment.source_from
+        if self._originals is None:
+            return np.minimum(consumed, self._case.bounds.boundary - places)
+        below = np.searchsorted(self._originals.offsets, places)
+        counted = 0 if self._case.bounds.source_compacted else below
+        return np.minimum(np.maximum(consumed - counted, 0), self._originals.size() - below)
+
+
+def _first_rows(codes: np.ndarray, size: int) -> np.ndarray:
+    """Return for each code the first row that has it, ABSENT where none has."""
+    found = np.full(size, ABSENT, np.int64)
+    np.minimum.at(found, codes, np.arange(len(codes)))
+    return found
