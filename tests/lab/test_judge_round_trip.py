@@ -418,6 +418,32 @@ def test_records_of_an_open_or_aborted_transaction_may_stand_apart(make: Make) -
         assert story.checks() == found, apart
 
 
+def test_a_content_that_was_committed_once_may_be_exported(make: Make) -> None:
+    """Another record of an aborted transaction looks like it: nobody can tell them apart."""
+    story = make("identity", Topic(1, transactional=True))
+    story.write("ba")
+    story.write("a", ABORTED)
+    story.fail_over(UNPLANNED, 1, approver="approver")
+    story.passes()
+    story.fail_back(export="a")
+    assert story.checks() == set()
+
+
+def test_older_records_of_no_committed_transaction_may_be_kept(make: Make) -> None:
+    """They were mirrored like any others, and the other cluster dropped them."""
+    story = make("identity", Topic(1, transactional=True))
+    story.write("abc")
+    story.write("e", ABORTED)
+    story.fail_over()
+    story.write("u")
+    story.passes()
+    for letter in "ae":
+        drop(story, "standby", letter)
+    story.fail_back("recreate", export="")
+    story.export_older("ae")
+    assert story.checks() == set()
+
+
 def test_older_records_of_a_deleted_log_are_kept_beside(make: Make) -> None:
     """The other cluster had them and dropped them: before the old log is deleted they are exported, too."""
     for older, found in ((False, {"missing", "stranded"}), (True, set())):
@@ -802,6 +828,17 @@ def test_a_record_that_no_consumer_was_given_is_named(make: Make, tmp_path: Path
     assert [one.group for one in story.judge().findings if one.check == "never delivered"] == ["readers"]
 
 
+def test_a_group_that_has_read_on_is_judged_by_what_its_first_consumer_found(make: Make, tmp_path: Path) -> None:
+    """Where it stands by now is no claim of the procedure."""
+    story = lost(make)
+    story.place("readers", 5)
+    story.fail_back()
+    story.write("XY")
+    story.flow_on()
+    reading(story, tmp_path / "clients", range(4, 5), range(7, 11))
+    assert story.checks() == set()
+
+
 def test_what_a_consumer_is_given_twice_is_counted(make: Make, tmp_path: Path) -> None:
     """The plan announced no re-reads."""
     story = moved(make)
@@ -912,6 +949,26 @@ def test_a_truth_that_is_taken_in_again_adds_what_is_new() -> None:
     topic.records[0].append(Record(1, 6, "b", 0, False, 0))
     ledger.take_truth(GroundTruth(1, "primary", {"orders": topic}))
     assert [[record.id for record in period.written(AT)] for period in ledger.periods] == [["a"], [], ["b"]]
+
+
+def test_what_is_written_to_a_log_made_anew_is_new_wherever_it_stands() -> None:
+    """Offsets come again there, and so may contents."""
+    topic = TopicTruth("orders", "identical", 1, records={0: [Record(0, 5, None, 0, False, 0)]})
+    ledger = Ledger("primary", Names(ALIASES))
+    ledger.take_truth(GroundTruth(1, "primary", {"orders": topic}))
+    ledger.turn("standby", 1)
+    ledger.turn("primary", 2)
+    ledger.made_anew(("primary", AT), [])
+    ledger.take_truth(GroundTruth(1, "primary", {"orders": topic}))
+    assert [len(period.written(AT)) for period in ledger.periods] == [1, 0, 1]
+
+
+def test_an_exported_record_is_the_one_that_was_written_there_or_just_a_content() -> None:
+    """Offset and content both, or it vouches for its content only."""
+    ledger = Ledger("primary", Names(ALIASES))
+    ledger.take_loads([Acknowledgement("orders", 0, offset, 7, "l", 5) for offset in (0, 1)], {"orders": 1}, 0)
+    ledger.take_export("primary", 0, {AT: {0: 7, 1: 8, 2: 9}})
+    assert ledger.exported == {(0, AT, 0)} and dict(ledger.exported_copies[AT]) == {8: 1, 9: 1}
 
 
 def test_loads_are_taken_into_the_period_that_is_named() -> None:
