@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from lab.judge import accounting
 from lab.judge import evidence as told
@@ -90,7 +91,16 @@ class TripJudge:
         if trip.lost:
             return told.lost_story_findings(trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder)
         steps = told.FAILBACK_STEPS if trip.dag_id == FAILBACK else told.PLANNED_STEPS
-        return told.story_findings(trip.evidence, trip.source, trip.target, trip.approver, trip.folder, trip.dag_id, steps)
+        gone, lost = self._deleted_there(trip.evidence["loss"])
+        return told.story_findings({**trip.evidence, "loss": lost}, trip.source, trip.target, trip.approver, trip.folder, trip.dag_id, steps) + gone
+
+    def _deleted_there(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
+        """Findings of rows that tell more records below the target's log start than it has deleted; and the rows that tell of something else, which nothing can be."""
+        below = [row for row in rows if row["reason"] == "below the target's log start"]
+        deleted = {id(row): self.seen.starts.get(self.names.counterpart((self.trip.source, (row["topic"], row["partition"]))), 0) for row in below}
+        wrong = [row for row in below if row["records"] > deleted[id(row)]]
+        told_too_many = [Finding("evidence", f"loss tells {row['records']} records below a log that begins at {deleted[id(row)]}", None, row["topic"], row["partition"]) for row in wrong]
+        return told_too_many, [row for row in rows if row not in below]
 
     # Stranded records: the export is made before anything is changed, so that it is held against what was seen then.
 

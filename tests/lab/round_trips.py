@@ -42,6 +42,7 @@ class Cluster:
     def __init__(self) -> None:
         self.logs: dict[Place, list[Held]] = {}
         self.committed: dict[str, dict[Place, int]] = {}
+        self.log_starts: dict[Place, int] = {}
         self.log_ends: dict[Place, int] = {}
         self.refusing: set[str] = set()
         self.uncommitted: set[tuple[Place, int]] = set()
@@ -67,7 +68,7 @@ class Cluster:
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
         """Where logs begin."""
-        return dict.fromkeys(places, 0)
+        return {place: self.log_starts.get(place, 0) for place in places}
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
         """Where logs end."""

@@ -916,6 +916,18 @@ def test_evidence_that_tells_another_story_is_caught(make: Make) -> None:
     assert "evidence" in story.checks()
 
 
+def test_what_the_old_cluster_deleted_itself_is_a_loss_that_may_be_told(make: Make) -> None:
+    """As many records as its log has dropped below its start, and no other loss: clients returned, and nothing was left behind."""
+    told = {"topic": "orders", "partition": 0, "from_offset": 0, "certain_to": 2, "possible_to": 2, "records": 2, "reason": "below the target's log start"}
+    story = back(moved(make))
+    assert spoilt(story, loss=[told]) == {"evidence"}
+    for reason, checks in ((told["reason"], set()), ("not on the target", {"evidence"})):
+        story = back(moved(make))
+        story.clusters["primary"].log_starts[AT] = 2
+        story.amend(loss=[told | {"reason": reason}])
+        assert story.checks() == checks
+
+
 def test_a_loss_that_is_not_listed_is_in_a_third_place(make: Make) -> None:
     """Until the source is back, what it did not give away must be listed as lost."""
     story = lost(make)
