@@ -82,7 +82,7 @@ class JobsWithoutSpark:
     def _translate(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given)
         keys = dict.fromkeys(sources.measure_positions(rows), 0)
-        task = PartitionTask(bounds, limits, KafkaAccess(None, {}))
+        task = PartitionTask(bounds, limits, KafkaAccess({} if limits.source_readable else None, {}), sources.load_segments(given))
         return sinks.summarise(sinks.write_rows([task(one) for one in sources.packed_for_tasks(rows, keys, 1)], folder), "input")
 
     def read(self, windows: list[Any]) -> list[Records]:

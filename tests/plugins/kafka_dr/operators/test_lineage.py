@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kafka_dr.domain.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import offsets
 from kafka_dr.operators.lineage import write_lineage
@@ -408,3 +408,42 @@ def test_a_translation_without_the_source_gets_them(trips: Trips, assessed: bool
     write_translation(procedure, trips.folder, positions, floors, NO_PAIRS, pairs, trips.bounds(None, 290), flowed_back=True)
     rows = pd.read_parquet(trips.folder / "segments.parquet")
     assert rows[["source_from", "target_from", "copied_back"]].values.tolist() == [[0, 0, True], [104, 100, False]]
+
+
+#: Records of a round trip by their ids: clients wrote on either side by turns, and MirrorMaker 2 has mirrored two of them twice on each way.
+ON_PRIMARY = (*range(100, 113), 111, 112, *range(113, 117))
+ON_STANDBY = (100, 101, 102, 101, 102, *range(103, 117))
+
+
+@pytest.fixture
+def third_trip(trips: Trips, without_spark: Any, monkeypatch: pytest.MonkeyPatch) -> Trips:
+    """Clients went to standby when primary ended at 10, came back when standby ended at 17, and go there again now."""
+    trips.bench.jobs = without_spark(trips.bench)
+    for cluster, ids in (("primary", ON_PRIMARY), ("standby", ON_STANDBY)):
+        trips.bench.clusters[cluster].records[ORDERS] = {offset: str(one) for offset, one in enumerate(ids)}
+    for source, target, cut_off, boundary in (("primary", "standby", 10, 12), ("standby", "primary", 17, 17)):
+        trips.begin(source, target)
+        trips.opens({ORDERS: cut_off}, {ORDERS: boundary})
+    procedure = trips.begin("primary", "standby")
+    trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
+    trips.bench.done(procedure, Step.FORECAST, plan={}, plan_digest=digest_of({}))
+    flags = {"drained": True, "complete": True, "other_writer": False, "source_compacted": False, "target_compacted": False, "compare_timestamps": True, "recreated": False}
+    bounds = trips.bounds(len(ON_PRIMARY), len(ON_STANDBY)).assign(target_topic="orders", source_start=pd.array([0], "Int64"), target_start=pd.array([0], "Int64"), **flags)
+    monkeypatch.setattr(offsets, "bounds_frame", lambda one: bounds)
+    monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_SYNCS)
+    return trips
+
+
+NO_SYNCS = NO_PAIRS.astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+
+
+def test_the_job_finds_every_position_by_what_was_written(third_trip: Trips) -> None:
+    """Each group goes on with the record that it would have read next: in a stretch that was copied there, in one that came from there, on the joints, and at the end."""
+    expected = {0: 0, 2: 4, 5: 7, 10: 12, 12: 14, 13: 15, 14: 15, 15: 15, 16: 16, 17: 17, 18: 18, 19: 19}
+    positions = list(expected)
+    frame = pd.DataFrame({"group": [f"g{p}" for p in positions], "topic": "orders", "partition": 0, "position": positions, "position_at": 1, "policy": "earliest"})
+    frame = frame.astype({"partition": "int32", "position": "int64", "position_at": "int64"})
+    procedure = third_trip.procedure
+    rows, summary = TranslateOffsets(task_id="translate_offsets").translated(procedure, third_trip.bench.context(procedure.identity.run_id), frame)
+    found = dict(zip(rows["position"].tolist(), rows["target_position"].tolist(), strict=True))
+    assert found == expected and rows["exact"].all() and summary["holes"] == []
