@@ -170,8 +170,7 @@ class _Counted:
         if self._originals is None:
             return np.minimum(consumed, self._case.bounds.boundary - places)
         below = np.searchsorted(self._originals.offsets, places)
-        counted = 0 if self._case.bounds.source_compacted else below
-        return np.minimum(np.maximum(consumed - counted, 0), self._originals.size() - below)
+        return np.minimum(np.maximum(consumed - below, 0), self._originals.size() - below)
 
 
 def _first_rows(codes: np.ndarray, size: int) -> np.ndarray:
