@@ -21,7 +21,7 @@ class Move(NamedTuple):
     Attributes:
         source: the cluster that clients left; until then it was copied to the other one.
         target: the cluster they went to.
-        source_end: below it the source's log was on the target; None where nobody knows that.
+        source_end: up to it the source's log was copied to the target, and nothing behind it; None where nobody knows that.
         target_end: where the target's log ended when the copying stood: what follows there was written by clients; None as above.
         source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are stranded in between.
         anew: the target's log was made anew before this change of sides, and copied from the source's beginning.

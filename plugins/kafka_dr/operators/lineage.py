@@ -136,7 +136,7 @@ class ChangeOfSides:
         planned: whether everything below the cut-off was proven to be on the target.
         cut_off: where the source's logs ended then; None where the receipt is gone, or there is none.
         boundary: where the target's logs ended; None where the receipt is gone.
-        found: what a later failback found of the old source's log: below which offset all is on the target, and where copies begin; None where none looked, or its receipt is gone.
+        found: what a later failback found of the old source's log: from which offset on nothing was mirrored, and where copies begin; None where none looked, or its receipt is gone.
         noted: where the old source's logs ended just before copies were first written to them, as far as somebody noted that.
         anew: topics of the target that were made anew for this change.
         ids: ids of the source's topics.
@@ -188,7 +188,7 @@ class ChangeOfSides:
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Below which offset of the source everything was on the target; 0 for a partition that was not there then, None where nobody knows."""
+        """Up to which offset of the source its records were mirrored; 0 for a partition that was not there then, None where nobody knows."""
         found = None if self.found is None else self.found.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -227,7 +227,7 @@ def found_later(moved: Procedure, told: PairJournal, opened: int) -> dict[TopicP
     if not looks:
         return None
     entry, finder = looks[-1]
-    ends, resumes = (offsets_in(finder, entry.payload.get("frontier"), column) for column in ("source_end", "source_resumes"))
+    ends, resumes = (offsets_in(finder, entry.payload.get("frontier"), column) for column in ("source_tail", "source_resumes"))
     return None if ends is None or resumes is None else {tp: (end, resumes[tp]) for tp, end in ends.items()}
 
 
@@ -271,7 +271,7 @@ class History:
         return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Below which offset of a partition of the target everything was copied to the source when clients left for it; None where nobody knows."""
+        """Up to which offset a partition of the target had been copied to the source when clients left for it; None where nobody knows."""
         left = [change for change in self.changes if change.source == self.target]
         return left[-1].source_end(tp) if left else None
 

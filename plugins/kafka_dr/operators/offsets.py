@@ -169,13 +169,14 @@ class CommitGroups(ResumedStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Snapshot, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
-        wanted = wanted_positions(procedure)
-        groups = list(dict.fromkeys(wanted["group"].tolist()))
+        wanted, refused = wanted_positions(procedure), refused_places(procedure)
+        groups = list(dict.fromkeys([*wanted["group"].tolist(), *refused["group"].tolist()]))
         active = active_groups(procedure.target, groups)
         if active:
             raise Refusal("Groups have members on the target", ", ".join(sorted(active)[:10]), "Stop those consumers; positions of a living group are never touched.")
         before = held_positions(procedure, groups)
         snapshot = self._snapshot(procedure, before)
+        wanted = with_set_back(procedure, wanted, refused, procedure.kept(snapshot))
         todo = differing(wanted, before)
         procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
         procedure.hold_lease()
@@ -188,7 +189,7 @@ class CommitGroups(ResumedStep):
             raise ReadBackFailed(f"{len(wrong)} of {len(wanted)} positions are not what was committed", str(wrong.head(5).to_dict("records")), "The procedure returns by itself; the ledger names every position. Start a new one.")
         local = procedure.target.ends(list(local_partitions(procedure)))
         return {
-            "groups": len(groups),
+            "groups": wanted["group"].nunique(),
             "positions": len(wanted),
             "committed": len(todo),
             "snapshot": snapshot,
@@ -253,6 +254,27 @@ def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     if others:
         wanted = pd.concat([wanted, pd.DataFrame([(*place, position) for place, position in others.items()], columns=COLUMNS)])
     return in_order(wanted.astype(TYPES))
+
+
+def refused_places(procedure: Procedure) -> pd.DataFrame:
+    """Group, topic and partition on the target of every position that was refused."""
+    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
+    return refused[["group", "target_topic", "partition"]].set_axis(PLACE, axis=1).astype({name: TYPES[name] for name in PLACE})
+
+
+def with_set_back(procedure: Procedure, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+    """The wanted positions, and the log start for refused ones whose group stood further there before.
+
+    Danger: an older position on a cluster that clients return to may lie behind records that the group has not read.
+    """
+    stale = beside(refused, held, "held").dropna(subset=["held"])
+    places = [TopicPartition(topic, int(p)) for topic, p in zip(stale["topic"], stale["partition"], strict=True)]
+    starts = procedure.target.starts(sorted(set(places))) if places else {}
+    back = stale.assign(position=[starts[tp] for tp in places]).query("held > position")[COLUMNS]
+    taken = pd.MultiIndex.from_frame(wanted[PLACE])
+    back = back[~pd.MultiIndex.from_frame(back[PLACE]).isin(taken)] if len(back) else back
+    return in_order(pd.concat([wanted, back]).astype(TYPES)) if len(back) else wanted
 
 
 def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartition], int]:

@@ -33,7 +33,7 @@ _COMPARED_AT_MOST = 5_000_000
 _READ_SECONDS, _READ_A_SECOND = 60, 20_000
 _PLACE = ["topic", "partition"]
 _COUNTS = ("records", "bytes", "aborted", "undecided", "lacking", "older", "older_bytes")
-_ROW = {"frontier": "int64", "resumes": "int64", **dict.fromkeys(_COUNTS, "int64"), "first_at": "Int64", "last_at": "Int64", "exact": "bool"}
+_ROW = {"frontier": "int64", "from_offset": "int64", "resumes": "int64", **dict.fromkeys(_COUNTS, "int64"), "first_at": "Int64", "last_at": "Int64", "exact": "bool"}
 _NO_SYNCS = pd.DataFrame(columns=[*_PLACE, "upstream", "downstream", "sequence"]).astype({"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64"))
 _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 #: What is exported: which column counts it, which one names its file, and what the receipt holds.
@@ -138,7 +138,7 @@ class LogsThere:
     def untouched(self) -> pd.DataFrame:
         """Rows of logs that end where they were proven to end."""
         frame = partitions_frame(self.resumes, "resumes")
-        told = {"frontier": frame["resumes"], **dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None, "exact": True, "evidence": "it ends where clients left it", **dict.fromkeys(_FILES)}
+        told = {"frontier": frame["resumes"], "from_offset": frame["resumes"], **dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None, "exact": True, "evidence": "it ends where clients left it", **dict.fromkeys(_FILES)}
         return frame.assign(**told)
 
 
@@ -270,7 +270,8 @@ def made_anew(procedure: Procedure, failover: Procedure) -> set[str]:
 def figures_of(procedure: Procedure, failover: Procedure, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None) -> dict[str, Any]:
     """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
     rows = rows.astype(_ROW)
-    frontier = rows[[*_PLACE, "frontier", "resumes"]].rename(columns={"frontier": "source_end", "resumes": "source_resumes"})
+    # Below source_end all is on the other cluster, from source_tail on nothing is; what is stranded in between was overtaken by what was mirrored behind it.
+    frontier = rows[[*_PLACE, "frontier", "resumes", "from_offset"]].rename(columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"})
     topics = by_topic(rows, there.gone)
     told = {"rows": digest, "frontier": frontier.values.tolist(), "gone": sorted([*tp, count] for tp, count in there.gone.items())}
     return {

@@ -64,6 +64,19 @@ def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(ben
     assert procedure.kept(second["snapshot"])[["group", "position"]].to_dict("list") == {"group": ["a"], "position": [1]}
 
 
+def test_an_older_position_of_a_refused_one_is_set_back(bench: Any) -> None:
+    """It may lie behind records that the group has not read; one at the log start is left, and a second run does the same."""
+    standby = bench.clusters["standby"]
+    standby.committed |= {"a": {ORDERS: Position(7)}, "b": {ORDERS: Position(0)}, "d": {ORDERS: Position(3)}}
+    procedure = translated(bench, ("a", None, "REFUSED"), ("b", None, "REFUSED"), ("c", None, "REFUSED"), ("d", 5, "CONTENT"))
+    for committed in (2, 0):
+        figures = commit(bench, procedure)
+        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures["positions"], figures["committed"]) == (2, committed)
+    standby.members = {"a": 1}
+    with pytest.raises(Refusal, match="Groups have members on the target"):
+        commit(bench, procedure)
+
+
 def test_a_living_group_is_never_touched(bench: Any) -> None:
     """One group with a member stops the whole commit before the first one."""
     procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"))

@@ -49,7 +49,7 @@ class Trips:
 
     def found(self, after: Procedure, source_end: int, resumes: int) -> None:
         """The last procedure looked for stranded records."""
-        frame = pd.DataFrame({"topic": ["orders"], "partition": [0], "source_end": [source_end], "source_resumes": [resumes]})
+        frame = pd.DataFrame({"topic": ["orders"], "partition": [0], "source_end": [0], "source_tail": [source_end], "source_resumes": [resumes]})
         self.bench.done(self.procedure, Step.FIND_STRANDED_RECORDS, after=after.id, frontier=self.procedure.keep("frontier", frame))
 
     def opens(self, cut_off: dict[TopicPartition, int] | None, boundary: dict[TopicPartition, int]) -> Procedure:

@@ -79,7 +79,7 @@ def test_where_logs_end_as_clients_left_them_spark_does_not_start(planned: Any) 
     figures = found.look()
     procedure = found.way.procedure
     assert not found.jobs.given and (figures["records"], figures["lacking"], figures["topics"], figures["after"]) == (0, 0, [], found.way.failover.id)
-    assert procedure.kept(figures["frontier"]).to_dict("records") == [{"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10}]
+    assert procedure.kept(figures["frontier"]).to_dict("records") == [{"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10, "source_tail": 10}]
     assert frame_partitions(procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10}
     assert exported(procedure) == [] and not planned_return(procedure).needs_a_person
 
