@@ -133,7 +133,10 @@ class RecordReplay:
                 raise self._refusal("writing", (self._failed or [error.args[0]])[0]) from None
             except (TypeError, ValueError, BufferError) as error:
                 raise BadInput(f"a record cannot be written to {record.topic!r} of {self._alias}", str(error)) from None
-        left = self._producer.flush(max(0.1, ends_at - time.monotonic()))
+        try:
+            left = self._producer.flush(max(0.1, ends_at - time.monotonic()))
+        except (KafkaException, SystemError) as error:
+            raise self._refusal("writing", _told_by(error)) from None
         if self._failed:
             raise self._refusal("writing", self._failed[0])
         if left:
@@ -153,8 +156,8 @@ class RecordReplay:
         while True:
             try:
                 call(max(0.1, ends_at - time.monotonic()))
-            except KafkaException as error:
-                found = error.args[0]
+            except (KafkaException, SystemError) as error:
+                found = _told_by(error)
                 if not found.retriable() or time.monotonic() >= ends_at:
                     raise self._refusal(what, found) from None
                 time.sleep(0.05)
@@ -169,11 +172,17 @@ class RecordReplay:
             with suppress(KafkaException):
                 self.close()
 
+    def _told_since(self) -> KafkaError | None:
+        """The reason of a fatal error, which the client tells by a callback, or raises, when it is polled; None where there is none."""
+        try:
+            if self._producer is not None:
+                self._producer.poll(0)
+        except (KafkaException, SystemError) as error:
+            return _told_by(error)
+        return self._fatal
+
     def _refusal(self, what: str, seen: KafkaError) -> SwitchbackError:
-        if self._producer is not None:
-            # The reason of a fatal error is told by a callback, which may not have been called yet.
-            self._producer.poll(0)
-        error = self._fatal or seen
+        error = self._fatal or self._told_since() or seen
         if error.code() in _FENCED:
             return Superseded(f"{what} on {self._alias} was refused", f"{described(error)}: another process has taken {self._id}, or it was given up meanwhile", "Nothing: what was not committed is not there")
         if error.code() in _NEVER:
@@ -181,3 +190,11 @@ class RecordReplay:
         unavailable = KafkaUnavailable(f"{what} on {self._alias} failed", described(error), f"look at the brokers of {self._alias} and at our rights there: WRITE on its topics and on transactional ids")
         unavailable.from_broker = error.code() > 0
         return unavailable
+
+
+def _told_by(error: Exception) -> KafkaError:
+    """What the client says by an exception; a fatal one that it raises among its callbacks is the cause of Python's complaint about that."""
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    if not isinstance(cause, KafkaException):
+        raise error
+    return cause.args[0]

@@ -115,12 +115,40 @@ def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) 
     assert writer._producer is None and client.aborted == 1
 
 
-def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay) -> None:
-    """The client refuses a record before its callback has said why."""
-    client = refused_with(KafkaError._FATAL)()
-    client.poll = lambda _: writer._complain(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True))
+def raised(error: KafkaError) -> None:
+    """As the client does when it is polled."""
+    raise KafkaException(error)
+
+
+def complained(cause: KafkaError | None) -> None:
+    """As Python does where an exception was set in a callback."""
+    try:
+        raised(cause)
+    except KafkaException as error:
+        raise SystemError("returned a result with an exception set") from (error if cause else None)
+
+
+@pytest.mark.parametrize("how", ["told", "raised"])
+def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: str) -> None:
+    """The client refuses a record before its callback has said why; asked, it calls that, or raises the reason itself."""
+    client, reason = refused_with(KafkaError._FATAL)(), KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)
+    client.poll = lambda _: writer._complain(reason) if how == "told" else raised(reason)
     writer._producer = client
     with pytest.raises(Superseded, match="INVALID_PRODUCER_EPOCH"):
+        writer.write([Outgoing("t", 0, b"k", b"v")])
+
+
+@pytest.mark.parametrize("call", ["flush", "commit_transaction"])
+def test_a_fatal_error_among_callbacks_is_that_error(writer: RecordReplay, call: str) -> None:
+    """Python then complains of a callback that returned with an exception set; any other complaint is no answer of the cluster."""
+
+    writer._producer = refused_with(KafkaError._STATE)()
+    setattr(writer._producer, call, lambda _: complained(KafkaError(KafkaError._FENCED, fatal=True)))
+    with pytest.raises(Superseded, match="_FENCED"):
+        writer.write([Outgoing("t", 0, b"k", b"v")])
+    writer._producer = refused_with(KafkaError._STATE)()
+    setattr(writer._producer, call, lambda _: complained(None))
+    with pytest.raises(SystemError, match="an exception set"):
         writer.write([Outgoing("t", 0, b"k", b"v")])
 
 
