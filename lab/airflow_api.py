@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 import requests
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
 
 from lab.errors import LabError
 from lab.state import Lab
@@ -21,6 +23,10 @@ class Refused(LabError):
         """Keep the status for those who can go on after it."""
         super().__init__(text)
         self.status = status
+
+
+def _database_failed(error: BaseException) -> bool:
+    return isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
 
 
 class AirflowApi:
@@ -48,7 +54,17 @@ class AirflowApi:
 
     def trigger(self, dag_id: str, conf: dict) -> str:
         """Start a run now; answers its id."""
-        return self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"]
+        return self._start(dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf})
+
+    # The lab's Airflow lives on SQLite, which has one writer. Asked again under the same id, no run starts twice.
+    @retry(retry=retry_if_exception(_database_failed), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
+    def _start(self, dag_id: str, body: dict) -> str:
+        try:
+            return self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"]
+        except Refused as refusal:
+            if refusal.status != requests.codes.conflict:
+                raise
+            return self.run(dag_id, body["dag_run_id"])["dag_run_id"]
 
     def run(self, dag_id: str, run_id: str) -> dict:
         """One run."""

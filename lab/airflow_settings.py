@@ -17,6 +17,7 @@ from lab.state import ALIASES, ROLES, Lab, write_private
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 DAG_FOLDERS = {"switchback": PROJECT / "dags", "lab": LAB / "dags"}
 _LOCAL = "127.0.0.1,localhost"
+SQLITE_SECONDS = 60  # that a writer waits for the one before; the default of 5 is not enough while a disk is busy
 
 
 def environment(lab: Lab) -> dict[str, str]:
@@ -110,7 +111,7 @@ def _settings(lab: Lab) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{lab.airflow_url}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in ROLES.items()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_path(lab)),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database_path(lab)}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database_path(lab)}?timeout={SQLITE_SECONDS}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(lab.logs / "airflow"),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__API__BASE_URL": lab.airflow_url,
@@ -121,6 +122,7 @@ def _settings(lab: Lab) -> dict[str, str]:
 
 
 _ALWAYS = {
+    "AIRFLOW__API__EXPOSE_STACKTRACE": "True",
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__PARALLELISM": "8",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
