@@ -102,9 +102,20 @@ def told_before(procedure: Procedure) -> Told:
 
 def earlier_seeds(procedure: Procedure, failover: Procedure) -> list[JournalEntry]:
     """Outcomes of seed_flow_back since the failover in the same direction, this run's own included, oldest first."""
+    left_at = _left_at(failover)
+    return [e for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME) if e.sequence > left_at and _same_way(procedure, e)]
+
+
+def told_last(procedure: Procedure) -> int:
+    """Sequence of the journal's newest entry that tells the flow back where to begin: clients left with the failover, or an earlier failback seeded."""
+    failover = failed_over(procedure)
+    return max([_left_at(failover), *(e.sequence for e in earlier_seeds(procedure, failover))])
+
+
+def _left_at(failover: Procedure) -> int:
+    """Sequence of the entry with which clients left the cluster; -1 without one."""
     opened = failover.journal.last(failover.id, Step.OPEN_TARGET, Entry.INTENT)
-    entries = procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
-    return [e for e in entries if opened is None or e.sequence > opened.sequence if _same_way(procedure, e)]
+    return -1 if opened is None else opened.sequence
 
 
 def _same_way(procedure: Procedure, entry: JournalEntry) -> bool:
@@ -157,9 +168,8 @@ def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> 
 
 def made_anew(procedure: Procedure, told: Told) -> set[str]:
     """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by prepare_topics of this run or of an earlier one, or by hand."""
-    scope, ids = topics_back(procedure), topic_ids(procedure)
-    seeded = {e.procedure_id for e in earlier_seeds(procedure, failed_over(procedure))}
-    receipts = [(e.procedure_id, e.payload["recreated"]) for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME) if e.procedure_id not in seeded]
+    scope, ids, told_at = topics_back(procedure), topic_ids(procedure), told_last(procedure)
+    receipts = [(e.procedure_id, e.payload["recreated"]) for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME) if e.sequence > told_at]
     made = {topic_id for name, receipt in receipts if receipt["rows"] for topic_id in procedure.other(name).kept(receipt)["topic_id"]}
     return {topic for topic, name in scope.items() if name in ids and (ids[name] in made or told.topic_ids.get(name, ids[name]) != ids[name])}
 

@@ -15,7 +15,7 @@ from kafka_dr.operators.flow_back import SeedFlowBack, StartFlowBack, WaitForCat
 from kafka_dr.operators.preparing_topics import PrepareTopics
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
-from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
+from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, PAIR, WayBack
 
 BORN = TopicPartition("born", 0)
 
@@ -153,6 +153,33 @@ def test_an_earlier_failback_that_made_topics_anew_and_seeded_nothing_is_remembe
     prepare(way)
     seed(way)
     assert way.worker.kept[BACK] == {ORDERS: None}
+
+
+def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(bench: Any) -> None:
+    """A failback made them, clients returned, and left again: both logs hold what stands below the newest boundary."""
+    way = prepared(bench, mode="recreate")
+    seed(way)
+    way.bench.done(way.procedure, Step.START_FLOW_BACK, started=True)
+    way.bench.journal.append(way.failover.id, Step.OPEN_TARGET, Entry.INTENT, way.bench.journal.lease(PAIR).epoch, {})
+    way.worker.kept[BACK], way.choices = {ORDERS: 9}, {}
+    way.another("b2")
+    prepare(way)
+    assert seeds(way, seed(way)) == {"orders-0": 9} and way.worker.kept[BACK] == {ORDERS: 9}
+
+
+def test_what_was_seeded_since_it_was_made_anew_is_not_copied_twice(bench: Any) -> None:
+    """One failback made the topics, a second one seeded and filled them, a third one goes on."""
+    way = prepared(bench, mode="recreate")
+    way.choices = {}
+    way.another("b2")
+    prepare(way)
+    seed(way)
+    way.bench.done(way.procedure, Step.START_FLOW_BACK, started=True)
+    way.worker.kept[BACK] = {ORDERS: 8}
+    way.another("b3")
+    prepare(way)
+    seed(way)
+    assert way.worker.kept[BACK] == {ORDERS: 8}
 
 
 def test_what_was_made_anew_is_known_where_the_failover_knew_no_ids(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
