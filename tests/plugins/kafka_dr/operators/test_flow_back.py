@@ -155,13 +155,15 @@ def test_an_earlier_failback_that_made_topics_anew_and_seeded_nothing_is_remembe
     assert way.worker.kept[BACK] == {ORDERS: None}
 
 
-def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(bench: Any) -> None:
+def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failback made them, clients returned, and left again: both logs hold what stands below the newest boundary."""
     way = prepared(bench, mode="recreate")
     seed(way)
     way.bench.done(way.procedure, Step.START_FLOW_BACK, started=True)
     way.bench.journal.append(way.failover.id, Step.OPEN_TARGET, Entry.INTENT, way.bench.journal.lease(PAIR).epoch, {})
     way.worker.kept[BACK], way.choices = {ORDERS: 9}, {}
+    told = flow_back.told_before
+    monkeypatch.setattr(flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
     way.another("b2")
     prepare(way)
     assert seeds(way, seed(way)) == {"orders-0": 9} and way.worker.kept[BACK] == {ORDERS: 9}
