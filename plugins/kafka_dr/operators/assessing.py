@@ -21,7 +21,7 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
 from kafka_dr.operators.continuing import Proven, milliseconds, still_proven, told_of, what_was_proven, with_what_was_proven
 from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
-from kafka_dr.operators.observing import local_names, side_by_side, target_rules
+from kafka_dr.operators.observing import copies_of_target, local_names, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, partitions_frame
@@ -129,7 +129,7 @@ def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, Top
     return replace(
         known,
         topics={topic: (name, len(there[topic].partitions), there[topic].topic_id) for topic, name in names.items()},
-        positions=known.positions[known.positions["topic"].isin(names)].reset_index(drop=True),
+        positions=known.positions[known.positions["topic"].isin({*names, *copies_of_target(procedure, there)})].reset_index(drop=True),
         gone=tuple(sorted({*known.gone, *known.topics} - set(there))),
     )
 
@@ -176,7 +176,8 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     bounds, positions = bounds_now(procedure, known, source, proven), with_movement(known)
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "last_seen", last_seen_frame(known, source, proven))
-    write_frame(folder, "positions", positions)
+    # Of what groups hold on copies of the target's own topics nothing can be lost.
+    write_frame(folder, "positions", positions[positions["topic"].isin(known.topics)])
     # A pair of a copy that was made anew says nothing of the records below it.
     write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))

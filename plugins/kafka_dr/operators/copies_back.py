@@ -5,7 +5,9 @@ Clients that a failover took from `orders` to `primary.orders` have read the old
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -13,11 +15,15 @@ from kafka_dr.domain.lineage import Segment
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.lineage import History, segments_of
-from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.observing import copies_of_target, remote_partitions
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.spark_jobs import write_frame
 
 _STAMPED = "LogAppendTime"
+_COLUMNS = [
+    "topic", "partition", "target_topic", "source_start", "cut_off", "target_start", "boundary", "drained", "complete", "other_writer", "source_compacted",
+    "target_compacted", "compare_timestamps", "recreated",
+]  # fmt: skip
 
 
 def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
@@ -32,11 +38,32 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
     upto = {tp: None if known is None else known.copied_up_to(original) for tp, original in originals.items()}
     rows = bounds_of_copies(procedure, originals)
     ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
-    write_frame(folder, "segments", segments_of({tp: segments_of_copy(upto[tp], *ends[tp]) for tp in originals}))
+    _write(procedure, folder, {tp: segments_of_copy(upto[tp], *ends[tp]) for tp in originals}, originals)
+    return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
+
+
+def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
+    """The same without the source: where its copies end is what the journal says of the last time that clients came to it.
+
+    Args:
+        copies: what `bounds_of_lost_copies` answered; a copy of which the journal does not tell has no cut-off, and no segments.
+    """
+    if not len(copies):
+        return bounds
+    known = History.of(procedure)
+    originals = {TopicPartition(row.topic, row.partition): TopicPartition(row.target_topic, row.partition) for row in copies.itertuples()}
+    ends = {TopicPartition(row.topic, row.partition): (int(row.cut_off), int(row.boundary)) for row in copies.dropna(subset=["cut_off"]).itertuples()}
+    if ends:
+        _write(procedure, folder, {tp: segments_of_copy(known.copied_up_to(originals[tp]), *end) for tp, end in ends.items()}, originals)
+    return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
+
+
+def _write(procedure: Procedure, folder: Path, segments: Mapping[TopicPartition, tuple[Segment, ...]], originals: Mapping[TopicPartition, TopicPartition]) -> None:
+    """Write `segments` and `syncs_back` of copies."""
+    write_frame(folder, "segments", segments_of(segments))
     syncs = syncs_of_the_other_flow(procedure)
     names = {original.topic: tp.topic for tp, original in originals.items()}
     write_frame(folder, "syncs_back", syncs[syncs["topic"].isin(names)].assign(topic=lambda frame: frame["topic"].map(names).astype(object)))
-    return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
 def originals_of(procedure: Procedure) -> dict[TopicPartition, TopicPartition]:
@@ -79,6 +106,52 @@ def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, Topic
         }
         for tp, at in originals.items()
     )
+
+
+def bounds_of_lost_copies(procedure: Procedure, topics: Iterable[str]) -> pd.DataFrame:
+    """A row for each partition of these copies, as of the bounds of a translation, with the originals as they are now; the source is not asked.
+
+    Nothing was copied since clients had come to the source last: they write to the target's own topics only while they are there.
+    """
+    copies = copies_of_target(procedure, topics)
+    if not copies:
+        return pd.DataFrame(columns=_COLUMNS)
+    known = History.of(procedure)
+    infos = procedure.target.topics(sorted(set(copies.values())))
+    originals = {TopicPartition(copy, p): TopicPartition(name, p) for copy, name in copies.items() if name in infos for p in sorted(infos[name].partitions)}
+    starts, ends = procedure.target.starts(list(originals.values())), procedure.target.ends(list(originals.values()))
+    configs = procedure.target.configs(sorted(infos))
+    told = {tp: None if known is None else known.copies_end(tp, at) for tp, at in originals.items()}
+    return pd.DataFrame(
+        [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "target_topic": at.topic,
+                "source_start": 0,
+                "cut_off": told[tp],
+                "target_start": starts[at],
+                "boundary": ends[at],
+                "drained": told[tp] is not None,
+                "complete": told[tp] is not None,
+                "other_writer": False,
+                # MirrorMaker 2 has given the copy the settings of the original.
+                "source_compacted": _says(configs, at, "cleanup.policy", "compact"),
+                "target_compacted": _says(configs, at, "cleanup.policy", "compact"),
+                "compare_timestamps": not _says(configs, at, "message.timestamp.type", _STAMPED),
+                "recreated": False,
+            }
+            for tp, at in originals.items()
+        ],
+        columns=_COLUMNS,
+    )
+
+
+def ends_of_copies(procedure: Procedure, bounds: pd.DataFrame) -> list[list[Any]]:
+    """Of a translation's bounds those of copies: topic, partition, where the copy ends, and where the original begins and ends."""
+    copies = copies_of_target(procedure, bounds["topic"].unique())
+    rows = bounds.loc[bounds["topic"].isin(copies), ["topic", "partition", "cut_off", "target_start", "boundary"]]
+    return [[topic, *(None if pd.isna(value) else int(value) for value in numbers)] for topic, *numbers in rows.itertuples(index=False)]
 
 
 def _says(configs: dict[str, dict[str, str]], tp: TopicPartition, key: str, word: str) -> bool:

@@ -14,7 +14,7 @@ from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, Syste
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
-from kafka_dr.operators.observing import side_by_side
+from kafka_dr.operators.observing import copies_of_target, existing_originals, side_by_side
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.source_views import heartbeats
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
@@ -58,7 +58,7 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     (kept, replicated, stated, on_target), heartbeat_at, missing = asked_side_by_side(procedure)
     syncs = all_syncs(kept, on_target)
     topics = topics_of_flow(procedure, kept, {*replicated, *partitions_in(syncs), *partitions_in(stated)}, missing)
-    positions = all_positions(kept, stated_since(procedure, kept, stated), topics)
+    positions = all_positions(kept, stated_since(procedure, kept, stated), {*topics, *copies_known(procedure, kept)})
     active = living(kept) & frozenset(positions["group"])
     if not len(syncs):
         missing.append("no offset sync is known: nothing states which record of the target is which of the source")
@@ -76,6 +76,12 @@ def what_is_known(procedure: Procedure) -> LastKnown:
         missing=(*missing, *(f"the recorder's last sample lacks {problem}" for problem in kept.problems)),
         gone=kept.gone,
     )
+
+
+def copies_known(procedure: Procedure, kept: Recorded) -> dict[str, str]:
+    """Topics of the source on which positions were seen, and which are copies of topics that the target has -> these."""
+    copies = copies_of_target(procedure, kept.positions["topic"].unique())
+    return existing_originals(copies, procedure.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
 def asked_side_by_side(procedure: Procedure) -> tuple[list[Any], int | None, list[str]]:

@@ -275,6 +275,13 @@ class History:
         left = [change for change in self.changes if change.source == self.target]
         return left[-1].source_end(tp) if left else None
 
+    def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
+        """Where a partition of the source ended that is a copy of the target's, when clients left for it and all was copied; None where nobody knows."""
+        left = [change for change in self.changes if change.source == self.target]
+        if not left or left[-1].boundary is None or self.copied_up_to(tp) is None:
+            return None
+        return left[-1].boundary.get(copy)
+
     def lineage(self, tp: TopicPartition) -> Lineage:
         """One partition's, by its name on the source."""
         doubted, seen = self._sightings(tp.topic)

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators.copies_back import bounds_of_lost_copies, ends_of_copies, with_lost_copies
 from kafka_dr.operators.lineage import tell_unknown, write_lineage
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.procedure import Procedure, frame_partitions
@@ -51,6 +52,7 @@ def write_translation(
     write_frame(folder, "positions", positions)
     write_frame(folder, "floors", plain(floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "syncs", trusted_pairs(syncs, pairs, floors))
+    bounds = with_lost_copies(procedure, folder, bounds, bounds_of_lost_copies(procedure, positions["topic"].unique()))
     write_frame(folder, "bounds", bounds)
     step = Step.ASSESS_DATA_LOSS if procedure.outcome(Step.ASSESS_DATA_LOSS) is None else Step.TRANSLATE_OFFSETS
     tell_unknown(procedure, step, write_lineage(procedure, folder, bounds, positions))
@@ -63,17 +65,22 @@ def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
     if not made.exists():
         return None
     summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-    return {**procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet")), **{name: summary[name] for name in _TOLD}}
+    given = pd.read_parquet(assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet")
+    rows = procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet"))
+    return {**rows, "copies": ends_of_copies(procedure, given), **{name: summary[name] for name in _TOLD}}
 
 
-def taken_if_unchanged(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+def taken_if_unchanged(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
 
     Args:
         made: what `made_ahead` answered.
-        bounds: those of the assessment.
+        bounds, positions: those of the assessment.
     """
     if not made or not bounds_at_boundary(procedure, bounds).equals(as_assessed(bounds)):
+        return None
+    copies = bounds_of_lost_copies(procedure, positions["topic"].unique())
+    if ends_of_copies(procedure, copies) != made.get("copies", []):
         return None
     return procedure.kept(made), {"made_by": Step.ASSESS_DATA_LOSS.value, **{name: made[name] for name in _TOLD}}
 

@@ -77,7 +77,7 @@ class TranslateWithoutSource(TranslateOffsets):
         bounds = procedure.kept(assessed["bounds"])
         earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
         if not earlier:
-            return taken_if_unchanged(procedure, assessed.get("translated_ahead"), bounds) or super().translated(procedure, context, positions)
+            return taken_if_unchanged(procedure, assessed.get("translated_ahead"), bounds, positions) or super().translated(procedure, context, positions)
         bounds = bounds_at_boundary(procedure, bounds)
         taken = positions[:0] if receipt is None else taken_as_it_is(procedure.kept(receipt), positions, bounds)
         rest = without(positions, taken)

@@ -13,8 +13,9 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.lineage import Segment
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import copies_back
-from kafka_dr.operators.copies_back import originals_of, segments_of_copy, with_copies
+from kafka_dr.operators.copies_back import bounds_of_lost_copies, ends_of_copies, originals_of, segments_of_copy, with_copies, with_lost_copies
 from kafka_dr.vocabulary import Step
+from tests.plugins.kafka_dr.operators.test_lineage import Trips
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 
 COPY = TopicPartition("primary.orders", 0)
@@ -72,3 +73,54 @@ def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed() -> No
     """Only the ends are told; all positions lie below them."""
     assert segments_of_copy(None, 12, 15) == (Segment(12, None, 15, None, copied_back=False),)
     assert segments_of_copy(99, 12, 15)[0].target_to == 15, "the original has lost its tail"
+
+
+# -- the source is lost ------------------------------------------------------------------------------------------
+
+BACK_COPY, FORTH_COPY = TopicPartition("standby.orders", 0), TopicPartition("primary.orders", 0)
+
+
+@pytest.fixture
+def there_and_back(make_bench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trips:
+    """Clients went to standby, wrote 40 records into its own `orders`, came back when their copies on primary ended at 43, and primary is lost now."""
+    made = Trips(make_bench(naming={"policy": "default", "separator": "."}), tmp_path)
+    made.begin("primary", "standby")
+    made.opens({ORDERS: 100}, {FORTH_COPY: 104})
+    made.begin("standby", "primary")
+    made.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
+    made.bench.clusters["standby"].log_ends[ORDERS] = 41
+    made.begin("primary", "standby")
+    made.bench.clusters["primary"].away = True
+    syncs = pd.DataFrame({"topic": ["orders", "gone"], "partition": [0, 0], "upstream": [5, 1], "downstream": [7, 1], "sequence": [0, 1]})
+    monkeypatch.setattr(copies_back, "syncs_of_the_other_flow", lambda procedure: syncs)
+    return made
+
+
+def test_a_lost_copy_ends_where_the_journal_says(there_and_back: Trips) -> None:
+    """Nothing is asked of the source; what is no copy has no row."""
+    rows = bounds_of_lost_copies(there_and_back.procedure, ["orders", "standby.orders", "standby.gone"])
+    assert rows[["topic", "target_topic", "cut_off", "boundary", "drained"]].values.tolist() == [["standby.orders", "orders", 43, 41, True]]
+    bounds = with_lost_copies(there_and_back.procedure, there_and_back.folder, BOUNDS, rows)
+    assert bounds["topic"].tolist() == ["orders", "standby.orders"] and bounds.dtypes.equals(BOUNDS.dtypes)
+    segments = pd.read_parquet(there_and_back.folder / "segments.parquet", dtype_backend="numpy_nullable")
+    assert segments[["source_from", "target_from", "source_to", "target_to"]].values.tolist() == [[0, 0, 43, 40], [43, 41, pd.NA, pd.NA]]
+    assert pd.read_parquet(there_and_back.folder / "syncs_back.parquet")[["topic", "upstream", "downstream"]].values.tolist() == [["standby.orders", 5, 7]]
+
+
+def test_of_a_copy_that_no_procedure_knows_no_end_is_guessed(there_and_back: Trips) -> None:
+    """Its topic came after clients had left: there is a row without a cut-off, and no segment."""
+    there_and_back.bench.clusters["standby"].partitions |= {"late": {0: 1}}
+    rows = bounds_of_lost_copies(there_and_back.procedure, ["standby.late"])
+    assert pd.isna(rows["cut_off"][0]) and not rows["drained"][0]
+    assert with_lost_copies(there_and_back.procedure, there_and_back.folder, BOUNDS.astype({"cut_off": "Int64"}), rows)["topic"].tolist() == ["orders", "standby.late"]
+    assert not (there_and_back.folder / "segments.parquet").exists()
+
+
+def test_an_original_that_was_cut_since_is_seen(there_and_back: Trips) -> None:
+    """What was translated ahead is compared with this; a translation without copies says nothing."""
+    procedure, cluster = there_and_back.procedure, there_and_back.bench.clusters["standby"]
+    before = ends_of_copies(procedure, bounds_of_lost_copies(procedure, ["standby.orders"]))
+    assert before == [["standby.orders", 0, 43, 0, 41]]
+    cluster.log_starts[ORDERS] = 7
+    assert ends_of_copies(procedure, bounds_of_lost_copies(procedure, ["standby.orders"])) == [["standby.orders", 0, 43, 7, 41]]
+    assert ends_of_copies(procedure, BOUNDS) == ends_of_copies(procedure, bounds_of_lost_copies(procedure, ["orders"])) == []
