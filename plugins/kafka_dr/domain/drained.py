@@ -5,6 +5,8 @@ Invariants
    compaction leave offsets that no reader returns.
 2. The target's last record is the source's last by content. That alone proves nothing where contents recur; so the
    records since a proven pair are counted too, or MirrorMaker 2's own last replicated offset has reached the tail.
+3. Where nobody wrote since clients came to the source, the tails may rightly differ: what was stranded on either side stays there.
+   Then the journal tells that MirrorMaker 2 was to begin behind the source's last record, and the target still has what it had then.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ class Proof(StrEnum):
 
     EMPTY = "no record below the cut-off"
     REPLICATED = "tail equal by content, and MirrorMaker 2 replicated the last record"
+    SHARED = "no record since MirrorMaker 2 was told where to begin: behind all that the source holds"
     COUNTED = "tail equal by content, and all records since an offset sync counted on both sides"
 
 
@@ -33,6 +36,7 @@ class TailView:
         source_last: offset and fingerprint of the source's last returnable record below the cut-off; None without one.
         target_last: fingerprint of the target's last record; None without one.
         replicated: MirrorMaker 2's last replicated offset, None where it has none.
+        shared: whether MirrorMaker 2 was told to begin behind the source's last record, and the target's log is as long as it was then.
         source_since, target_since: fingerprints of all records from a proven pair on, None where not read.
     """
 
@@ -41,6 +45,7 @@ class TailView:
     source_last: tuple[int, str] | None
     target_last: str | None
     replicated: int | None
+    shared: bool = False
     source_since: Sequence[str] | None = None
     target_since: Sequence[str] | None = None
 
@@ -50,10 +55,11 @@ def proof_of(view: TailView) -> Proof | None:
     if view.source_last is None:
         return Proof.EMPTY
     offset, fingerprint = view.source_last
-    if view.target_last != fingerprint:
-        return None
     # At or past the cut-off it speaks of another log: a topic recreated, or an offset written by hand.
-    if view.replicated is not None and offset <= view.replicated < view.cut_off:
+    replicated = view.replicated is not None and offset <= view.replicated < view.cut_off
+    if view.target_last != fingerprint:
+        return Proof.SHARED if view.shared and replicated else None
+    if replicated:
         return Proof.REPLICATED
     if view.source_since is not None and view.target_since is not None and _holds_all(view.target_since, view.source_since):
         return Proof.COUNTED

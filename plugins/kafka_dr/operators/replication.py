@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ from kafka_dr.operators.procedure import (
 )
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import ResumedStep, source_ends_are_cut_off
+from kafka_dr.operators.way_back import told_to_begin
 from kafka_dr.vocabulary import Step
 
 _COUNTED_AT_MOST = 200_000
@@ -40,6 +42,7 @@ class Drain:
         self.compare_timestamps = timestamps_comparable(procedure)
         self.proofs: dict[TopicPartition, Proof] = {}
         self._source_last: dict[TopicPartition, Tail] | None = None
+        self._begun = told_to_begin(procedure)
 
     def look(self) -> dict[TopicPartition, Proof]:
         """All proofs, or NotYet with the partitions that lack one."""
@@ -47,6 +50,7 @@ class Drain:
         views = self._views(pending)
         self.proofs |= {v.partition: proof for v in views if (proof := proof_of(v)) is not None}
         left = [v for v in views if v.partition not in self.proofs]
+        left = [v for v in self._with_shared(left) if not self._take(v)]
         left = [v for v in self._counted(left) if not self._take(v)]
         if left:
             raise NotYet(f"{len(left)} of {len(self.cut_off)} partitions are not drained: " + "; ".join(why_not(v) for v in left[:5]))
@@ -79,6 +83,13 @@ class Drain:
         last = tail.last
         return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
 
+    def _with_shared(self, views: list[TailView]) -> list[TailView]:
+        """The same views, told whether nobody wrote since clients came to the source."""
+        told = {v.partition: self._begun[v.partition] for v in views if v.partition in self._begun and v.source_last is not None}
+        ends = self.procedure.target.ends([self.remote[tp] for tp in told]) if told else {}
+        shared = {v.partition for v in views if v.partition in told and v.source_last[0] <= told[v.partition].replicated and ends[self.remote[v.partition]] >= told[v.partition].target_end}
+        return [replace(v, shared=v.partition in shared) for v in views]
+
     def _counted(self, views: list[TailView]) -> list[TailView]:
         """The same views with the records since each partition's last offset sync read on both sides."""
         if not views:
@@ -97,15 +108,7 @@ class Drain:
         keep = self.compare_timestamps[tp.topic]
         here = self.source.range(tp, int(sync.upstream), view.cut_off)
         there = self.target.range(self.remote[tp], int(sync.downstream), end)
-        return TailView(
-            partition=tp,
-            cut_off=view.cut_off,
-            source_last=view.source_last,
-            target_last=view.target_last,
-            replicated=view.replicated,
-            source_since=[r.fingerprint(keep) for r in here],
-            target_since=[r.fingerprint(keep) for r in there],
-        )
+        return replace(view, source_since=[r.fingerprint(keep) for r in here], target_since=[r.fingerprint(keep) for r in there])
 
 
 def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:

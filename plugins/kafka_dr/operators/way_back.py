@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.observing import scope_of
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
 from kafka_dr.settings import Flow
@@ -56,6 +57,42 @@ def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
     known = [(entry, procedure.other(name)) for name, entry in first.items()]
     kept = [(entry, one) for entry, one in known if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None]
     return sorted(kept, key=lambda both: both[0].sequence)
+
+
+class Begun(NamedTuple):
+    """Where a flow was told to begin in one partition.
+
+    Attributes:
+        replicated: last offset of the source that counts as copied; -1 for none.
+        target_end: where the target's log ended at least, when all that counts as copied was there.
+    """
+
+    replicated: int
+    target_end: int
+
+
+def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
+    """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure brought them, or names part the directions."""
+    moved = [] if names_protect(procedure) else moved_clients(procedure)
+    if not moved or moved[-1][1].request.target != procedure.request.source:
+        return {}
+    opened, last = moved[-1]
+    told = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
+    told += [(procedure.other(e.procedure_id), e.payload) for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME) if e.sequence > opened.sequence]
+    replicated: dict[TopicPartition, int] = {}
+    for teller, figures in told:
+        if teller is not None and teller.pair == procedure.pair and "seeds" in figures:
+            replicated |= frame_partitions(teller.kept(figures["seeds"]), "replicated")
+    ends = _ends_left(procedure, last)
+    return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
+
+
+def _ends_left(procedure: Procedure, last: Procedure) -> dict[TopicPartition, int]:
+    """Below which offset of the target's logs everything was mirrored from the target, as clients left them: proven behind a fence, or found when the cluster was back."""
+    fenced, found = last.outcome(Step.FENCE_PRODUCERS), procedure.outcome(Step.FIND_STRANDED_RECORDS)
+    if fenced is not None:
+        return frame_partitions(last.kept(fenced["cut_off"]), "offset")
+    return {} if found is None else frame_partitions(procedure.kept(found["frontier"]), "source_tail")
 
 
 def topics_back(procedure: Procedure) -> dict[str, str]:

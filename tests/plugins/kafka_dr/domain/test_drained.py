@@ -41,6 +41,15 @@ def test_another_tail_is_never_a_proof() -> None:
     assert proof_of(replace(VIEW, target_last="y", source_since=["z"], target_since=["z", "y"])) is None
 
 
+def test_other_tails_may_stand_where_nobody_wrote() -> None:
+    """What was stranded stays where it is: told to begin behind the source's last record, MirrorMaker 2 has nothing to copy, and says the same."""
+    quiet = replace(VIEW, target_last="stranded", shared=True)
+    assert proof_of(quiet) is Proof.SHARED
+    assert proof_of(replace(quiet, replicated=98)) is proof_of(replace(quiet, replicated=None)) is None
+    assert proof_of(replace(quiet, replicated=100)) is None, "it speaks of another log"
+    assert proof_of(replace(quiet, shared=False)) is None
+
+
 def test_counts_since_a_proven_pair_are_a_proof() -> None:
     """All records since the pair on both sides, repeats allowed."""
     behind = replace(VIEW, replicated=50)

@@ -1,0 +1,70 @@
+"""Where a flow was told to begin since clients came to its source: by what proves that nothing is left to be mirrored where nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.replication import Drain
+from kafka_dr.operators.way_back import Begun, told_to_begin
+from kafka_dr.vocabulary import Entry, Step
+from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, PAIR, WayBack
+
+
+def seeded(way: WayBack, replicated: int, tail: int) -> WayBack:
+    """The failback has found where nothing was mirrored any more, and has told the flow back where to begin."""
+    way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, after=way.failover.id, frontier=way.procedure.keep("frontier", partitions_frame({ORDERS: tail}, "source_tail")))
+    way.bench.done(way.procedure, Step.SEED_FLOW_BACK, seeds=way.procedure.keep("flow_back_seeds", partitions_frame({ORDERS: replicated}, "replicated")))
+    return way
+
+
+def draining(way: WayBack) -> Drain:
+    """The step that waits for zero lag, once nobody writes on the new primary any more."""
+    way.bench.done(way.procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
+    plan = {"topics": [["orders", "orders", 1, "id-orders"]]}
+    way.bench.done(way.procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    way.bench.done(way.procedure, Step.FENCE_PRODUCERS, cut_off=way.procedure.keep("cut_off", partitions_frame({ORDERS: way.standby.log_ends[ORDERS]}, "offset")))
+    return Drain(way.procedure)
+
+
+def test_the_newest_seed_counts(bench: Any) -> None:
+    """The failover's own, and after it that of each failback, beside where the target was proven to end."""
+    way = WayBack(bench)
+    assert told_to_begin(way.procedure) == {ORDERS: Begun(9, 10)}
+    assert told_to_begin(seeded(way, 12, 99).procedure) == {ORDERS: Begun(12, 10)}
+
+
+def test_after_a_lost_source_the_failback_has_found_the_end(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There was no cut-off; before it has looked, nothing is told."""
+    way, outcome = WayBack(bench), Procedure.outcome
+    monkeypatch.setattr(Procedure, "outcome", lambda self, step: None if (self.id, step) == (way.failover.id, Step.FENCE_PRODUCERS) else outcome(self, step))
+    assert told_to_begin(way.procedure) == {}
+    assert told_to_begin(seeded(way, 9, 7).procedure) == {ORDERS: Begun(9, 7)}
+
+
+def test_nobody_brought_clients_to_the_source(bench: Any) -> None:
+    """A first failover; one that was taken back; and the other way round."""
+    way = WayBack(bench)
+    assert told_to_begin(way.failover) == {}
+    way.bench.journal.append(way.failover.id, Step.RETURN_TO_SOURCE, Entry.OUTCOME, way.bench.journal.lease(PAIR).epoch, {"touched": True})
+    assert told_to_begin(way.procedure) == {}
+
+
+def test_names_that_part_the_directions_need_none(make_bench: Callable[..., Any]) -> None:
+    """Nothing is stranded between copies."""
+    assert told_to_begin(WayBack(make_bench(naming={"policy": "default"}), policy="default").procedure) == {}
+
+
+@pytest.mark.parametrize(("target_end", "replicated", "shared"), [(13, 9, True), (10, 9, True), (9, 9, False), (13, 8, False)])
+def test_what_was_stranded_does_not_keep_a_quiet_partition_from_being_drained(bench: Any, target_end: int, replicated: int, shared: bool) -> None:
+    """Only where the target still has what it had, and the source's last record counts as copied."""
+    way = seeded(WayBack(bench), replicated, 10)
+    way.write("standby", 9, "shared")
+    way.write("primary", target_end - 1, "stranded")
+    way.worker.kept[BACK] = {ORDERS: 9}
+    drain = draining(way)
+    assert [view.shared for view in drain._with_shared(drain._views([ORDERS]))] == [shared]
