@@ -14,6 +14,7 @@ from lab.state import Lab
 from tests.faults import always_on
 from tests.faults.lost_scene import Act, quicken
 from tests.faults.stepping import Run, Stepping
+from tests.rehearsed import kept_if_it_fails
 
 #: As Airflow's form has it where nobody fills it in; without Airflow nobody does.
 PROPOSED = {FAILBACK: {"start_reverse_replication": True}}
@@ -88,9 +89,10 @@ def stepped_trips(state: Path, folder: Path, seed: int = 4244, rate: int = 1_000
     """Round trips for the length of a block, with topics and groups, the watcher, and the recorder unless `recorded` is false."""
     made = SteppedTrips(state, folder, seed, rate, **{"scale": 0.05, "groups": 8, **workload})
     try:
-        made.start_always_on()
-        made.seed_topics()
-        yield made
+        with kept_if_it_fails(state, folder):
+            made.start_always_on()
+            made.seed_topics()
+            yield made
     finally:
         made.close()
 
