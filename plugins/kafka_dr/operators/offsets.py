@@ -25,9 +25,10 @@ from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
-from kafka_dr.operators.replication import timestamps_comparable
+from kafka_dr.operators.replication import stamped_in, timestamps_comparable
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
+from kafka_dr.operators.way_back import moved_clients, names_protect
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _EXACT = "exact"
@@ -89,6 +90,7 @@ def bounds_frame(procedure: Procedure) -> pd.DataFrame:
     starts, target_starts = procedure.source.starts(list(cut_off)), procedure.target.starts(list(remote.values()))
     compacted = {alias: compacted_topics(cluster, names) for alias, cluster, names in (("source", procedure.source, {tp.topic for tp in cut_off}), ("target", procedure.target, {tp.topic for tp in remote.values()}))}
     comparable, writable = timestamps_comparable(procedure), open_to_clients(procedure, {tp.topic for tp in remote.values()})
+    stamped = stamped_when_copied_back(procedure, {tp.topic for tp in cut_off})
     return pd.DataFrame(
         {
             "topic": tp.topic,
@@ -103,11 +105,18 @@ def bounds_frame(procedure: Procedure) -> pd.DataFrame:
             "other_writer": remote[tp].topic in writable,
             "source_compacted": tp.topic in compacted["source"],
             "target_compacted": remote[tp].topic in compacted["target"],
-            "compare_timestamps": comparable.get(tp.topic, True),
+            "compare_timestamps": comparable.get(tp.topic, True) and tp.topic not in stamped,
             "recreated": False,
         }
         for tp, end in sorted(cut_off.items())
     ).astype({"partition": "int32"})
+
+
+def stamped_when_copied_back(procedure: Procedure, topics: set[str]) -> set[str]:
+    """Those of the source's topics whose records from the target got another time when they were copied back: there are some once clients have changed sides."""
+    if names_protect(procedure) or not moved_clients(procedure):
+        return set()
+    return stamped_in(procedure.source.configs(sorted(topics)))
 
 
 def open_to_clients(procedure: Procedure, topics: set[str]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -115,8 +115,13 @@ def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:
     """By source topic: whether MirrorMaker 2 keeps the records' timestamps (the target topic does not stamp its own)."""
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
-    configs = procedure.target.configs(list(names.values()))
-    return {t: configs.get(remote, {}).get("message.timestamp.type", "CreateTime") == "CreateTime" for t, remote in names.items()}
+    stamped = stamped_in(procedure.target.configs(list(names.values())))
+    return {t: remote not in stamped for t, remote in names.items()}
+
+
+def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Topics whose records get their time from the broker, so that a copy has another one."""
+    return {topic for topic, config in configs.items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
 
 
 class WaitForZeroLag(ProcedureStep):

@@ -21,6 +21,7 @@ from kafka_dr.operators.positions import placed
 from kafka_dr.operators.preparing_topics import DELETES
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
 from kafka_dr.operators.way_back import moved_clients, names_protect
@@ -238,11 +239,6 @@ class Bounds:
 def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Topics that the cleaner compacts, of those with these settings."""
     return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
-
-
-def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics whose records get their time from the broker, so that a copy has another one."""
-    return {topic for topic, config in configs.items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
 
 
 def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:

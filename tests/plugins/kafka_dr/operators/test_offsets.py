@@ -19,12 +19,13 @@ from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import offsets, spark_jobs
 from kafka_dr.operators.fencing import positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_frame
-from kafka_dr.operators.offsets import TranslateOffsets, rereads_by_group
+from kafka_dr.operators.offsets import TranslateOffsets, rereads_by_group, stamped_when_copied_back
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark import sources
 from kafka_dr_spark.tagging import unpack
 from kafka_dr_spark.tasks import PartitionTask, output_schema
 from kafka_dr_spark.windows import KafkaAccess
+from tests.plugins.kafka_dr.operators.way_back import WayBack
 
 
 @pytest.fixture
@@ -153,3 +154,12 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(bench: Any, monk
     (packed,) = sources.packed_for_tasks(rows, sources.spread({}, 1), 1)
     made = unpack(PartitionTask(sources.load_bounds(tmp_path, True), limits, KafkaAccess({}, {}))(packed))
     assert sources.measure_positions(rows) == {} and len(made) == 0 and made.schema == output_schema()
+
+
+def test_what_was_copied_back_has_the_time_of_the_broker_that_it_was_copied_to(bench: Any) -> None:
+    """Compared with its originals' times none of it would be found on the target; before clients have changed sides nothing was copied back."""
+    way = WayBack(bench)
+    way.standby.settings["orders"] = {"message.timestamp.type": "LogAppendTime"}
+    assert stamped_when_copied_back(way.procedure, {"orders", "other"}) == {"orders"}
+    way.primary.settings["orders"] = {"message.timestamp.type": "LogAppendTime"}
+    assert stamped_when_copied_back(way.failover, {"orders"}) == set()
