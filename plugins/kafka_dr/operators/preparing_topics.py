@@ -21,6 +21,7 @@ from kafka_dr.operators.internal_topics import syncs_place
 from kafka_dr.operators.offsets import portable_configs
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.replaying import decided_on, refuse_without_place
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
 from kafka_dr.operators.way_back import CREATES, DELETES, names_protect, partitions_of, stop_flows, topics_back, written_since
 from kafka_dr.settings import Flow
@@ -45,6 +46,9 @@ class PrepareTopics(ProcedureStep):
         approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
         # Done once, it is not begun again: the flow back may have filled the topics since.
         before = procedure.outcome(self.task_id) or {}
+        if not before:
+            # What has no place to be replayed to is refused before anything is deleted.
+            refuse_without_place(procedure, decided_on(procedure))
         anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and not before else None
         deleted = anew.delete() if anew else {}
         made, grown = make_alike(procedure, self.task_id, scope, anew.before if anew else {})

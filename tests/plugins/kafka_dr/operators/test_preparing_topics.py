@@ -35,9 +35,9 @@ def way(bench: Any) -> WayBack:
     return way
 
 
-def anew(bench: Any, **more: Any) -> WayBack:
+def anew(bench: Any, decision: str = "discard", **more: Any) -> WayBack:
     """Mode recreate, decided on by bob, with a verified export of one file."""
-    way = WayBack(bench, mode="recreate", stranded={".*": "discard"}, **more)
+    way = WayBack(bench, mode="recreate", stranded={".*": decision}, **more)
     way.found(LOST)
     export(way)
     way.bench.api.answer(Step.DECIDE_STRANDED_RECORDS, f"Decision {planned_return(way.procedure).digest}")
@@ -284,3 +284,12 @@ def test_a_flow_that_does_not_stop_keeps_the_topics(bench: Any) -> None:
     with pytest.raises(Exception, match="MirrorMaker 2 did not stop.*s.source"):
         prepare(way)
     assert way.primary.deleted == []
+
+
+def test_records_without_a_place_are_refused_before_anything_is_deleted(bench: Any) -> None:
+    """They are to be replayed to a topic that has fewer partitions, or none, where clients are now."""
+    way = anew(bench, decision="replay")
+    way.standby.partitions["orders"] = {1: 1}
+    with pytest.raises(AirflowFailException, match="to be replayed to topics that are not there.*orders-0"):
+        prepare(way)
+    assert way.primary.deleted == [] and way.worker.asked == way.old_worker.asked == []
