@@ -7,12 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 import requests
-from tenacity import retry, retry_if_exception, stop_after_attempt, wait_fixed
+from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lab.errors import LabError
 from lab.state import Lab
 
 REQUEST_SECONDS = 30.0
+LOOKS = 3
 PAGE = 100
 
 
@@ -116,6 +117,12 @@ class AirflowApi:
         return answer.json()
 
     def _send(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
+        # A look may be repeated: on a busy machine the answer may take longer, and who follows a run must not lose it.
+        attempts = LOOKS if method == "GET" else 1
+        return self._sent.retry_with(stop=stop_after_attempt(attempts))(self, method, path, body, query)
+
+    @retry(retry=retry_if_exception_type(requests.Timeout), wait=wait_fixed(1), reraise=True)
+    def _sent(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
         return self._session.request(method, f"{self._url}/api/v2{path}", json=body, params=query, timeout=REQUEST_SECONDS)
 
     def _login(self) -> None:

@@ -98,7 +98,8 @@ class World:
             return []
         name = connector_name(self.target, self.source, "source")
         kept = call(self.lab, self.source, "GET", f"/connectors/{name}/offsets").json()["offsets"]
-        return sorted(json.dumps(entry, sort_keys=True) for entry in kept)
+        # Of heartbeats it grows whenever the flow runs: it is MirrorMaker 2's alone.
+        return sorted(json.dumps(entry, sort_keys=True) for entry in kept if not entry["partition"]["topic"].endswith("heartbeats"))
 
     @staticmethod
     def _done(futures: dict[Any, Any]) -> None:

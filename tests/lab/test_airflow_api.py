@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import requests
 
 from lab.airflow_api import AirflowApi, Refused
 
@@ -17,6 +19,8 @@ BUSY = (500, {"detail": {"reason": "Database error"}})
 class _Airflow(ThreadingHTTPServer):
     answers: list[tuple[int, dict]]
     asked: list[str]
+    late: list[float]
+    late_posts = 0.0
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -25,10 +29,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(body["dag_run_id"])
+        time.sleep(self.server.late_posts)
         status, answer = self.server.answers.pop(0)
         self._answer(status, answer or {"dag_run_id": body["dag_run_id"]})
 
     def do_GET(self) -> None:
+        if self.server.late:
+            time.sleep(self.server.late.pop(0))
         self._answer(200, {"dag_run_id": self.server.asked[0]})
 
     def _answer(self, status: int, answer: dict) -> None:
@@ -44,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
 def airflow() -> Iterator[_Airflow]:
     """An API that gives its answers in order and keeps the ids that it was asked to start."""
     server = _Airflow(("127.0.0.1", 0), _Handler)
-    server.asked = []
+    server.asked, server.late = [], []
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -79,3 +86,25 @@ def test_another_refusal_is_told_at_once(airflow: _Airflow) -> None:
     with pytest.raises(Refused) as refused:
         _trigger(airflow, (422, {"detail": "no such param"}))
     assert (refused.value.status, len(airflow.asked)) == (422, 1)
+
+
+@pytest.mark.parametrize(("late", "seen"), [(2, True), (3, False)])
+def test_a_late_answer_is_looked_for_again(airflow: _Airflow, monkeypatch: pytest.MonkeyPatch, late: int, seen: bool) -> None:
+    """Who follows a run does not lose it on a busy machine; one that stays silent is told."""
+    monkeypatch.setattr("lab.airflow_api.REQUEST_SECONDS", 0.2)
+    airflow.asked, airflow.late = ["r1"], [0.6] * late
+    api = AirflowApi(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
+    if seen:
+        assert api.run("a_dag", "r1") == {"dag_run_id": "r1"}
+    else:
+        with pytest.raises(requests.Timeout):
+            api.run("a_dag", "r1")
+
+
+def test_a_late_start_is_not_repeated(airflow: _Airflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what became of it."""
+    monkeypatch.setattr("lab.airflow_api.REQUEST_SECONDS", 0.2)
+    airflow.late_posts = 0.6
+    with pytest.raises(requests.Timeout):
+        _trigger(airflow, (200, {}))
+    assert len(airflow.asked) == 1
