@@ -8,6 +8,7 @@ Settings are one line of JSON, since they hold secrets: `topology` (path), `clus
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -46,6 +47,8 @@ def main() -> int:
     except (SwitchbackError, ValueError, KeyError) as error:
         print(f"ERROR the recorder cannot begin: {type(error).__name__}: {error}", flush=True)
         return 2
+    # What was loaded stays: to look through it for garbage would be a large part of a quiet look.
+    gc.freeze()
     threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
     threads = [threading.Thread(target=_run, args=(one, ended, failed)) for one in recordings]
     for thread in threads:
@@ -70,7 +73,7 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
-        RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES), RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES),
+        RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES, keeps_client=True), RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES, keeps_client=True),
         _worker(settings["workers"], flow), _flow_back(topology, flow, settings["workers"]),
     )  # fmt: skip
     name, kept = f"{flow.source}->{flow.target}", topology.recorder

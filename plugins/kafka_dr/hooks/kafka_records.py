@@ -148,18 +148,23 @@ def key_and_value(message: Message) -> tuple[bytes | None, bytes | None]:
 class RecordReader:
     """Reads records by partition and offset; joins no group and commits nothing."""
 
-    def __init__(self, config: Mapping[str, Any], alias: str = "the cluster", isolation: str = READ_UNCOMMITTED, queued_kbytes: int = _QUEUED_KBYTES) -> None:
-        """Prepare; a client is made for each read.
+    def __init__(
+        self, config: Mapping[str, Any], alias: str = "the cluster", isolation: str = READ_UNCOMMITTED, queued_kbytes: int = _QUEUED_KBYTES, keeps_client: bool = False
+    ) -> None:
+        """Prepare; no client is made yet.
 
         Args:
             config: librdkafka keys of the connection.
             isolation: read_uncommitted (as MirrorMaker 2 by default) or read_committed.
             queued_kbytes: of records that wait within the client.
+            keeps_client: use one client for all reads, of one thread and one after the other: to log in again costs more than to read a few
+                records. A read that does not come to its end takes its client with it. Otherwise each read has its own.
         """
         if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
             raise BadInput("there is no such isolation level", repr(isolation), f"{READ_UNCOMMITTED} or {READ_COMMITTED}")
         self.isolation = isolation
-        self._alias = alias
+        self._alias, self._keeps_client = alias, keeps_client
+        self._kept: Consumer | None = None
         self._cluster = KafkaCluster(alias, config)
         self._config = {
             **client_config(config, alias),
@@ -172,6 +177,8 @@ class RecordReader:
             "fetch.wait.max.ms": 50,
             "fetch.error.backoff.ms": 50,
             "fetch.queue.backoff.ms": 50,
+            # A kept client must not sleep through the next read, where its broker was away.
+            "reconnect.backoff.max.ms": 1_000,
             "queued.max.messages.kbytes": queued_kbytes,
         }
 
@@ -253,14 +260,31 @@ class RecordReader:
         waiting = {tp: span for tp, span in spans.items() if span.start < span.end and limit != 0}
         if not waiting:
             return
-        with border(self._alias, "making a consumer"):
-            consumer = Consumer(self._config)
+        consumer, ended = self._client(), False
         try:
             with border(self._alias, "assigning partitions"):
                 consumer.incremental_assign([WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()])
             yield from self._scanned(consumer, waiting, time.monotonic() + timeout, limit, take, given_up)
+            ended = not given_up
         finally:
+            self._let_go(consumer, ended)
+
+    def _client(self) -> Consumer:
+        """The kept client, or a new one."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            return kept
+        with border(self._alias, "making a consumer"):
+            return Consumer(self._config)
+
+    def _let_go(self, consumer: Consumer, ended: bool) -> None:
+        """Keep a client for the next read where this one came to its end; close any other."""
+        if not (ended and self._keeps_client and self._kept is None):
             consumer.close()
+            return
+        with border(self._alias, "letting partitions go"):
+            consumer.unassign()
+        self._kept = consumer
 
     def _scanned(
         self, consumer: Consumer, waiting: dict[TopicPartition, Span], ends_at: float, limit: int | None, take: Callable[[Message], _T],

@@ -13,7 +13,7 @@ from kafka_dr.domain.recorded import Kind, Newest, Positions, Rows, commits_part
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster
-from kafka_dr.recorder.access import ASK_SECONDS
+from kafka_dr.recorder.access import ASK_SECONDS, Side
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 WHOLE, CHANGED = "whole", "changed"
@@ -34,16 +34,17 @@ class Groups:
         """The next listing that succeeds is a whole one."""
         self._owes_whole = True
 
-    def write(self, rows: Rows, selects: Callable[[str], bool]) -> str:
+    def write(self, rows: Rows, source: Side, selects: Callable[[str], bool]) -> str:
         """Write down what differs, or everything where that is owed; answers `WHOLE` or `CHANGED`.
 
         Args:
+            source: as this look saw it.
             selects: tells which groups move with the flow.
 
         Raises:
             KafkaUnavailable: not all could be read; then nothing is written down.
         """
-        whole, ends = self._owes_whole, self._read_commit_ends()
+        whole, ends = self._owes_whole, self._read_commit_ends(source)
         groups = {name: info for name, info in self._source.groups(ASK_SECONDS).items() if selects(name) and info.type in _MOVED_TYPES}
         held = self._read_positions(groups if whole else self._that_may_have_committed(groups, ends))
         self._write_states(rows, groups, whole)
@@ -51,11 +52,11 @@ class Groups:
         self._commit_ends, self._owes_whole = ends, False
         return WHOLE if whole else CHANGED
 
-    def _read_commit_ends(self) -> dict[int, int]:
+    def _read_commit_ends(self, source: Side) -> dict[int, int]:
         """Where Kafka's topic of commits ends, by partition; empty where it is not shown: then all groups are asked every time."""
+        commits = source.topics.get(COMMITS_TOPIC)
+        partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []
         try:
-            topics = self._source.topics([COMMITS_TOPIC], ASK_SECONDS)
-            partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
             return {tp.partition: end for tp, end in self._source.ends(partitions, timeout=ASK_SECONDS).items()}
         except KafkaUnavailable as error:
             if not error.from_broker:

@@ -62,7 +62,7 @@ class Looker:
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
         self._look_for_gone(rows, source, target, whole)
-        self._read_mirror_topics(rows, source)
+        self._read_mirror_topics(rows, source, target)
         # After the checkpoints: one that is read later may say more than the positions.
         groups_read = self._look_at_groups(rows, source, whole)
         if source.answered and not flows_back:
@@ -186,11 +186,11 @@ class Looker:
         named = {topic for topic in (*replicated, *copies) if topic is not None and not self.naming.is_heartbeats(topic)}
         return {*named, *(tp.topic for tp in self._partitions.known), *self._gone.known}
 
-    def _read_mirror_topics(self, rows: Rows, source: Side) -> None:
+    def _read_mirror_topics(self, rows: Rows, source: Side, target: Side) -> None:
         with self._tolerating("offset syncs"):
-            self._problems += self._mirror_topics.write_syncs(rows, self._syncs_location, source.answered)
+            self._problems += self._mirror_topics.write_syncs(rows, self._syncs_location, source, target)
         with self._tolerating("checkpoints"):
-            self._problems += self._mirror_topics.write_checkpoints(rows)
+            self._problems += self._mirror_topics.write_checkpoints(rows, target)
 
     def _look_at_groups(self, rows: Rows, source: Side, whole: bool) -> str | None:
         """Whether the groups were listed, and how; a source that is away was named, and is waited for once."""
@@ -200,7 +200,7 @@ class Looker:
             self._groups.owe_whole()
         self._topic_ids |= ids
         with self._tolerating("groups"):
-            return self._groups.write(rows, group_filter_of(self._configs["checkpoint"]).selects) if source.answered else None
+            return self._groups.write(rows, source, group_filter_of(self._configs["checkpoint"]).selects) if source.answered else None
         return None
 
     def _heartbeat(self, target: Side) -> int | None:

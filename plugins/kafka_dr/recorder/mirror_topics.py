@@ -20,9 +20,8 @@ from kafka_dr.domain.recorded import Kind, Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader, Span
-from kafka_dr.recorder.access import ASK_SECONDS, Access
+from kafka_dr.recorder.access import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.recording import SAMPLES
 from kafka_dr.topology import Flow
 
@@ -58,8 +57,8 @@ class MirrorTopics:
         """How far was read, for the sample's own row: places with the next offset; None where nobody knows yet."""
         return None if self._read is None else [[*place, offset] for place, offset in self._read.items()]
 
-    def write_syncs(self, rows: Rows, location: str | None, source_answered: bool) -> list[str]:
-        """Write down new offset syncs; answers what is wrong with some of them.
+    def write_syncs(self, rows: Rows, location: str | None, source: Side, target: Side) -> list[str]:
+        """Write down new offset syncs; answers what is wrong with some of them. On a side that did not answer nothing is read.
 
         Args:
             location: `source` or `target`; None where nobody says it.
@@ -72,21 +71,21 @@ class MirrorTopics:
         if location is None:
             raise BadInput("nobody says where MirrorMaker 2 keeps them", f"its worker has not answered, and the topology does not state {LOCATION}")
         if location == "target":
-            found = self._new(access.target_records, access.target, naming.offset_syncs_topic(self._flow.source))
+            found = self._new(access.target_records, target, naming.offset_syncs_topic(self._flow.source))
         else:
-            found = self._new(access.source_records, access.source, naming.offset_syncs_topic(self._flow.target)) if source_answered else []
+            found = self._new(access.source_records, source, naming.offset_syncs_topic(self._flow.target))
         return self._write(rows, Kind.SYNC, found, decode_offset_syncs([s.key for s in found], [s.value for s in found]))
 
-    def write_checkpoints(self, rows: Rows) -> list[str]:
+    def write_checkpoints(self, rows: Rows, target: Side) -> list[str]:
         """Write down new checkpoints; answers what is wrong with some of them."""
-        found = self._new(self._access.target_records, self._access.target, self._naming.checkpoints_topic(self._flow.source))
+        found = self._new(self._access.target_records, target, self._naming.checkpoints_topic(self._flow.source))
         return self._write(rows, Kind.CHECKPOINT, found, decode_checkpoints([s.key for s in found], [s.value for s in found]))
 
-    def _new(self, reader: RecordReader, cluster: KafkaCluster, topic: str) -> list[Statement]:
+    def _new(self, reader: RecordReader, side: Side, topic: str) -> list[Statement]:
         """Records since the last time; all that are left, the first time."""
         if self._read is None:
             self._read = dict(self._read_before())
-        info = cluster.topics([topic], ASK_SECONDS).get(topic)
+        info = side.topics.get(topic)
         places = {TopicPartition(topic, p): Place(info.topic_id, topic, p) for p in info.partitions} if info else {}
         spans = reader.spans(places, ASK_SECONDS)
         new = {tp: Span(max(span.start, self._read.get(places[tp], 0)), span.end) for tp, span in spans.items()}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
+from kafka_dr.hooks import kafka_records
 from kafka_dr.hooks.kafka_records import (
     _AUTHORIZATION,
     _REJECTION,
@@ -51,10 +53,19 @@ def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:
     assert time.monotonic() - began < 2.5
 
 
-@pytest.fixture
-def reader(brokers: str) -> RecordReader:
+@pytest.fixture(params=[False, True], ids=["a client a read", "one client"])
+def reader(request: pytest.FixtureRequest, brokers: str) -> RecordReader:
     """The reader under test."""
-    return RecordReader({"bootstrap.servers": brokers}, "east")
+    return RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=request.param)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The clients that readers make."""
+    clients: list[Any] = []
+    real = kafka_records.Consumer
+    monkeypatch.setattr(kafka_records, "Consumer", lambda config: clients.append(real(config)) or clients[-1])
+    return clients
 
 
 def record(**fields) -> Record:
@@ -160,6 +171,45 @@ def test_the_clients_queue_is_as_long_as_asked_for() -> None:
     """Large records wait in it."""
     assert RecordReader(NOWHERE)._config["queued.max.messages.kbytes"] == 65_536
     assert RecordReader(NOWHERE, queued_kbytes=1_024)._config["queued.max.messages.kbytes"] == 1_024
+
+
+def test_one_client_reads_again_and_again(brokers: str, made: list[Any]) -> None:
+    """Each read gives what it asks for, and nothing of one before: neither of its partitions nor of its span."""
+    reader, one, two = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=True), ORDERS[2], ORDERS[3]
+    for spans in ({one: Span(3, 9), two: Span(0, 30)}, {one: Span(0, 2)}, {two: Span(29, 30)}, {one: Span(3, 9), two: Span(5, 6)}):
+        found = reader.ranges(spans, timeout=10)
+        assert {tp: [record.offset for record in records] for tp, records in found.items()} == {tp: list(range(*span)) for tp, span in spans.items()}
+    assert len(made) == 1 and not made[0].assignment()
+
+
+@pytest.mark.parametrize("how", ["left", "too late", "given up", "outside the log"])
+def test_a_read_that_does_not_end_takes_its_client_with_it(brokers: str, made: list[Any], how: str) -> None:
+    """What it had asked for may still be on its way."""
+    reader, tp = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=True), ORDERS[3]
+    if how == "left":
+        assert next(reader.scan({tp: Span(0, 30)})).offset == 0
+    elif how == "too late":
+        with pytest.raises(KafkaUnavailable):
+            list(reader.scan({tp: Span(0, 30)}, timeout=0))
+    elif how == "given up":
+        assert list(reader.scan({tp: Span(0, 30)}, timeout=0, given_up=(late := {}))) == [] and late
+    else:
+        with pytest.raises(KafkaUnavailable):
+            list(reader.scan({tp: Span(500, 600)}, timeout=10))
+    assert [record.offset for record in reader.scan({tp: Span(1, 4)}, timeout=10)] == [1, 2, 3]
+    assert len(made) == 2
+    with pytest.raises(RuntimeError, match="closed"):
+        made[0].assignment()
+
+
+def test_a_client_of_each_read_is_closed_with_it(brokers: str, made: list[Any]) -> None:
+    """Of a reader that keeps none."""
+    reader = RecordReader({"bootstrap.servers": brokers}, "east")
+    for _ in range(2):
+        assert len(list(reader.scan({ORDERS[1]: Span(0, 10)}, timeout=10))) == 10
+    assert len(made) == 2
+    with pytest.raises(RuntimeError, match="closed"):
+        made[-1].assignment()
 
 
 def test_a_topic_that_does_not_exist_is_named(reader: RecordReader) -> None:

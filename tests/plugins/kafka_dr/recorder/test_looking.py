@@ -30,6 +30,7 @@ from kafka_dr.recorder.looking import Looker
 from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 from kafka_dr.topology import Connectors, Flow
+from kafka_dr.vocabulary import COMMITS_TOPIC
 
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
 FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))
@@ -537,20 +538,20 @@ def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
     assert rows(site.looker.look(whole=False), "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
 
 
-@pytest.mark.parametrize("failing", ["groups", "positions", "topics of commits"])
+@pytest.mark.parametrize("failing", ["groups", "positions", "ends of commits"])
 def test_after_a_slow_answer_the_same_groups_are_asked_again(site: Any, failing: str) -> None:
     """They committed, and do not again: what they hold is not forgotten."""
     site.looker.look(whole=True)
     commit(site, "billing", p0=2)
     site.east.failing = failing
-    if failing == "topics of commits":
-        real = site.east.topics
-        site.east.topics = lambda names=None, timeout=0: site.east._answer(failing) if names else real(names, timeout)
+    if failing == "ends of commits":
+        real = site.east.ends
+        site.east.ends = lambda partitions, *rest, **named: site.east._answer(failing) if {tp.topic for tp in partitions} == {COMMITS_TOPIC} else real(partitions, *rest, **named)
     sample = site.looker.look(whole=False)
     assert told(sample)["groups_read"] is None and not rows(sample, "position") and any(problem.startswith("groups: ") for problem in told(sample)["problems"])
     site.east.failing = ""
-    if failing == "topics of commits":
-        site.east.topics = real
+    if failing == "ends of commits":
+        site.east.ends = real
     sample = site.looker.look(whole=False)
     assert told(sample)["groups_read"] == "changed" and [row["position"] for row in rows(sample, "position")] == [2]
 
