@@ -9,10 +9,13 @@ from urllib.parse import quote
 import requests
 from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_attempt, wait_fixed
 
+from lab.airflow_settings import SQLITE_SECONDS
 from lab.errors import LabError
 from lab.state import Lab
 
 REQUEST_SECONDS = 30.0
+#: Of what writes: the answer may come after all the time that the database lets a writer wait.
+WRITE_SECONDS = SQLITE_SECONDS + REQUEST_SECONDS
 LOOKS = 3
 PAGE = 100
 
@@ -26,8 +29,9 @@ class Refused(LabError):
         self.status = status
 
 
-def _database_failed(error: BaseException) -> bool:
-    return isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
+def _database_busy(error: BaseException) -> bool:
+    failed = isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
+    return failed or isinstance(error, requests.Timeout)
 
 
 class AirflowApi:
@@ -58,7 +62,7 @@ class AirflowApi:
         return self._start(dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf})
 
     # The lab's Airflow lives on SQLite, which has one writer. Asked again under the same id, no run starts twice.
-    @retry(retry=retry_if_exception(_database_failed), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
+    @retry(retry=retry_if_exception(_database_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
     def _start(self, dag_id: str, body: dict) -> str:
         try:
             return self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"]
@@ -123,7 +127,7 @@ class AirflowApi:
 
     @retry(retry=retry_if_exception_type(requests.Timeout), wait=wait_fixed(1), reraise=True)
     def _sent(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
-        return self._session.request(method, f"{self._url}/api/v2{path}", json=body, params=query, timeout=REQUEST_SECONDS)
+        return self._session.request(method, f"{self._url}/api/v2{path}", json=body, params=query, timeout=REQUEST_SECONDS if method == "GET" else WRITE_SECONDS)
 
     def _login(self) -> None:
         login = {"username": self._user, "password": self._password}

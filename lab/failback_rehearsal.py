@@ -162,7 +162,7 @@ class RoundTrips(LostSourceRehearsal):
     def move_groups(self) -> None:
         """Some groups without a consumer go on, or back, where clients are."""
         reader = ClusterReader(self.source, self.status)
-        idle = sorted(set(self.truth.positions) - set(self._client_groups))
+        idle = self.idle_groups
         moved = reader.positions(self._chance.sample(idle, min(MOVED_GROUPS, len(idle))))
         places = {place for positions in moved.values() for place in positions}
         starts, ends = reader.starts(places), reader.ends(places)

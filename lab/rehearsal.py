@@ -95,6 +95,11 @@ class Rehearsal:
             self.await_state("RUNNING", STEADY_SECONDS)
         return self.truth
 
+    @property
+    def idle_groups(self) -> list[str]:
+        """Groups without a consumer of the demo application, sorted."""
+        return sorted(set(self.truth.positions) - set(self._client_groups))
+
     def start_clients(self) -> None:
         """Start the demo application and wait until its producers write and its consumers read."""
         argv = [sys.executable, "-m", "lab.clients", "--state", str(self.lab.root), "--folder", str(self._client_folder), "--until-eof"]

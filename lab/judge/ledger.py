@@ -115,6 +115,7 @@ class Ledger:
         since: the first period whose offsets count in a log: it was made anew before.
         exported: records that are in an export, by period, place and offset.
         exported_copies: contents in exports that are no record of a client at this very place, by topic.
+        stood: contents that a returned cluster held, and that are rightly in an export, by where they stood; also those that no client was told to be kept.
     """
 
     def __init__(self, cluster: str, names: Names, begun_at: int = 0) -> None:
@@ -130,6 +131,7 @@ class Ledger:
         self.since: dict[Log, int] = {}
         self.exported: set[tuple[int, Place, int]] = set()
         self.exported_copies: dict[Place, Counter[int]] = defaultdict(Counter)
+        self.stood: dict[str, int] = {}
 
     @property
     def now(self) -> Period:

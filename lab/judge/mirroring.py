@@ -20,7 +20,7 @@ class Mirroring(NamedTuple):
 
     Args:
         copied: the first copies of records of the other cluster.
-        looped: copies of records that were written on this very cluster.
+        looped: copies of records that were written on this very cluster, and on no other.
         copied_again: copies of records that were here before the other cluster's next period.
         late: first copies that stand behind records of a later period: nobody should have copied them any more.
         repeats: second copies within the period in which their records were written, as MirrorMaker 2 makes them when it was killed.
@@ -64,17 +64,19 @@ def mirroring(log: Sequence[tuple[int, int]], here: str, origins: Origins, repea
         reached = reached if period is None else max(reached, period)
         at_home = here in {cluster for _, cluster in written}
         extra = seen[digest] > max(len(written), (repeated or {}).get(digest, 0))
-        kind = _kind(bool(written), at_home, late, extra, seen[digest])
+        # Of what was written on both, an extra one may be a copy of the other cluster's.
+        only_here = at_home and len({cluster for _, cluster in written}) == 1
+        kind = _kind(bool(written), at_home, only_here, late, extra, seen[digest])
         if kind:
             getattr(found, kind).append(offset)
     return found
 
 
-def _kind(known: bool, at_home: bool, late: bool, extra: bool, seen: int) -> str | None:
+def _kind(known: bool, at_home: bool, only_here: bool, late: bool, extra: bool, seen: int) -> str | None:
     if not known:
         return "unknown" if seen == 1 else "repeats"
     if not extra:
         return "late" if late else (None if at_home else "copied")
-    if at_home:
+    if only_here:
         return "looped"
     return "copied_again" if late else "repeats"

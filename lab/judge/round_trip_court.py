@@ -128,6 +128,8 @@ class TripJudge:
             "is in the export, and the returned cluster did not hold it so": found.unheld,
             "is in the export, and no transaction committed it": [offset for offset, digest in rows.items() if digest in aborted and offset in called_committed],
         }
+        rightly = set(rows) - set(found.unheld) - set(found.mirrored)
+        self.ledger.stood |= {accounting.origin_of(self.trip.target, place, offset): rows[offset] for offset in rightly}
         names = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
         findings = [Finding("stranded", text, None, *place, offset, names.get(offset)) for text, offsets in wrong.items() for offset in offsets]
         self.verdict.add(findings, stranded_listed=len(rows), stranded_doubtful=len(doubtful), stranded_unconfirmed=len(found.unconfirmed))
@@ -304,8 +306,8 @@ class TripJudge:
     # Replays.
 
     def _judge_replays(self) -> None:
-        written = {
-            accounting.origin_of(period.cluster, place, record.offset): record
+        written = self.ledger.stood | {
+            accounting.origin_of(period.cluster, place, record.offset): record.digest
             for period in self.ledger.periods for place in period.records for record in period.written(place)
         } if any(one.origin for held in self.seen.logs.values() for one in held) else {}  # fmt: skip
         for log, held in self.seen.committed.items():

@@ -249,7 +249,7 @@ class Topology(Model):
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's own view of the source, asked when it seems lost.
         fence_hook: fences a cluster by other means than ACLs, such as its network or storage; asked where the cluster does not answer.
-        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted with them.
+        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted with them, and logs measured.
     """
 
     clusters: dict[Alias, Cluster] = Field(min_length=2)

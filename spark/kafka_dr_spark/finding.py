@@ -77,7 +77,8 @@ class SearchTask:
     def _older(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
         """Write the records that the target has no more."""
         windows = {key: Window(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1) for key, told in found.items() if len(told.older)}
-        chosen = {window: Chosen(found[key].older, window.end) for key, window in windows.items()}
+        # Where all of a stretch is told, looking for each offset among them would cost more than reading it.
+        chosen = {window: Chosen(found[key].older, window.end) for key, window in windows.items() if len(found[key].older) < window.end - window.start}
         told = write_records(self._access, self._all_of_it, self._folder / OLDER, list(windows.values()), chosen)
         return {key: told[window] for key, window in windows.items() if self._holds(OLDER, told[window])}
 

@@ -1,14 +1,16 @@
 """Positions in a segment whose source is the copy: groups stand on copies, and go on at the originals. Why: decisions/0013.
 
 MirrorMaker 2 copies in order and jumps back only to go on. So of all originals up to the highest one whose copy stands below a position
-a copy stands below it: the group has read them.
+a copy stands below it: a group that came there by reading has read them. One that a failover has placed there has not: it was placed at
+the last copies of what it had not read. So no group goes on above the lowest original that any copy from its position on is of, and the
+bound tells how many it may have read nevertheless.
 
 Invariants:
 
 1. An original is the first record of its content, or a later one. So that first one was reached, wherever the copy stands.
 2. Originals that were not reached below a position have copies, each its own, at or above it.
-3. A cleaner on the source may remove a copy below a position and leave a repeat above it, which the group has not read: there the lowest
-   original counts that any copy from the position on may be of.
+3. A cleaner on the source may remove a copy below a position and leave a repeat above it, which the group has not read: what was reached
+   says nothing there.
 4. Retention on the source does the same to the lowest position that is left.
 """
 
@@ -61,13 +63,15 @@ class _Matched:
         copies, places = self._copies, np.append(self._case.bounds.target_start, self._originals.offsets + 1)
         places[-1] = self._case.bounds.boundary
         first = np.searchsorted(copies.offsets, positions)
-        reached = self._lowest_unread(first) if self._case.bounds.source_compacted else np.maximum(self._reached(first), self._not_above(positions))
-        bounds = self._bounds(positions, first, reached)
+        lowest = self._lowest_unread(first)
+        reached = lowest if self._case.bounds.source_compacted else np.maximum(self._reached(first), self._not_above(positions))
+        unread = np.minimum(reached, lowest)
+        bounds = self._bounds(positions, first, reached) + (reached - unread)
         hole, cut = self._missing()
         report_missing(self._case, copies, hole, cut)
         last_hole = int(np.flatnonzero(hole)[-1]) if hole.any() else -1
         cuts = np.append(np.cumsum(cut[::-1])[::-1], 0)
-        rows = zip(first.tolist(), places[reached].tolist(), bounds.tolist(), cuts[first].tolist())
+        rows = zip(first.tolist(), places[unread].tolist(), bounds.tolist(), cuts[first].tolist())
         return [refuse_hole(self._case, copies, last_hole) if row <= last_hole else self._answer(row, *place) for row, *place in rows]
 
     def _answer(self, row: int, place: int, bound: int, cut: int) -> Answer:
@@ -137,10 +141,10 @@ class _Counted:
         """Return one answer a position."""
         known = self._case.bounds
         paired, counted = self._paired(positions), self._counted_down(positions)
-        places = np.maximum(paired, counted)
+        places = np.minimum(np.maximum(paired, counted), self._not_below(positions))
         repeats_may_follow = known.source_start > self._case.segment.source_from
         places[(positions == known.source_start) & repeats_may_follow | known.source_compacted] = known.target_start
-        names = np.where(places == known.target_start, "the segment's begin", np.where(paired >= counted, "the highest pair below", "counted down from what lies above"))
+        names = np.where(places == known.target_start, "the segment's begin", np.where((paired >= counted) & (places == paired), "the highest pair below", "counted down from what lies above"))
         rows = zip(places.tolist(), self._bounds(positions, places).tolist(), names.tolist())
         return [Answer(place, "NEAREST", bound == 0, bound, f"nearest: {name}") for place, bound, name in rows]
 
@@ -163,6 +167,26 @@ class _Counted:
         ahead = np.maximum.accumulate((reached - np.append(self._pairs.upstream + 1, known.cut_off))[::-1])[::-1]
         above = np.searchsorted(self._pairs.upstream, positions)
         return np.append(known.target_start, offsets + 1)[np.maximum(positions + ahead[above], 0)]
+
+    def _not_below(self, positions: np.ndarray) -> np.ndarray:
+        """Return the place that no copy from each position on is of an original below.
+
+        A stretch between two pairs with more copies than originals has jumped back by so many, wherever in it that was.
+        """
+        at, number = np.append(self._pairs.upstream, self._case.bounds.cut_off), self._numbered(np.append(self._pairs.downstream, self._case.bounds.boundary))
+        repeated = np.maximum(np.diff(at) - np.diff(number), 0)
+        lowest = np.minimum.accumulate(np.append(number[:-1] + 1 - repeated, number[-1])[::-1])[::-1]
+        above = np.searchsorted(self._pairs.upstream, positions)
+        return self._place_of(np.clip(np.minimum(number[above] - (at[above] - positions), lowest[above]), 0, number[-1]))
+
+    def _numbered(self, places: np.ndarray) -> np.ndarray:
+        """Return how many originals lie below each place; their offsets stand for them where they were not read: then what is repeated among markers is not seen."""
+        return places - self._case.bounds.target_start if self._originals is None else np.searchsorted(self._originals.offsets, places)
+
+    def _place_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the place of an original by its number, as of `_numbered`."""
+        known = self._case.bounds
+        return numbers + known.target_start if self._originals is None else np.append(self._originals.offsets, known.boundary)[numbers]
 
     def _bounds(self, positions: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Return how many originals from each place on the group may have read: no more than it read copies, less those that lie below."""

@@ -44,6 +44,8 @@ class Returned:
     replicated: int | None
     stable_end: int
     target_end: int | None
+    copied_back: bool = False
+    decided_to: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Stranded:
 
     from_offset: int
     missing: np.ndarray = field(default_factory=lambda: _NONE)
-    older: np.ndarray = field(default_factory=lambda: _NONE)
+    older: np.ndarray | range = field(default_factory=lambda: _NONE)
     lacking: int = 0
     exact: bool = True
     rest: int | None = None
@@ -101,6 +103,20 @@ class Span(NamedTuple):
     target_cut: bool = False
 
 
+class Places(NamedTuple):
+    """Where copies of the source's records can stand, by their places in what was read.
+
+    Attributes:
+        lowest: each one's first place on the target at which a copy can stand.
+        told: whether only copies of records that the source holds stand there; if not, one of a like record that it has deleted may.
+        counted: whether nothing was taken from either log, so that each copy counts.
+    """
+
+    lowest: np.ndarray
+    told: np.ndarray
+    counted: bool
+
+
 def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     """Tell what of a partition is stranded.
 
@@ -108,7 +124,10 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
         case: its cut-off is the source's log end, its boundary the target's log end before any client wrote there.
         whole: also tell what was replicated and is not on the target any more.
     """
-    bounds, begin = case.bounds, max(case.bounds.source_start, known.source_from)
+    bounds = case.bounds
+    begin = min(max(bounds.source_start, known.source_from, known.decided_to), bounds.cut_off)
+    if known.copied_back:
+        return (yield from _copied_back(case))
     if not bounds.target_exists:
         return Stranded(begin, evidence="the target has no such partition")
     proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
@@ -116,12 +135,27 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
         return Stranded(max(begin, proven), evidence="everything below was proven to be on the target when clients left")
     stated = max(begin, stated_by_others(case, known) if proven is None else proven)
     certain = Certain(begin if proven is None else max(begin, proven), stated)
-    all_of_it = Span(begin, max(bounds.target_start, known.target_from), begin, bounds.source_start > known.source_from, bounds.target_start > known.target_from)
+    # Also what lies below the begin: of records that are alike, its copies are not those of what follows.
+    cuts = bounds.source_start > known.source_from, bounds.target_start > known.target_from
+    all_of_it = Span(max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *cuts)
     for span in [*([] if whole else narrow_span(case, known, stated)), all_of_it]:
+        span = span._replace(whole_from=max(span.whole_from, begin))
         found = yield from _compared(case, known, span, certain, whole)
         if found is None or found.settled:
             break
     return found or (yield from _uncompared(case, certain))
+
+
+def _copied_back(case: Case) -> Search:
+    """Tell what of a log of copies the topic that they were taken from does not hold any more; all of it where comparing would be too much."""
+    bounds = case.bounds
+    start, end = (bounds.target_start, bounds.boundary) if bounds.target_exists else (0, 0)
+    if not case.may_read(SOURCE, bounds.cut_off - bounds.source_start) or not case.may_read(TARGET, max(end - start, 0)):
+        return Stranded(bounds.cut_off, older=range(bounds.source_start, bounds.cut_off), exact=False, evidence="copies of the other cluster's topic: too much to compare")
+    ours, theirs = yield from case.fetch(case.window(SOURCE, bounds.source_start, bounds.cut_off), case.window(TARGET, start, end))
+    both = Both(ours or no_records(), theirs or no_records())
+    left = both.missing(both.ours.size())
+    return Stranded(bounds.cut_off, older=both.ours.offsets[left], evidence=f"copies of the other cluster's topic: it holds all but {int(left.sum())} of {both.ours.size()}")
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
@@ -167,7 +201,7 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
     lost &= _never_cleaned(both, case, known) if bounds.source_compacted else True
     # What the target has and the source has not: other records may stand where MirrorMaker 2 was.
     stated = certain.proven if lost.any() else certain.stated
-    sure, begin = both.beginning(stated, span.source_cut, whole_target=not (span.target_cut or bounds.target_compacted))
+    sure, begin = both.beginning(stated, _places(case, span, both), span.source_cut)
     missing = both.missing(begin) & (both.ours.offsets >= span.whole_from)
     gone = missing & both.deleted(stated) if span.target_cut else np.zeros(len(missing), np.bool_)
     if bounds.target_compacted:
@@ -185,6 +219,24 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
         settled=not (lost.any() or missing.any() or both.alike(sure)),
         evidence=_told(both, sure, begin),
     )
+
+
+def _places(case: Case, span: Span, both: Both) -> Places:
+    """Return where copies of the source's records can stand.
+
+    As many of its records as lie below one have copies below that one's, if nothing was taken from either log. Where the source has deleted
+    some, their copies end behind a sample, unless MirrorMaker 2 may have gone back to what is deleted.
+    """
+    bounds, floors, ours = case.bounds, case.floors, both.ours.offsets
+    rows = np.arange(len(ours))
+    if not span.source_cut:
+        before = np.minimum(rows, np.searchsorted(ours, span.whole_from))
+        return Places(rows - before + both.also_there()[before], np.ones(len(rows), np.bool_), not (span.target_cut or bounds.target_compacted))
+    if bounds.recreated or floors.fell or not len(floors):
+        return Places(0 * rows, np.zeros(len(rows), np.bool_), False)
+    sample = np.searchsorted(floors.source_end, ours, side="right") - 1
+    there = np.where(sample >= 0, floors.target_end[sample], 0)
+    return Places(np.searchsorted(both.theirs.offsets, there), (sample >= 0) & (floors.replicated[sample] + 1 >= span.source), False)
 
 
 def _told(both: Both, sure: int, begin: int) -> str:
@@ -217,30 +269,47 @@ class Both:
         self._mine, self._others = codes[: ours.size()], codes[ours.size() :]
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
-    def beginning(self, stated: int, source_cut: bool, whole_target: bool) -> tuple[int, int]:
+    def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
         """Return how many of the source's records were replicated for certain, and how many also by contents that recur: these follow directly a copy of the last one.
 
         Args:
             stated: offset below which all were.
-            source_cut: the target may hold copies of older records than the source does.
-            whole_target: the target holds whatever was mirrored.
+            places: where their copies can stand.
+            source_cut: the target may hold copies of older records than the source does: what recurs shows nothing.
         """
-        known = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain(source_cut) + 1)
-        copies = np.flatnonzero(self._others == self._mine[known - 1]) if known else np.empty(0, np.int64)
-        # As many records lie below one on the target as on the source, at least.
-        return known, known + longest_run(self._mine[known:], self._others, copies[copies >= known - 1] + 1 if whole_target else copies + 1)
+        known = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain(places, source_cut) + 1)
+        if not known or source_cut:
+            return known, known
+        copies = np.flatnonzero(self._others == self._mine[known - 1])
+        copies = copies[copies >= places.lowest[known - 1]] if places.counted else copies[-1:]
+        return known, known + longest_run(self._mine[known:], self._others, copies + 1)
 
-    def _last_certain(self, source_cut: bool) -> int:
+    def _last_certain(self, places: Places, source_cut: bool) -> int:
         """Return the place of the last record whose content occurs on the target, and never before it on the source; -1 if there is none."""
         firsts, lasts = np.full(self._contents, -1), np.full(self._contents, -1)
         lasts[self._others] = np.arange(len(self._others))
         firsts[self._others[::-1]] = np.arange(len(self._others))[::-1]
-        certain = (lasts[self._mine] >= 0) & (np.diff(np.maximum.accumulate(self._mine), prepend=-1) > 0)
+        copied = (lasts[self._mine] >= 0) & (np.diff(np.maximum.accumulate(self._mine), prepend=-1) > 0)
         if source_cut:
-            # Its copy lies behind the copies of all records before it; one of a like record that the source has no more does not.
-            behind = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
-            certain &= lasts[self._mine] > behind
-        return int(np.flatnonzero(certain)[-1]) if certain.any() else -1
+            copied &= (lasts[self._mine] >= places.lowest) & (places.told | self._in_order(firsts, lasts))
+        return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
+
+    def _in_order(self, firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
+        """Return a mask of the source's records whose copies lie behind the copies of records before them: those of like ones that the source has deleted do not.
+
+        Where contents recur on the source, only those count that the target holds once.
+        """
+        behind = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
+        alone = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
+        return alone & (lasts[self._mine] > behind)
+
+    def also_there(self) -> np.ndarray:
+        """Return for each number of the source's first records how many of them the target holds, each its own."""
+        order = np.argsort(self._mine, kind="stable")
+        codes = self._mine[order]
+        earlier = np.empty_like(order)
+        earlier[order] = np.arange(len(codes)) - np.searchsorted(codes, codes)
+        return np.append(0, np.cumsum(earlier < np.bincount(self._others, minlength=self._contents)[self._mine]))
 
     def alike(self, place: int) -> bool:
         """Return whether a record of the source is like one of the target."""

@@ -23,8 +23,10 @@ from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable, NotR
 from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, KafkaCluster
+from kafka_dr.hooks.kafka_log_dirs import LogDirTool
 from kafka_dr.hooks.kafka_records import Accepted, RecordReader, RecordWriter, Refused, Span
 from kafka_dr.hooks.mirror_maker import MirrorMaker
+from lab.jars import jars_folder
 
 FORWARD = "primary-to-standby-source"
 MANY = 2_000
@@ -123,6 +125,18 @@ def test_a_recreated_topic_has_another_id(primary: KafkaCluster, name: str) -> N
     again = primary.topics([name])[name]
     assert again.topic_id != first and again.in_sync == {0: again.replicas[0]}
     assert name in primary.topics() and primary.configs([name])[name].overrides == frozenset()
+    primary.delete_topic(name)
+
+
+def test_a_log_is_as_large_as_what_was_written(primary: KafkaCluster, lab_status: dict[str, Any], name: str) -> None:
+    """On its broker's disk; a topic that is not there has no size."""
+    primary.create_topic(name, 2, 1)
+    producer = Producer(config(lab_status, "primary"))
+    producer.produce(name, os.urandom(50_000), partition=1)
+    assert producer.flush(30) == 0
+    sizes = LogDirTool(str(jars_folder() / "kafka"), config(lab_status, "primary"), "primary").sizes([name, f"{name}-not-there"])
+    assert sizes.keys() == {TopicPartition(name, 0), TopicPartition(name, 1)}
+    assert sizes[TopicPartition(name, 0)] == 0 and 50_000 < sizes[TopicPartition(name, 1)] < 60_000
     primary.delete_topic(name)
 
 

@@ -148,16 +148,22 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def frozen_in_the_middle(folder: Path, config: dict[str, Any], topic: str, whom: str) -> tuple[subprocess.Popen, list[int]]:
+    """A process that stands still before it has written everything, alone or with its writer, and what must be woken."""
+    first = process(folder, config)
+    eventually_written(config, topic, 1)
+    frozen = [first.pid, *(children(first.pid) if whom == "both" else [])]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    return first, frozen
+
+
 @pytest.mark.parametrize("whom", ["task", "both"])
 def test_a_frozen_process_that_thaws_adds_nothing(config: dict[str, Any], topic: str, tmp_path: Path, whom: str) -> None:
     """A second one goes on meanwhile; the first one, awake again, finds itself fenced off, also in the middle of its transaction."""
     procedure = opened(failback(tmp_path, config))
     found_stranded(procedure, many(topic))
-    first = process(tmp_path, config)
-    eventually_written(config, topic, MANY // 5)
-    frozen = [first.pid, *(children(first.pid) if whom == "both" else [])]
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
+    first, frozen = frozen_in_the_middle(tmp_path, config, topic, whom)
     second = answer(process(tmp_path, config))
     for pid in frozen:
         os.kill(pid, signal.SIGCONT)

@@ -246,6 +246,20 @@ def test_a_repeat_is_somebodys_fault_unless_mirror_maker_was_killed(make: Make) 
     story.passes()
 
 
+def test_a_repeat_of_what_both_clusters_wrote_is_somebodys_fault_unless_mirror_maker_was_killed(make: Make) -> None:
+    """The flow back was killed, and copies records again that look like some that were written here."""
+    for crashed, found in ((False, {"mirrored twice"}), (True, set())):
+        story = make()
+        story.write("abcd")
+        story.fail_over()
+        story.write("cd")
+        story.mirror("standby")
+        copy(story, "primary", "cd")
+        story.fail_over(crashed=crashed)
+        assert story.checks() == found
+        assert story.judge().figures["repeats"] == 2
+
+
 def test_a_log_made_anew_from_one_with_repeats_has_them_too(make: Make) -> None:
     """Mirrored whole means with MirrorMaker 2's repeats: nothing looped; one copy more did."""
     story = make()
@@ -344,6 +358,14 @@ def test_records_of_two_periods_that_look_alike_are_counted_only() -> None:
     assert mirroring([(0, 7), (1, 8), (2, 7)], "standby", origins).late == []
     assert mirroring([(0, 7), (1, 8), (2, 7), (3, 7)], "standby", origins).repeats == [3]
     assert mirroring([(0, 7), (1, 8), (2, 7), (3, 7)], "primary", origins).looped == [3]
+
+
+def test_one_too_many_of_what_both_clusters_wrote_is_a_repeat() -> None:
+    """It may be the other cluster's, which a killed MirrorMaker 2 mirrors again; where nobody killed it that is found, too."""
+    origins = {7: [(0, "primary"), (1, "standby")]}
+    assert mirroring([(0, 7), (1, 7)], "primary", origins) == mirroring([(0, 7), (1, 7)], "standby", origins) == ([], [], [], [], [], [])
+    found = mirroring([(0, 7), (1, 7), (2, 7)], "primary", origins)
+    assert (found.looped, found.repeats) == ([], [2])
 
 
 def test_what_nobody_was_told_of_is_unknown_once_and_a_repeat_after() -> None:
@@ -571,6 +593,20 @@ def test_each_stranded_record_is_replayed_once(make: Make, policy: str) -> None:
     absent.trip.decisions = decided["decisions"]
     assert [one.offset for one in absent.judge().findings if one.check == "not replayed"] == [4, 5]
     wrong = lost(make, policy)
+    wrong.replay(wrong.clusters["primary"].logs[AT][4]._replace(digest=digest("!")))
+    wrong.fail_back("recreate")
+    assert "replayed wrongly" in wrong.checks()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_no_client_was_told_to_be_kept_may_be_replayed_too(make: Make, policy: str) -> None:
+    """It stood on the returned cluster, and is in the export: its content there is what the replay must have."""
+    right = lost(make, policy)
+    del right.ledger.periods[0].records[AT][4]
+    right.fail_back(decisions={"orders": "replay"}, mode="recreate")
+    assert right.passes().figures["replays_due"] == 1
+    wrong = lost(make, policy)
+    del wrong.ledger.periods[0].records[AT][4]
     wrong.replay(wrong.clusters["primary"].logs[AT][4]._replace(digest=digest("!")))
     wrong.fail_back("recreate")
     assert "replayed wrongly" in wrong.checks()

@@ -107,6 +107,15 @@ def test_what_the_target_deleted_is_exported_only_where_it_is_asked_for(clusters
     assert values_in(tmp_path / "whole", whole, "older") == VALUES[:4]
 
 
+def test_copies_that_will_be_deleted_are_exported_where_their_topic_holds_them_no_more(clusters: tuple, tmp_path: Path) -> None:
+    """Retention took the first four of the originals; nothing of such a log is stranded, nor lacking, whatever the originals hold that was not copied yet."""
+    found = searched(clusters, tmp_path, {4: {"copied_back": True}, 2: {"copied_back": True}}, {4: {"target_start": 4}})
+    told = {p: [found[p][name] for name in ("records", "lacking", "older", "frontier", "exact")] for p in (2, 4)}
+    assert told == {2: [0, 0, 1, 91, True], 4: [0, 0, 4, 9, True]}
+    assert values_in(tmp_path, found[4], "older") == VALUES[:4] and values_in(tmp_path, found[2], "older") == [b"new"]
+    assert "holds all but 4 of 9" in found[4]["evidence"]
+
+
 def test_what_is_too_much_to_compare_is_listed_as_far_as_nothing_shows_that_it_was_replicated(clusters: tuple, tmp_path: Path) -> None:
     """Nothing is forgotten, and it says so."""
     row = searched(clusters, tmp_path, {0: {"replicated": 110}}, content_limit=100)[0]

@@ -36,9 +36,9 @@ def judge(world: Turns, **limits: object) -> dict:
 @MANY
 @given(turns())
 def test_unique_contents_are_exact_everywhere(world: Turns) -> None:
-    """With everything readable every position is exact, in both directions, before and behind what was stranded."""
+    """With everything readable every position is exact, in both directions, before and behind what was stranded; but where a copy follows of what another one below had brought."""
     for position, answer in judge(world).items():
-        assert answer.exact, (position, answer, world)
+        assert answer.exact or exact_position(world, position) < exact_position(world, position, read=True), (position, answer, world)
 
 
 @MANY
@@ -74,7 +74,8 @@ def test_recurring_contents_with_cleaners_and_retention(world: Turns) -> None:
 def test_the_newest_segment_is_not_drained(world: Turns) -> None:
     """Older segments are no less proven for that."""
     newest = world.segments[-1].source_from
-    assert all(answer.exact for position, answer in judge(world).items() if position <= newest), world
+    told = {position: answer.exact for position, answer in judge(world).items() if position <= newest}
+    assert all(exact or exact_position(world, position) < exact_position(world, position, read=True) for position, exact in told.items()), world
 
 
 @settings(MANY, max_examples=200)
@@ -87,19 +88,27 @@ def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed
             syncs.insert(dice.randint(0, len(syncs)), tuple(dice.randrange(end) for end in ends))
     newest = world.segments[-1].source_from
     for position, answer in world.translate(list(range(newest + 1)), near=0, content_limit=limit).items():
-        wrong = verdict(world, position, answer)
+        wrong = verdict(world, position, answer, read=True)
         assert wrong is None and answer.class_ != "REFUSED", (position, answer, wrong, world)
 
 
 @settings(MANY, max_examples=200)
-@given(st.sampled_from([0, 0, 2]), st.integers(0, 60), st.integers(0, 2**32))
+@given(st.sampled_from([0, 0, 2]), st.sampled_from([0, 20, 60, 1000, 1000]), st.integers(0, 2**32))
 def test_without_a_source(alphabet: int, limit: int, seed: int) -> None:
     """From pairs, the target and what a recorder saw no group is ahead, also where a segment's last run died early."""
     dice = Random(seed)
     world = make_turns(dice.randint(0, 14), dice, alphabet=alphabet, drained=False, retention=dice.random() < 0.5, compaction=dice.random() < 0.3)
+    # Where the target cannot be read, either, or a last run died in what it repeated, a repeat that no sync tells of is not seen: see decision 0013.
+    unseen = limit < 1000 or not all(ended_whole(world, one) for one in world.segments if one.copied_back)
     for position, answer in world.translate(list(range(world.bounds.cut_off + 1)), source_readable=False, content_limit=limit).items():
-        wrong = verdict(world, position, answer)
+        wrong = verdict(world, position, answer, read=unseen)
         assert wrong is None, (position, answer, wrong, world)
+
+
+def ended_whole(world: Turns, segment: Segment) -> bool:
+    """Whether the last copy of a segment is of the highest record that was copied in it."""
+    copied = [c.record for c in world.written[segment.source_from : segment.source_to] if c.record is not None]
+    return not copied or copied[-1] == max(copied)
 
 
 @MANY
@@ -129,10 +138,10 @@ STAYED = by_hand([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 6, 7, 8], Segment(0, 3, 0, 
 
 
 def test_a_group_on_a_joint_stands_before_what_waits_on_the_target() -> None:
-    """One that has read further stands behind it; inside the repeated block it stands behind what it has read."""
+    """One that has read further stands behind it; inside the repeated block, and before it, it stands at what follows, for a failover may have placed it there unread."""
     answers = WAITING.translate(list(range(10)))
-    assert {p: answer.target_position for p, answer in answers.items()} == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 5, 7: 5, 8: 8, 9: 9}
-    assert all(answer.exact for answer in answers.values()) and answers[7].class_ == "END"
+    assert {p: answer.target_position for p, answer in answers.items()} == {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 3, 6: 4, 7: 5, 8: 8, 9: 9}
+    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1} and answers[7].class_ == "END"
 
 
 def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_what_was_copied() -> None:
@@ -156,7 +165,7 @@ def test_a_record_that_the_returned_cluster_has_lost_is_a_hole() -> None:
     """Groups that have not read its copy are refused; those that have are not."""
     world = by_hand([1, 2, 3, 2, 3, 4], [1, 3, 4], Segment(0, 5, 0, 2, True), Segment(5, None, 2, None, False))
     answers = world.translate(list(range(7)))
-    assert [answer.target_position for answer in answers.values()] == [None, None, 1, 2, 2, 2, 3]
+    assert [answer.target_position for answer in answers.values()] == [None, None, 1, 1, 1, 2, 3]
     assert answers[1].evidence == "unread record at source offset 1 is not on the target"
 
 
@@ -222,4 +231,4 @@ def test_segments_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (packed,) = sources.packed_for_tasks(sources.tagged_rows(folder), {("t", 0): 0}, 1)
     made = [row for row in unpack(task(packed)).to_pylist() if row["kind"] == "row"]
     places = [row["target_position"] for row in made]
-    assert places == ([0, 1, 2, 3, 4, 5, 5, 5, 8, 9] if readable else [0, 1, 2, 3, 4, 4, 4, 5, 8, 9])
+    assert places == ([0, 1, 2, 3, 3, 3, 4, 5, 8, 9] if readable else [0, 1, 2, 2, 2, 3, 4, 5, 8, 9])

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +19,7 @@ from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
 #: Numbers of records that were written on the returned cluster after it had lost its tail.
 REWRITTEN = 1_000
-KINDS = st.sampled_from(["plain", "plain", "recorded", "compaction", "retention", "tail_lost", "hole"])
+KINDS = st.sampled_from(["plain", "plain", "recorded", "compaction", "retention", "recorded retention", "tail_lost", "hole"])
 
 
 def tail_lost(dice: Random, world: World) -> None:
@@ -43,9 +44,9 @@ def hole(dice: Random, world: World) -> None:
 def returned_world(kind: str, alphabet: int, seed: int) -> tuple[World, Returned]:
     """Two logs after a failover whose source came back, and what is known of them beside offset syncs and samples."""
     dice = Random(seed)
-    shape = {"compaction": kind == "compaction", "retention": kind == "retention", "recorded": kind in ("recorded", "hole") or (kind == "tail_lost" and dice.random() < 0.5)}
+    shape = {"compaction": kind == "compaction", "retention": "retention" in kind, "recorded": kind in ("recorded", "recorded retention", "hole") or (kind == "tail_lost" and dice.random() < 0.5)}
     world = make_world(dice.randint(0, 40), dice, alphabet=alphabet, drained=False, **shape)
-    most = kept_at_most(world, world.bounds.boundary) if kind not in ("compaction", "retention", "hole") else -1
+    most = kept_at_most(world, world.bounds.boundary) if kind not in ("compaction", "retention", "recorded retention", "hole") else -1
     drawn = dice.choice([-1, most, dice.randint(-1, max(most, -1))])
     kept = max((c.offset for c in world.source if c.record is not None and c.offset <= drawn), default=None)
     if kind in ("tail_lost", "hole"):
@@ -97,6 +98,38 @@ def test_of_records_that_are_alike_as_many_are_on_one_side_as_on_both(kind: str,
         assert truth == stranded, (told, world)
 
 
+def mirrored_once(kind: str, alphabet: int, seed: int) -> tuple[World, Returned]:
+    """Two logs between which MirrorMaker 2 never crashed: nothing on the target is a repeat, so that each like record has one place."""
+    dice = Random(seed)
+    while True:
+        world = make_world(dice.randint(0, 40), dice, alphabet=alphabet, drained=False, retention=kind == "retention", recorded=kind != "decided")
+        if len(world.runs) == 1:
+            return world, Returned("t", 0, 0, 0, None, None, world.bounds.cut_off, world.bounds.boundary)
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from([0, 1, 2, 3]), st.integers(0, 2**40))
+def test_copies_of_like_records_that_retention_took_from_the_source_vouch_for_no_other(alphabet: int, seed: int) -> None:
+    """Behind a sample there are only copies of what the source had from there on."""
+    world, known = mirrored_once("retention", alphabet, seed)
+    truth = {c.offset for c in never_mirrored(world)}
+    hypothesis.assume(not alphabet or any(end <= min(truth, default=0) and kept + 1 >= world.bounds.source_start for end, _, kept in world.floors))
+    told = found(world, known)
+    assert truth <= {c.offset for c in listed(world, told)}, (told, world)
+
+
+@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(["decided", "recorded"]), st.sampled_from([0, 1, 2, 3]), st.booleans(), st.integers(0, 2**40))
+def test_copies_of_like_records_that_were_decided_on_before_vouch_for_no_other(kind: str, alphabet: int, whole: bool, seed: int) -> None:
+    """None of those is told again, and none of the others is forgotten."""
+    world, known = mirrored_once(kind, alphabet, seed)
+    known = replace(known, decided_to=Random(seed).randint(0, world.bounds.cut_off))
+    told = found(world, known, whole)
+    truth, stranded = ([c.offset for c in some if c.offset >= known.decided_to] for some in (never_mirrored(world), listed(world, told)))
+    assert set(truth) <= set(stranded) and len(stranded) == len(listed(world, told)), (told, world)
+    assert truth == stranded or not told.exact, (told, world)
+
+
 @pytest.mark.parametrize(("kind", "share"), [("plain", 0.99), ("recorded", 0.99), ("tail_lost", 0.99), ("hole", 0.99)])
 def test_what_is_told_is_mostly_exact(kind: str, share: float) -> None:
     """Of contents that never recur, as records with a time and a key mostly are."""
@@ -104,7 +137,7 @@ def test_what_is_told_is_mostly_exact(kind: str, share: float) -> None:
     assert exact >= share * 500
 
 
-@pytest.mark.parametrize("kind", ["compaction", "retention"])
+@pytest.mark.parametrize("kind", ["compaction", "retention", "recorded retention"])
 def test_cleaned_logs_mostly_show_the_truth_too(kind: str) -> None:
     """Though nobody can say so: copies that were cleaned away are taken for records that never came."""
     right = 0
@@ -202,6 +235,18 @@ def test_what_a_cleaner_may_have_taken_from_the_source_is_not_lacking() -> None:
     assert found(world, known(world, replicated=9)).lacking == 2, "the source lost its tail"
 
 
+def test_a_topic_whose_records_are_all_alike_is_told_by_its_older_copies_too() -> None:
+    """What an earlier failback dealt with was mirrored before: its copies are not those of what clients wrote since."""
+    source, target = [7] * 663, [7] * 608
+    assert told_of(source, target, decided_to=585) == (608, [])
+    assert told_of(source, target, {"source_start": 585}) == (585, []), "retention took the others, and nobody recorded where their copies end"
+    world = plain_world(source, target, source_start=585)
+    for sample, begin in (((585, 585, 584), 586), ((585, 585, 400), 585), ((590, 590, 589), 585)):
+        case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (*sample, 1))))
+        (told,) = drive([stranded_of(case, known(world))], lambda windows: [world.records(w) for w in windows])
+        assert (told.from_offset, told.missing.tolist()) == (begin, []), sample
+
+
 def test_a_record_like_one_that_the_source_deleted_is_not_taken_for_replicated() -> None:
     """Its copy would lie behind the copies of the records before it."""
     assert told_of([0, 7, 8, 9, 1], [1, 7, 8], {"source_start": 1}) == (3, [])
@@ -226,3 +271,13 @@ def test_runs_are_found_wherever_they_begin() -> None:
         begins = np.flatnonzero(dice.integers(0, 2, len(there) + 1))
         runs = [next((n for n, (a, b) in enumerate(zip(wanted, there[at:])) if a != b), min(len(wanted), len(there) - at)) for at in begins]
         assert longest_run(wanted, there, begins) == max(runs, default=0)
+
+
+def test_of_copies_that_flowed_back_only_those_that_their_topic_holds_no_more_are_told() -> None:
+    """Retention or a cleaner took them there; what was not copied yet is not lacking. More than may be compared is told whole."""
+    world = plain_world([0, 1, 2, 3, 3], [2, 3, 4, 5])
+    told = found(world, known(world, copied_back=True))
+    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == ([0, 1, 3], [], 0, 5), "of two that are alike one is left over"
+    assert [*found(world, known(world, copied_back=True), content_limit=4).older] == [0, 1, 2, 3, 4]
+    gone = plain_world([0, 1], [], target_start=None, boundary=None)
+    assert found(gone, known(gone, copied_back=True)).older.tolist() == [0, 1]

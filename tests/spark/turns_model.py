@@ -45,38 +45,47 @@ class Turns(World):
         return translate_partitions({("t", 0): (self.partition(**limits), np.array(positions))}, lambda windows: [self.records(w) for w in windows])["t", 0]
 
 
-def unread_of(world: Turns, position: int) -> list[Cell]:
-    """Return what a group at a position has not read of what was ever on the target, each record once.
+def unread_of(world: Turns, position: int, read: bool = False) -> list[Cell]:
+    """Return what a group at a position may not have read of what was ever on the target, each record once.
 
-    That is what no copy below the position had brought, and what was stranded on the target and waits for the group there.
+    That is all that follows on the source, for a failover places groups at last copies; and what was stranded on the target and waits there.
+
+    Args:
+        read: the group came there by reading: nothing counts of which a copy below the position had brought it.
     """
-    consumed = {c.record for c in world.given if c.offset < position}
+    consumed = {c.record for c in world.given if c.offset < position and read}
     waiting = [cell for until, cell in world.waiting if position <= until]
     there = {c.record: c for c in world.source if c.offset >= position and c.record in world.mirrored - consumed}
     return [*there.values(), *waiting]
 
 
-def exact_position(world: Turns, position: int) -> int:
-    """Return the greatest target offset below which no unread record has its last copy, by hidden ids."""
+def exact_position(world: Turns, position: int, read: bool = False) -> int:
+    """Return the greatest target offset below which no unread record, as of `unread_of`, has its last copy, by hidden ids."""
     last = {c.record: c.offset for c in world.target if c.record is not None}
-    return min([last[c.record] for c in unread_of(world, position) if c.record in last], default=world.bounds.boundary)
+    return min([last[c.record] for c in unread_of(world, position, read) if c.record in last], default=world.bounds.boundary)
 
 
-def verdict(world: Turns, position: int, answer: Answer) -> str | None:
-    """Return what is wrong with an answer, None if nothing is."""
+def verdict(world: Turns, position: int, answer: Answer, read: bool = False) -> str | None:
+    """Return what is wrong with an answer, None if nothing is.
+
+    Args:
+        read: the group came there by reading.
+    """
     if answer.class_ == "REFUSED":
         return None
-    target, exact = answer.target_position, exact_position(world, position)
+    target, exact = answer.target_position, exact_position(world, position, read)
     if not world.bounds.target_start <= target <= world.bounds.boundary:
         return f"{target} is outside the target's log"
     # Records of one content cannot be told apart: from one place by id and from the other by content the same follows.
-    lowest, highest = sorted((exact, exact if world.unique else _greatest(world, position)))
+    lowest, highest = sorted((exact, exact if world.unique else _greatest(world, position, read)))
     if target > highest:
         return f"ahead: {target} > {highest}"
-    again = again_of(world, position, target, lowest)
+    # A group that came there by reading may be given most again.
+    reached = max(lowest, exact_position(world, position, read=True)) if world.unique else lowest
+    again = again_of(world, position, target, reached)
     if answer.exact and again:
-        return f"claims exact: {target} != {lowest}"
-    return f"bound {answer.bound} broken: {again} records from {target} to {lowest}" if answer.bound is not None and again > answer.bound else None
+        return f"claims exact: {target} != {reached}"
+    return f"bound {answer.bound} broken: {again} records from {target} to {reached}" if answer.bound is not None and again > answer.bound else None
 
 
 def again_of(world: Turns, position: int, target: int, exact: int) -> int:
@@ -85,9 +94,9 @@ def again_of(world: Turns, position: int, target: int, exact: int) -> int:
     return sum(target <= c.offset < exact and c.record in consumed for c in world.target if c.record is not None)
 
 
-def _greatest(world: Turns, position: int) -> int:
+def _greatest(world: Turns, position: int, read: bool) -> int:
     """Return the greatest target offset from which on all unread contents follow, as often as the target can give them."""
-    due = Counter(c.content for c in unread_of(world, position)) & contents_from(world.target, world.bounds.target_start)
+    due = Counter(c.content for c in unread_of(world, position, read)) & contents_from(world.target, world.bounds.target_start)
     return max(o for o in range(world.bounds.target_start, world.bounds.boundary + 1) if not due - contents_from(world.target, o))
 
 

@@ -7,7 +7,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,10 +15,12 @@ from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.patterns import ALL, pattern_list
-from kafka_dr.domain.plain_text import counted, moment
+from kafka_dr.domain.plain_text import counted, duration, moment
 from kafka_dr.domain.plan import cell
 
 _SHOWN = 50
+#: A rate that a time is told for: records a second. What MirrorMaker 2 does depends on their size, on its tasks and on the way between the clusters.
+_RATE = 10_000
 
 
 class Mode(StrEnum):
@@ -73,8 +75,11 @@ class Return:
         found: digest of what find_stranded_records found.
         stranded: of each topic that has stranded records, or lacks some.
         decisions: topic -> decision.
-        deleted: bytes that the returned cluster holds of the topics that are made anew; None in mode append.
+        deleted: bytes that the returned cluster holds of the topics that are made anew; None in mode append, or where nobody knows.
+        copied: records that the flow back has to copy, about; None where nobody knows.
+        copied_bytes: their bytes, in mode recreate; None where nobody knows.
         apart: each direction has topics of its own, so that the topics with stranded records are deleted in no mode.
+        gone: topics whose old log an earlier run has deleted: their stranded records are in its export only.
     """
 
     source: str
@@ -85,7 +90,10 @@ class Return:
     stranded: tuple[Stranded, ...]
     decisions: Mapping[str, Decision]
     deleted: int | None = None
+    copied: int | None = None
+    copied_bytes: int | None = None
     apart: bool = False
+    gone: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -116,15 +124,19 @@ def decide(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, D
     return decided, problems
 
 
-def impossible(mode: Mode, stranded: Iterable[Stranded], decisions: Mapping[str, Decision], target: str, apart: bool = False) -> list[str]:
+def impossible(mode: Mode, stranded: Iterable[Stranded], decisions: Mapping[str, Decision], target: str, apart: bool = False, gone: Collection[str] = ()) -> list[str]:
     """What the mode makes impossible of the decisions, each with what to ask for instead.
 
     Args:
         apart: as of `Return`.
+        gone: as of `Return`.
     """
+    stranded = list(stranded)
+    # Where the log was deleted the mode makes no difference any more.
+    modes = {one.topic: Mode.RECREATE if one.topic in gone else mode for one in stranded}
     there = [one for one in stranded if one.records]
-    wrong = [f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')}; {_WHY_NOT[mode].format(target=target)}" for one in there if _cannot(mode, decisions[one.topic], apart)]
-    lacking = [f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate brings them back" for one in stranded if one.lacking and mode is Mode.APPEND and not apart]
+    wrong = [f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')}; {_why_not(modes[one.topic], one.topic in gone).format(target=target)}" for one in there if _cannot(modes[one.topic], decisions[one.topic], apart)]
+    lacking = [f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate brings them back" for one in stranded if one.lacking and modes[one.topic] is Mode.APPEND and not apart]
     return wrong + lacking
 
 
@@ -132,6 +144,13 @@ _WHY_NOT = {
     Mode.APPEND: "in mode append they stay where they are in the old log of {target}: keep them, or make the topics anew with mode recreate",
     Mode.RECREATE: "in mode recreate the log on {target} is deleted and nothing stays in it: replay, quarantine or discard them",
 }
+
+
+_GONE = "an earlier run has deleted the log on {target}, and its export alone holds them: replay, quarantine or discard them"
+
+
+def _why_not(mode: Mode, gone: bool) -> str:
+    return _GONE if gone else _WHY_NOT[mode]
 
 
 def _cannot(mode: Mode, decision: Decision, apart: bool) -> bool:
@@ -192,7 +211,14 @@ def _said(planned: Return) -> list[str]:
     compacted = [one.topic for one in planned.stranded if one.compacted and planned.decisions[one.topic] is Decision.REPLAY]
     meanings = [meaning.format(source=planned.source, target=planned.target) for decision, meaning in _MEANS.items() if decision in told]
     dropped = [f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its key was written later on {planned.source}: it would undo that."] if compacted else []
-    return [_mode(planned), *_apart(planned), *meanings, *dropped]
+    return [_mode(planned), *_gone(planned), *_apart(planned), *meanings, *dropped]
+
+
+def _gone(planned: Return) -> list[str]:
+    """What an earlier run has made of it."""
+    topics = [one.topic for one in planned.stranded if one.records and one.topic in planned.gone]
+    named = cell(", ".join(topics[:_SHOWN])) + (f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else "")
+    return [f"An earlier run has deleted the logs of {named} on {planned.target}: their stranded records are in its export only."] if topics else []
 
 
 def _apart(planned: Return) -> list[str]:
@@ -207,11 +233,21 @@ def _apart(planned: Return) -> list[str]:
 
 def _mode(planned: Return) -> str:
     if planned.mode is Mode.APPEND:
-        return f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since they went there is added. Stranded records keep their place before that."
-    size = "" if planned.deleted is None else f" {planned.deleted:,} bytes are deleted, and as much as {planned.source} holds is copied."
+        return f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since they went there is added{_copying(planned)}. Stranded records keep their place before that."
+    topics = f"the copies of {planned.source}'s own topics" if planned.apart else "the topics"
+    size = f" {planned.deleted:,} bytes are deleted." if planned.deleted is not None else ""
+    size += f" As much as {planned.source} holds is copied{_copying(planned)}."
     older = sum(one.older for one in planned.stranded)
     kept = f"{counted(older, 'older record')} that {planned.source} has not any more are in the export only" if older else f"Nothing is there that {planned.source} has not any more"
-    return f"**Mode recreate: the topics on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept}; consumers that rewind see {planned.source}'s log."
+    return f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept}; consumers that rewind see {planned.source}'s log."
+
+
+def _copying(planned: Return) -> str:
+    """How much there is to copy, and how long that takes at a given rate."""
+    if planned.copied is None:
+        return ""
+    size = "" if planned.copied_bytes is None else f", {planned.copied_bytes:,} bytes"
+    return f": about {counted(planned.copied, 'record')}{size}, {duration(round(planned.copied / _RATE))} at {_RATE:,} records a second"
 
 
 _MEANS = {

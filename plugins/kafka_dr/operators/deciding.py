@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kafka_dr.domain.stranded import Mode, Return, decide, impossible, return_markdown, stranded_by_topic
+from kafka_dr.domain.stranded import Decision, Mode, Return, decide, impossible, return_markdown, stranded_by_topic
 from kafka_dr.errors import NotReady
+from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.operators.stranded_export import exported_by, writers_of, written_of
 from kafka_dr.operators.way_back import names_protect
 from kafka_dr.vocabulary import APPROVE, REJECT, Step
 
@@ -26,7 +29,8 @@ def planned_return(procedure: Procedure) -> Return:
     found, mode = procedure.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
     stranded = stranded_by_topic(found["topics"], found["compacted"])
     decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
-    problems += impossible(mode, stranded, decisions, procedure.request.target, names_protect(procedure))
+    problems += impossible(mode, stranded, decisions, procedure.request.target, names_protect(procedure), found.get("gone", ()))
+    problems += decided_otherwise(procedure, decisions)
     if problems:
         raise NotReady("What was asked for cannot be done with the stranded records", "; ".join(problems), "Start a new run with another mode or other decisions; the export of this one stays.")
     return Return(
@@ -37,9 +41,25 @@ def planned_return(procedure: Procedure) -> Return:
         found=found["digest"],
         stranded=stranded,
         decisions=decisions,
-        deleted=found["bytes_there"] if mode is Mode.RECREATE else None,
+        deleted=found.get("bytes_there") if mode is Mode.RECREATE else None,
+        copied=found.get("records_to_copy"),
+        copied_bytes=found.get("bytes_to_copy") if mode is Mode.RECREATE else None,
         apart=names_protect(procedure),
+        gone=tuple(found.get("gone", ())),
     )
+
+
+def decided_otherwise(procedure: Procedure, decisions: Mapping[str, Decision]) -> list[str]:
+    """Topics of which an earlier run has written some records of the same export elsewhere: what is written stays, and is written once."""
+    of = exported_by(procedure)
+    earlier = [one for one in writers_of(procedure, of) if one.id != procedure.id]
+    problems = []
+    for one in earlier:
+        before, _ = decide(decisions, one.request.choices.get("stranded", {}))
+        other = {topic: was for topic, was in before.items() if was in (Decision.REPLAY, Decision.QUARANTINE) and decisions[topic] is not was}
+        topics = {tp.topic for tp, offset in (written_of(procedure.reader(procedure.request.source, READ_COMMITTED), of) if other else {}).items() if offset}
+        problems += [f"{topic}: {one.id} has written some of its records with {was}; decide the same" for topic, was in sorted(other.items()) if topic in topics]
+    return problems
 
 
 def require_decided(procedure: Procedure) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,6 @@ def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
     """evidence.json and the page a person reads, each written aside and renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("evidence.json", evidence_text(evidence)), ("evidence.html", evidence_page(evidence))):
-        aside = folder / f".{name}.writing"
+        aside = folder / f".{name}.{uuid.uuid4().hex}.writing"
         aside.write_text(text, encoding="utf-8")
         aside.replace(folder / name)

@@ -21,10 +21,11 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, NotReady, ReadBackFailed, Refusal
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.deciding import mode_of, require_decided
+from kafka_dr.operators.preparing_topics import noted_topics
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.reverse_replication import ReverseCopies, copy_of, ends_at_opening, existing_ends, refuse_loop
-from kafka_dr.operators.way_back import failed_over, flow_runs, names_protect, refuse_dedicated, topics_back, written_since
+from kafka_dr.operators.reverse_replication import ReverseCopies, copy_of, ends_are_noted, ends_at_opening, mirrored_ends, note_ends, noted_ends, refuse_loop
+from kafka_dr.operators.way_back import CREATES, DELETES, failed_over, flow_runs, names_protect, refuse_dedicated, refuse_lacking, refuse_replaced, topics_back, written_since
 from kafka_dr.vocabulary import Entry, Step
 
 #: What stands for an offset that is null: nothing was copied yet.
@@ -57,10 +58,10 @@ class SeedFlowBack(ProcedureStep):
         require_decided(procedure)
         refuse_dedicated(procedure)
         procedure.figures(Step.PREPARE_TOPICS)
-        flow, told = procedure.flow, told_before(procedure)
+        flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure)
         worker, name = procedure.mirror_maker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
-            return self._running(procedure, told)
+            return self._running(procedure, told, ids)
         now = worker.offsets(name).of(flow.source)
         begin = beginnings(procedure, told, now)
         wanted = {tp: None if last == _NOTHING else last for tp, last in begin.items()} | forgotten(procedure, now)
@@ -70,16 +71,16 @@ class SeedFlowBack(ProcedureStep):
         after = worker.change_offsets(name, flow.source, changes)
         refuse_other_offsets(after.of(flow.source), wanted)
         kept = self._kept(procedure, begin)
-        return {"seeded": len(changes), "unchanged": len(wanted) - len(changes), "ran_before": told.ran, "connector": name, "other_aliases": sorted(after.aliases - {flow.source}), "seeds": kept, "topic_ids": topic_ids(procedure)}
+        return {"seeded": len(changes), "unchanged": len(wanted) - len(changes), "ran_before": told.ran, "connector": name, "other_aliases": sorted(after.aliases - {flow.source}), "seeds": kept, "topic_ids": ids}
 
-    def _running(self, procedure: Procedure, told: Told) -> dict[str, Any]:
+    def _running(self, procedure: Procedure, told: Told, ids: dict[str, str]) -> dict[str, Any]:
         """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or names part the directions."""
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(f"{name} runs, though prepare_topics had stopped it", "the topics were made anew since", "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new run.")
         if not (told.ran or names_protect(procedure)):
             raise Refusal(f"{name} runs, and nobody knows where it began", "no procedure started it since the failover", "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is there.")
-        return {"seeded": 0, "ran_before": True, "connector": name, "why_not": f"{name} runs, and goes on from where it is", "seeds": self._kept(procedure, {}), "topic_ids": topic_ids(procedure)}
+        return {"seeded": 0, "ran_before": True, "connector": name, "why_not": f"{name} runs, and goes on from where it is", "seeds": self._kept(procedure, {}), "topic_ids": ids}
 
     def _kept(self, procedure: Procedure, begin: dict[TopicPartition, int]) -> dict[str, Any]:
         return procedure.keep("flow_back_seeds", partitions_frame(begin, "replicated"))
@@ -167,11 +168,17 @@ def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> 
 
 
 def made_anew(procedure: Procedure, told: Told) -> set[str]:
-    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by prepare_topics of this run or of an earlier one, or by hand."""
+    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by prepare_topics of this run or of an earlier one, or by hand.
+
+    A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
+    """
     scope, ids, told_at = topics_back(procedure), topic_ids(procedure), told_last(procedure)
+    preparing = [e for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT) if e.sequence > told_at and _same_way(procedure, e)]
+    deleting, created = [e for e in preparing if DELETES in e.payload], {name for e in preparing for name in e.payload.get(CREATES, ())}
+    before = [told.topic_ids, *({name: was["topic_id"] for name, was in (noted_topics(procedure.other(e.procedure_id), Step.PREPARE_TOPICS) or {}).items()} for e in deleting)]
     receipts = [(e.procedure_id, e.payload["recreated"]) for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME) if e.sequence > told_at]
     made = {topic_id for name, receipt in receipts if receipt["rows"] for topic_id in procedure.other(name).kept(receipt)["topic_id"]}
-    return {topic for topic, name in scope.items() if name in ids and (ids[name] in made or told.topic_ids.get(name, ids[name]) != ids[name])}
+    return {topic for topic, name in scope.items() if name in ids and (name in created or ids[name] in made or any(was.get(name, ids[name]) != ids[name] for was in before))}
 
 
 def topic_ids(procedure: Procedure) -> dict[str, str]:
@@ -189,7 +196,7 @@ def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[T
     """What Connect keeps is what was wanted, of every partition that the flow mirrors."""
     wrong = [f"{tp}: wanted {last}, found {found.get(tp)}" for tp, last in sorted(wanted.items()) if found.get(tp) != last]
     if wrong:
-        raise ReadBackFailed("Connect does not keep the offsets of the flow back", ", ".join(wrong[:_NAMED]), "Find who else changes them; then clear seed_flow_back.")
+        raise ReadBackFailed("Connect does not keep the offsets of the flow back", ", ".join(wrong[:_NAMED]), "Find who else changes them; then start a new run.")
 
 
 class StartFlowBack(ProcedureStep):
@@ -224,13 +231,12 @@ class StartFlowBack(ProcedureStep):
 
     def _ends_before(self, procedure: Procedure, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to them since they were looked through."""
-        noted = [e.payload["ends_before"] for e in procedure.journal.entries(procedure.id, self.task_id, Entry.NOTE) if "ends_before" in e.payload]
-        if not noted:
-            ends = existing_ends(procedure.turned, [copy_of(procedure, procedure.flow, tp) for tp in partitions])
+        copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
+        if not ends_are_noted(procedure, self.task_id):
+            ends = mirrored_ends(procedure.turned, copies)
             self._refuse_written(procedure)
-            noted = [procedure.keep("returned_ends_before", partitions_frame(ends, "offset"))]
-            procedure.write(self.task_id, Entry.NOTE, {"ends_before": noted[0]})
-        return frame_partitions(procedure.kept(noted[0]), "offset")
+            note_ends(procedure, self.task_id, ends)
+        return noted_ends(procedure, self.task_id, copies)
 
     def _refuse_written(self, procedure: Procedure) -> None:
         """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
@@ -251,7 +257,9 @@ class WaitForCatchUp(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """All that the new primary held a short time ago is on the returned cluster."""
         near = Nearness(procedure, self.task_id)
-        return procedure.wait(self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds)
+        figures = procedure.wait(self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds)
+        refuse_replaced(procedure)
+        return figures
 
 
 class Nearness:

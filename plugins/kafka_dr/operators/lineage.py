@@ -22,7 +22,7 @@ from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
-from kafka_dr.operators.way_back import CREATES, moved_clients, names_protect
+from kafka_dr.operators.way_back import ALL_NOTED, CREATES, ENDS_BEFORE, first_noted, moved_clients, names_protect
 from kafka_dr.vocabulary import Entry, Step
 
 #: Of a target that is a copy from its beginning, and of nothing else.
@@ -233,11 +233,9 @@ def found_later(moved: Procedure, told: PairJournal, opened: int) -> dict[TopicP
 
 def noted_ends(told: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
     """Where logs ended before the flow back wrote to them for the first time since clients left them; the oldest note counts."""
-    notes = [found for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for found in told.entries(step, Entry.NOTE, opened, until) if "ends_before" in found[0].payload]
-    ends: dict[TopicPartition, int] = {}
-    for entry, writer in sorted(notes, key=lambda found: found[0].sequence, reverse=True):
-        ends |= offsets_in(writer, entry.payload["ends_before"], "offset") or {}
-    return ends
+    notes = [found for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for found in told.entries(step, Entry.NOTE, opened, until) if ENDS_BEFORE in found[0].payload]
+    read = [(entry.sequence, offsets_in(writer, entry.payload[ENDS_BEFORE], "offset"), entry.payload.get(ALL_NOTED, False)) for entry, writer in notes]
+    return first_noted([(sequence, ends, whole) for sequence, ends, whole in read if ends is not None])[0]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.errors import NotReady, ReadBackFailed, Refusal
+from kafka_dr.hooks.kafka_client import batches
 from kafka_dr.operators.deciding import mode_of, require_decided
 from kafka_dr.operators.internal_topics import syncs_place
 from kafka_dr.operators.offsets import portable_configs
@@ -23,7 +24,7 @@ from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replaying import decided_on, refuse_without_place
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.operators.way_back import CREATES, DELETES, names_protect, partitions_of, stop_flows, topics_back, written_since
+from kafka_dr.operators.way_back import CREATES, DELETES, names_protect, partitions_of, refuse_lacking, stop_flows, topics_back, written_since
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -35,6 +36,7 @@ _OF_THE_CLUSTER = ("min.insync.replicas", "unclean.leader.election.enable")
 _OLDER = "older"
 _SYNC = "sync.topic.configs.enabled"
 _DELETE_SECONDS = 120.0
+_DELETED_AT_ONCE = 500
 _NAMED = 10
 
 
@@ -69,7 +71,8 @@ class Anew:
 
     def __init__(self, procedure: Procedure, step: str, scope: Mapping[str, str]) -> None:
         self._procedure, self._step, self._scope = procedure, step, scope
-        self.before = noted_topics(procedure, step) or {}
+        noted = noted_topics(procedure, step)
+        self.before, self._noted = noted or {}, noted is not None
 
     def delete(self) -> dict[str, Any]:
         """Stop both flows, look again, then delete what still is as it was; and what MirrorMaker 2 remembers of it.
@@ -83,34 +86,46 @@ class Anew:
         stopped = stop_flows(self._procedure, self._step, flows)
         old = self._old()
         self._refuse_written(old)
-        if not self.before:
-            self.before = self._note(old)
+        if not self._noted:
+            self.before, self._noted = self._note(old), True
         stale = stale_places(self._procedure)
-        self._forget_offsets()
-        for cluster, names in ((self._procedure.target, old), *stale):
+        for some in batches(old, _DELETED_AT_ONCE):
+            self._procedure.hold_lease()
+            # A process that comes late must not delete what a newer one has made by the same name.
+            self._procedure.target.delete_topics(self._as_they_were(some), _DELETE_SECONDS)
+        for cluster, names in stale:
             self._procedure.hold_lease()
             cluster.delete_topics(names, _DELETE_SECONDS)
+        self._forget_offsets()
         return {"export_verified": verified, "stopped": stopped, "deleted": len(self.before), "internal_topics_deleted": sorted(name for _, names in stale for name in names)}
 
     def refuse_filled(self) -> None:
-        """What was made anew has another id than before, and no record: the flow back will fill it from the beginning."""
+        """What was made anew is there, has another id than before, and no record: the flow back will fill it from the beginning."""
+        refuse_lacking(self._procedure)
         infos = self._procedure.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name]["topic_id"]]
         ends = self._procedure.target.ends(partitions_of(self._procedure, self.before))
         filled = [str(tp) for tp, end in ends.items() if end]
         if same or filled:
-            raise ReadBackFailed("Topics are not as they were made", ", ".join([*same, *filled][:_NAMED]), "Find who made or wrote them; then clear prepare_topics.")
+            raise ReadBackFailed("Topics are not as they were made", ", ".join([*same, *filled][:_NAMED]), "Find who made or wrote them; then start a new run.")
 
     def _old(self) -> list[str]:
         """Topics that are there and were not made anew yet."""
-        infos = self._procedure.target.topics(self._scope.values())
-        if not self.before:
-            return sorted(infos)
+        names = self._scope.values()
+        return self._as_they_were(names) if self._noted else sorted(self._procedure.target.topics(names))
+
+    def _as_they_were(self, names: Iterable[str]) -> list[str]:
+        """Those that have the id which was noted before anything was deleted, sorted."""
+        infos = self._procedure.target.topics(names)
         return sorted(name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name]["topic_id"])
 
     def _refuse_written(self, old: list[str]) -> None:
         seen = frame_partitions(self._procedure.kept(self._procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset")
         there = partitions_of(self._procedure, set(old) - self._replaced(old))
+        if exported_by(self._procedure) != self._procedure.id:
+            # What was not there when an earlier run looked was made by it, or by the flow back that it started.
+            counts = {self._scope[topic]: len(info.partitions) for topic, info in self._procedure.source.topics(self._scope).items()}
+            there = [tp for tp in there if tp in seen or tp.partition >= counts.get(tp.topic, 0)]
         written = written_since(self._procedure, {tp: seen.get(tp, 0) for tp in there})
         if written:
             raise Refusal("Records came to the returned cluster since they were looked through", "; ".join(written[:_NAMED]), "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which looks again.")
@@ -136,7 +151,7 @@ class Anew:
         return before
 
     def _forget_offsets(self) -> None:
-        """The flow back begins at the beginning: nothing is left that says how far the old logs had come."""
+        """The flow back begins at the beginning: nothing is left that says how far the old logs had come. Forgotten before the logs are gone, they would be filled twice."""
         flow = self._procedure.flow
         worker, name = self._procedure.mirror_maker(flow), flow.connectors.source
         known = worker.offsets(name).of(flow.source)

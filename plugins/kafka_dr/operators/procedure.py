@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -410,7 +410,8 @@ class Procedure:
         Its content is in the file's name: what a second process of a step writes never replaces what the journal knows.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        aside = self.folder / f".{name}.{os.getpid()}.writing"
+        # Several threads, and processes on several machines, may write the same at once.
+        aside = self.folder / f".{name}.{uuid.uuid4().hex}.writing"
         frame.to_parquet(aside, index=False)
         digest = _sha256(aside)
         path = aside.replace(self.folder / f"{name}-{digest[:12]}.parquet")

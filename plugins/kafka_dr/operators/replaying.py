@@ -32,11 +32,10 @@ from kafka_dr.operators.deciding import planned_return, require_decided
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import ends_at_opening
-from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
+from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, ExportedPartition, exported, exported_by, writers_of, written_of
 from kafka_dr.vocabulary import Entry, Step
 
 #: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
-PROGRESS_TOPIC = "__switchback_replayed"
 _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 #: A quarantine takes what the topic took, and two headers more.
 _KEPT_WHOLE = {**_KEPT_FOR_EVER, "max.message.bytes": str(2**31 - 1)}
@@ -158,7 +157,7 @@ def parts_of(procedure: Procedure) -> list[Part]:
     parts = [_part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted) for one, decision in wanted]
     unfit = sorted({part.place.topic for part in parts if part.decision is Decision.QUARANTINE and part.needs_key})
     if unfit:
-        raise NotReady("A topic for the quarantine is compacted: it would not keep every record", ", ".join(unfit[:_NAMED]), "Set its cleanup.policy to delete and clear this task; or start a new run with another decision.")
+        raise NotReady("A topic for the quarantine is compacted: it would not keep every record", ", ".join(unfit[:_NAMED]), "Set its cleanup.policy to delete and start a new run; or one with another decision.")
     return parts
 
 
@@ -185,7 +184,7 @@ def refuse_without_place(procedure: Procedure, wanted: Iterable[tuple[ExportedPa
     gone = [place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions]
     if gone:
         seen = f"{len(gone)} partitions are not on {procedure.request.source}: {', '.join(map(str, gone[:_NAMED]))}"
-        raise NotReady("Stranded records are to be replayed to topics that are not there", seen, "Make these topics with as many partitions and clear this task; or start a new run with another decision for them.")
+        raise NotReady("Stranded records are to be replayed to topics that are not there", seen, "Make these topics with as many partitions and start a new run; or one with another decision for them.")
     illegal = [problem for place, _ in everything if (problem := topic_problem(place.topic))]
     if illegal:
         raise NotReady("A topic for the quarantine would have no legal name", illegal[0], "Decide otherwise for this topic in a new run; its records are in the export.")
@@ -226,8 +225,9 @@ class Replay:
         """What the proof needs later: where the places ended before anything was written, and that this process writes, too."""
         self._make_topics()
         noted = self._ends_noted()
-        ends = {} if noted is not None else {"ends_before": self._procedure.keep("replay_ends_before", partitions_frame(self._ends(), "offset"))}
-        self._procedure.write(self._step, Entry.NOTE, {"replaying": self._of, **ends})
+        ends = {place: end for place, end in self._ends().items() if place not in noted}
+        told = {"ends_before": self._procedure.keep("replay_ends_before", partitions_frame(ends, "offset"))} if ends else {}
+        self._procedure.write(self._step, Entry.NOTE, {REPLAYING: self._of, **told})
 
     def _make_topics(self) -> None:
         """The topic of our own, and those for the quarantine."""
@@ -246,14 +246,14 @@ class Replay:
     def _ends(self) -> dict[TopicPartition, int]:
         return self._procedure.source.ends([part.place for part in self._parts])
 
-    def _ends_noted(self) -> dict[TopicPartition, int] | None:
-        """Where the places ended before anything of this export was written; None where nobody noted it yet."""
-        owners = [one for one in (self._procedure if self._of == self._procedure.id else self._procedure.other(self._of), self._procedure) if one is not None]
-        for owner in owners:
-            for entry in owner.journal.entries(owner.id, self._step, Entry.NOTE):
-                if entry.payload.get("replaying") == self._of and "ends_before" in entry.payload:
-                    return frame_partitions(owner.kept(entry.payload["ends_before"]), "offset")
-        return None
+    def _ends_noted(self) -> dict[TopicPartition, int]:
+        """Where the places ended before anything of this export was written to them, by whichever run came first."""
+        noted: dict[TopicPartition, int] = {}
+        for writer in writers_of(self._procedure, self._of):
+            for entry in writer.journal.entries(writer.id, self._step, Entry.NOTE):
+                if entry.payload.get(REPLAYING) == self._of and "ends_before" in entry.payload:
+                    noted = frame_partitions(writer.kept(entry.payload["ends_before"]), "offset") | noted
+        return noted
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -272,13 +272,7 @@ class Replay:
 
     def progress(self) -> dict[TopicPartition, int]:
         """The first offset of each partition that is not written, as the committed transactions say."""
-        done: dict[TopicPartition, int] = {}
-        for record in self._committed.read_all(PROGRESS_TOPIC):
-            if record.key == self._of.encode():
-                for topic, partition, following in json.loads(record.value):
-                    where = TopicPartition(topic, partition)
-                    done[where] = max(following, done.get(where, 0))
-        return done
+        return written_of(self._committed, self._of)
 
     def _write_parts(self, parts: list[Part], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]) -> None:
         rows = chain.from_iterable(((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts)
@@ -329,7 +323,7 @@ class Replay:
 
     def _spans(self) -> dict[TopicPartition, Span]:
         """From where each place ended before, or clients wrote since in compacted ones, to its end."""
-        noted, ends = self._ends_noted() or {}, self._ends()
+        noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.source.starts(list(ends))
         begin = {part.place: self._clients_since(part.place) if part.compacted else noted.get(part.place, 0) for part in self._parts}
         self._shortened = {place for place in ends if starts[place] > noted.get(place, 0)}
@@ -424,7 +418,7 @@ def refuse_unproven(procedure: Procedure, proven: Iterable[Proven]) -> None:
     """Refuse unless all that was exported stands where it should, once, as it was."""
     wrong = [f"{one.part.place}: {'; '.join(one.found.problems)}" for one in proven if one.found.problems]
     if wrong:
-        raise Contradiction(f"Replayed records are not on {procedure.request.source} as they were exported", " | ".join(wrong[:_NAMED]), "The export has them. Look who wrote to or deleted from these topics; clearing this task reads them back again.")
+        raise Contradiction(f"Replayed records are not on {procedure.request.source} as they were exported", " | ".join(wrong[:_NAMED]), "The export has them. Look who wrote to or deleted from these topics; a new run reads them back again.")
 
 
 def figures_of(procedure: Procedure, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from kafka_dr.operators.procedure import (
 )
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import ResumedStep, source_ends_are_cut_off
-from kafka_dr.operators.way_back import told_to_begin
+from kafka_dr.operators.way_back import refuse_replaced, told_to_begin
 from kafka_dr.vocabulary import Step
 
 _COUNTED_AT_MOST = 200_000
@@ -159,6 +159,7 @@ class StopMirrorMaker(ResumedStep):
             ends = still_target_ends(procedure, self.task_id)
             checkpoint.result()
         proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
+        refuse_replaced(procedure)
         replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}
         return {
             "stopped": list(names),

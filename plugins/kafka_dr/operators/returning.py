@@ -107,8 +107,10 @@ class ReturnToSource(ProcedureStep):
             raise Refusal("Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target.")
 
     def _resume_replication(self, procedure: Procedure) -> dict[str, Any]:
-        """Connectors that run again; of a source that was given up, or in dedicated mode, only what can be resumed now, and why not the rest."""
-        if not procedure.without_source and procedure.flow.connect:
+        """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in dedicated mode, only what can be resumed now, and why not the rest."""
+        # A cluster that was away once may be away again: whose clients are elsewhere keeps nobody's lease.
+        flows_back = procedure.began(Step.FENCE_RETURNED_CLUSTER) is not None
+        if not procedure.without_source and not flows_back and procedure.flow.connect:
             return {"connectors_resumed": self._resumed(procedure, procedure.request.deadlines.stop_seconds)}
         try:
             return {"connectors_resumed": self._resumed(procedure, _GIVEN_UP_SECONDS)}

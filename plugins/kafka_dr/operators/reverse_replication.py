@@ -8,9 +8,11 @@ from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.kafka_records import RecordReader, Span
+from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import ResumedStep
+from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -88,12 +90,34 @@ class StartReverseReplication(ProcedureStep):
 
     def _ends_before(self, procedure: Procedure, flow: Flow) -> dict[TopicPartition, int]:
         """Where the copies ended before the flow was resumed for the first time."""
-        noted = [e.payload["ends_before"] for e in procedure.journal.entries(procedure.id, self.task_id, Entry.NOTE) if "ends_before" in e.payload]
-        if not noted:
-            ends = existing_ends(procedure, [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)])
-            noted = [procedure.keep("reverse_ends_before", partitions_frame(ends, "offset"))]
-            procedure.write(self.task_id, Entry.NOTE, {"ends_before": noted[0]})
-        return frame_partitions(procedure.kept(noted[0]), "offset")
+        copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
+        if not ends_are_noted(procedure, self.task_id):
+            note_ends(procedure, self.task_id, mirrored_ends(procedure, copies))
+        return noted_ends(procedure, self.task_id, copies)
+
+
+def mirrored_ends(procedure: Procedure, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Ends of all that the procedure's flow mirrors from its source, and of these copies there; 0 of what is not there."""
+    infos = procedure.source.topics()
+    mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
+    return existing_ends(procedure, sorted({*mirrored, *copies}))
+
+
+def ends_are_noted(procedure: Procedure, step: str) -> bool:
+    """Whether a step of the procedure has noted where logs ended before it resumed the flow that writes to them."""
+    return any(ENDS_BEFORE in e.payload for e in procedure.journal.entries(procedure.id, step, Entry.NOTE))
+
+
+def note_ends(procedure: Procedure, step: str, ends: dict[TopicPartition, int]) -> None:
+    """Note, before the flow is resumed for the first time, where all logs ended that it may write to: a partition that is not among them was made afterwards."""
+    procedure.write(step, Entry.NOTE, {ENDS_BEFORE: procedure.keep("ends_before_flow", partitions_frame(ends, "offset")), ALL_NOTED: True})
+
+
+def noted_ends(procedure: Procedure, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """What a step noted first of the copies; 0 of those that were not there."""
+    noted = next(e.payload[ENDS_BEFORE] for e in procedure.journal.entries(procedure.id, step, Entry.NOTE) if ENDS_BEFORE in e.payload)
+    ends = frame_partitions(procedure.kept(noted), "offset")
+    return {copy: ends.get(copy, 0) for copy in copies}
 
 
 def copy_of(procedure: Procedure, flow: Flow, tp: TopicPartition) -> TopicPartition:

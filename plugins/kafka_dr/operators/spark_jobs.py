@@ -21,6 +21,8 @@ from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.procedure import Procedure
 
 _INPUT_SECONDS = 300.0
+#: File that tells a job there will be no input.
+_FAILED = "failed"
 
 
 def run_spark_job(procedure: Procedure, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str) -> Path:
@@ -43,7 +45,7 @@ def run_spark_job(procedure: Procedure, context: Any, job: str, write: Callable[
             submit(procedure, context, job, given, made, in_vain)
         except SparkFailed:
             # Spark that was told there will be no input only says that.
-            if inputs.done():
+            if inputs.done() or (given / _FAILED).exists():
                 inputs.result()
             raise
     return made
@@ -67,7 +69,7 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
         (folder / "writing").replace(folder / "job.json")
     except BaseException:
         with suppress(OSError):
-            (folder / "failed").touch()
+            (folder / _FAILED).touch()
         raise
 
 

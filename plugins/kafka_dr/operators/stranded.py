@@ -14,17 +14,18 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Refusal
+from kafka_dr.operators.copy_sizes import copy_sizes
 from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.observing import remote_partitions, side_by_side
 from kafka_dr.operators.positions import placed
-from kafka_dr.operators.preparing_topics import DELETES
+from kafka_dr.operators.preparing_topics import DELETES, noted_topics
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
-from kafka_dr.operators.way_back import moved_clients, names_protect
+from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE, first_noted, moved_clients, names_protect, partitions_of, topics_back
 from kafka_dr.vocabulary import Entry, Step
 
 JOB = "find_stranded_records"
@@ -64,7 +65,14 @@ class FindStrandedRecords(ProcedureStep):
 
 def looks_at_all(procedure: Procedure) -> bool:
     """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
-    return mode_of(procedure) is Mode.RECREATE or procedure.request.choices.get("compare") == "whole"
+    return procedure.request.choices.get("compare") == "whole" or (mode_of(procedure) is Mode.RECREATE and not names_protect(procedure))
+
+
+def deleted_copies(procedure: Procedure) -> list[TopicPartition]:
+    """Partitions of the returned cluster with copies of the new primary's own topics that the run will delete, where names part them from clients' topics."""
+    if mode_of(procedure) is not Mode.RECREATE or not names_protect(procedure):
+        return []
+    return partitions_of(procedure, topics_back(procedure).values())
 
 
 def last_failover(procedure: Procedure) -> Procedure:
@@ -97,6 +105,7 @@ class LogsThere:
         resumes: where each ended before the flow back wrote to it.
         proven: below which offset everything was on the other cluster when clients left; only after a failover whose source was healthy.
         gone: copies whose partition the returned cluster does not have any more, with how many offsets each holds.
+        copied_back: those that hold copies of the other cluster's own topics, and will be deleted; never stranded, looked through for what is there only.
     """
 
     starts: dict[TopicPartition, int]
@@ -107,34 +116,39 @@ class LogsThere:
     proven: dict[TopicPartition, int]
     boundary: dict[TopicPartition, int]
     gone: dict[TopicPartition, int]
+    copied_back: frozenset[TopicPartition] = frozenset()
 
     @classmethod
     def of(cls, procedure: Procedure, failover: Procedure) -> LogsThere:
         """Ask the returned cluster, and the journal what was proven of it."""
         there = procedure.turned
         infos = there.source.topics()
-        partitions = [TopicPartition(topic, p) for topic in sorted(mirrored_of(there, infos)) for p in sorted(infos[topic].partitions)]
+        copied = deleted_copies(procedure)
+        partitions = [*(TopicPartition(topic, p) for topic in sorted(mirrored_of(there, infos)) for p in sorted(infos[topic].partitions)), *copied]
         with side_by_side() as start:
             starts, stable = start(there.source.starts, partitions), start(there.source.ends, partitions, "read_committed")
             ends = there.source.ends(partitions)
         fenced = failover.outcome(Step.FENCE_PRODUCERS)
         boundary = frame_partitions(failover.kept(failover.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
         remote, proven = remote_partitions(there, partitions), {} if fenced is None else frame_partitions(failover.kept(fenced["cut_off"]), "offset")
+        noted = resumed_at(procedure, failover, remote)
         return cls(
             starts=starts.result(),
             ends=ends,
             stable=stable.result(),
             remote=remote,
-            resumes=ends | {tp: end for tp, end in ends_before_flow_back(procedure, failover).items() if tp in ends},
+            # A log that lost its tail ends before.
+            resumes={tp: min(end, noted.get(tp, end)) for tp, end in ends.items()},
             proven=proven,
             boundary=boundary,
             gone=gone_from(procedure, failover, remote, boundary),
+            copied_back=frozenset(copied),
         )
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ends where it was proven to have ended when clients left."""
-        return self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
+        """Whether every log ends where it was proven to have ended when clients left, and no copies are to be looked through."""
+        return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
         """Rows of logs that end where they were proven to end."""
@@ -143,19 +157,21 @@ class LogsThere:
         return frame.assign(**told)
 
 
-def ends_before_flow_back(procedure: Procedure, failover: Procedure) -> dict[TopicPartition, int]:
-    """Where the returned cluster's logs ended before the flow back was started for the first time since the failover; nothing where it never was, or writes to topics of its own."""
+def resumed_at(procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition]) -> dict[TopicPartition, int]:
+    """Where logs of the returned cluster ended before the flow back was started for the first time since the failover; nothing where it never was, or writes to topics of its own.
+
+    0 of a partition that was not there then and is on the other cluster: the flow has made it.
+    """
     if names_protect(procedure):
         return {}
     opened = failover.journal.entries(failover.id, Step.OPEN_TARGET, Entry.INTENT)[0].sequence
     notes = [e for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for e in procedure.journal.entries(step=step, kind=Entry.NOTE)]
-    since = sorted((e for e in notes if e.sequence > opened and "ends_before" in e.payload), key=lambda e: e.sequence, reverse=True)
-    ends: dict[TopicPartition, int] = {}
-    for entry in since:
-        writer = procedure if entry.procedure_id == procedure.id else procedure.other(entry.procedure_id)
-        if writer is not None and writer.pair == procedure.pair:
-            ends |= frame_partitions(writer.kept(entry.payload["ends_before"]), "offset")
-    return ends
+    since = [(e, procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id)) for e in notes if e.sequence > opened and ENDS_BEFORE in e.payload]
+    told = [(e.sequence, frame_partitions(writer.kept(e.payload[ENDS_BEFORE]), "offset"), e.payload.get(ALL_NOTED, False)) for e, writer in since if writer is not None and writer.pair == procedure.pair]
+    noted, whole = first_noted(told)
+    infos = procedure.source.topics({copy.topic for copy in remote.values()}) if whole else {}
+    made = [tp for tp, copy in remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
+    return dict.fromkeys(made, 0) | {tp: end for tp, end in noted.items() if tp in remote}
 
 
 def gone_from(procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition], boundary: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -189,7 +205,8 @@ class Bounds:
         """Ask the other cluster for the copies."""
         self._procedure, self._failover, self._there = procedure, failover, there
         infos = procedure.source.topics({copy.topic for copy in there.remote.values()})
-        self._copies = {tp: copy for tp, copy in there.remote.items() if copy in there.boundary and copy.topic in infos and copy.partition in infos[copy.topic].partitions}
+        known = {*there.boundary, *(there.remote[tp] for tp in there.copied_back)}
+        self._copies = {tp: copy for tp, copy in there.remote.items() if copy in known and copy.topic in infos and copy.partition in infos[copy.topic].partitions}
         self._starts, self._ends = (ask(list(self._copies.values())) for ask in (procedure.source.starts, procedure.source.ends))
         self._begins, self._copied = begun_at(procedure, failover, there)
         self._partitions = pd.DataFrame(list(there.remote), columns=_PLACE).astype({"topic": object, "partition": "int32"})
@@ -198,11 +215,11 @@ class Bounds:
         """One row a partition; the cut-off is where it ends now, the boundary where its copy ended before clients wrote there."""
         there, names = self._there, pd.Series([copy.topic for copy in self._there.remote.values()], dtype=object)
         columns = {
-            "source_start": {tp: start if tp in self._copied else max(start, self._begins.get(tp, 0)) for tp, start in there.starts.items()},
+            "source_start": {tp: min(start, there.resumes[tp]) for tp, start in there.starts.items()},
             "cut_off": there.resumes,
             "target_start": {tp: self._starts[copy] for tp, copy in self._copies.items()},
             # A copy that was made anew since ends below the old boundary.
-            "boundary": {tp: min(there.boundary[copy], self._ends[copy]) for tp, copy in self._copies.items()},
+            "boundary": {tp: min(there.boundary.get(copy, self._ends[copy]), self._ends[copy]) for tp, copy in self._copies.items()},
         }
         ours, theirs = (one.configs(sorted({*topics})) for one, topics in ((self._procedure.target, self._partitions["topic"]), (self._procedure.source, names)))
         topics = self._partitions["topic"]
@@ -226,8 +243,10 @@ class Bounds:
             "replicated": frame_partitions(self._failover.kept(stopped["replicated"]), "offset") if "replicated" in stopped else {},
             "stable_end": {tp: min(end, there.resumes[tp]) for tp, end in there.stable.items()},
             "target_end": {tp: self._ends[copy] for tp, copy in self._copies.items()},
+            "decided_to": {tp: self._begins.get(tp, 0) for tp in there.remote},
         }
-        return self._with(self._partitions, columns)
+        places = self._partitions.itertuples(index=False, name=None)
+        return self._with(self._partitions, columns).assign(copied_back=[place in there.copied_back for place in places])
 
     @staticmethod
     def _with(frame: pd.DataFrame, columns: dict[str, dict[TopicPartition, int]]) -> pd.DataFrame:
@@ -246,7 +265,7 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
 
     What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is looked at again.
     """
-    before = None if mode_of(procedure) is Mode.RECREATE else opened_before(procedure, failover)
+    before = None if mode_of(procedure) is Mode.RECREATE and not names_protect(procedure) else opened_before(procedure, failover)
     if before is None:
         return {}, {}
     begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
@@ -267,7 +286,8 @@ def figures_of(procedure: Procedure, failover: Procedure, there: LogsThere, rows
     """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
     rows = rows.astype(_ROW)
     # Below source_end all is on the other cluster, from source_tail on nothing is; what is stranded in between was overtaken by what was mirrored behind it.
-    frontier = rows[[*_PLACE, "frontier", "resumes", "from_offset"]].rename(columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"})
+    mirrored = [place not in there.copied_back for place in rows[_PLACE].itertuples(index=False, name=None)]
+    frontier = rows.loc[mirrored, [*_PLACE, "frontier", "resumes", "from_offset"]].rename(columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"})
     topics = by_topic(rows, there.gone)
     told = {"rows": digest, "frontier": frontier.values.tolist(), "gone": sorted([*tp, count] for tp, count in there.gone.items())}
     return {
@@ -275,7 +295,7 @@ def figures_of(procedure: Procedure, failover: Procedure, there: LogsThere, rows
         "digest": digest_of(told),
         "topics": topics,
         "compacted": sorted(compacted_of(procedure, there) & {row["topic"] for row in topics}),
-        "bytes_there": None,
+        **copy_sizes(procedure, failover),
         **{name: sum(row[name] for row in topics) for name in (*_COUNTS, "inexact")},
         "first_at": min((row["first_at"] for row in topics if row["first_at"] is not None), default=None),
         "last_at": max((row["last_at"] for row in topics if row["last_at"] is not None), default=None),
@@ -320,4 +340,11 @@ def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
     receipts = {name: procedure.keep(name, finder.kept(found[name])) for name in ("frontier", "returned_ends")}
     export = {"procedure_id": finder.id, **found["export"]}
     files = {name: procedure.keep(f"exported_{name}", finder.kept(export[name])) for name in ("files", "older")}
-    return {**found, **receipts, "export": {**export, **files}}
+    return {**found, **receipts, **copy_sizes(procedure, procedure.other(found["after"])), "gone": deleted_since(procedure, finder), "export": {**export, **files}}
+
+
+def deleted_since(procedure: Procedure, finder: Procedure) -> list[str]:
+    """Topics of the returned cluster that the finder noted to delete, and that have another id by now or are not there, sorted."""
+    noted = noted_topics(finder, Step.PREPARE_TOPICS) or {}
+    infos = procedure.target.topics(noted)
+    return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was["topic_id"])

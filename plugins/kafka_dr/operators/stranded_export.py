@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,12 +17,14 @@ import pyarrow.parquet as pq
 from kafka_dr.domain.replay import mark_in
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.kafka_records import Record
+from kafka_dr.hooks.kafka_records import Record, RecordReader
 from kafka_dr.operators.procedure import Procedure, frame_partitions
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Entry, Step
 
 #: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under the same name.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
+#: What is written, committed together with it; and the key of the notes of whoever writes.
+PROGRESS_TOPIC, REPLAYING = "__switchback_replayed", "replaying"
 #: Rows that become records at once; of large ones a row group holds fewer.
 _ROWS = 1_000
 
@@ -53,7 +56,7 @@ class ExportedPartition:
         """Return if the files are those that the journal knows; Contradiction otherwise."""
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
             if digest is not None and _sha256(path) != digest:
-                raise Contradiction(f"{path} is not the file that was exported", f"its SHA-256 is not {digest[:12]}...", "Bring the file back as it was, and clear this task; nothing else holds these records where the topics were made anew.")
+                raise Contradiction(f"{path} is not the file that was exported", f"its SHA-256 is not {digest[:12]}...", "Bring the file back as it was, and start a new run; nothing else holds these records where the topics were made anew.")
 
     @cached_property
     def uncommitted(self) -> frozenset[int]:
@@ -88,6 +91,33 @@ class ExportedPartition:
 def exported_by(procedure: Procedure) -> str:
     """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier one left undone."""
     return (procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}).get("procedure_id", procedure.id)
+
+
+def writers_of(procedure: Procedure, export: str) -> list[Procedure]:
+    """Procedures that have begun to write records of an export, oldest first.
+
+    Args:
+        export: the procedure that made it.
+    """
+    notes = procedure.journal.entries(step=Step.RECONCILE_STRANDED_RECORDS, kind=Entry.NOTE)
+    names = dict.fromkeys(e.procedure_id for e in notes if e.payload.get(REPLAYING) == export)
+    return [one for name in names if (one := procedure if name == procedure.id else procedure.other(name)) is not None]
+
+
+def written_of(committed: RecordReader, export: str) -> dict[TopicPartition, int]:
+    """The first offset of each partition of an export that is not written, as the committed transactions say.
+
+    Args:
+        committed: reads what is committed on the cluster that is written to.
+        export: the procedure that made it.
+    """
+    done: dict[TopicPartition, int] = {}
+    for record in committed.read_all(PROGRESS_TOPIC):
+        if record.key == export.encode():
+            for topic, partition, following in json.loads(record.value):
+                where = TopicPartition(topic, partition)
+                done[where] = max(following, done.get(where, 0))
+    return done
 
 
 def exported(procedure: Procedure) -> list[ExportedPartition]:

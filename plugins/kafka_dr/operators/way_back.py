@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
-from kafka_dr.operators.observing import scope_of
+from kafka_dr.operators.observing import remote_partitions, scope_of
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
@@ -17,7 +18,10 @@ from kafka_dr.vocabulary import Entry, Step
 
 #: Keys of prepare_topics' intents: what is deleted, as a receipt, and what is made.
 DELETES, CREATES = "deletes_topics", "creates_topics"
+#: Of a note: where logs ended before a flow was resumed that writes to them, and that these are all that it writes to.
+ENDS_BEFORE, ALL_NOTED = "ends_before", "all_noted"
 _ASK_SECONDS = 10.0
+_NAMED = 10
 
 
 def names_protect(procedure: Procedure) -> bool:
@@ -59,6 +63,19 @@ def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
     return sorted(kept, key=lambda both: both[0].sequence)
 
 
+def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
+    """Ends by the oldest note that has them, and whether one of the notes holds all that were there; what only a later one holds was made by the flow.
+
+    Args:
+        notes: the journal's sequence, the ends, and whether these are all that the flow may write to.
+    """
+    ends: dict[TopicPartition, int] = {}
+    newest_first = sorted(notes, key=itemgetter(0), reverse=True)
+    for _, noted, whole in newest_first:
+        ends = noted if whole else ends | noted
+    return ends, any(whole for *_, whole in notes)
+
+
 class Begun(NamedTuple):
     """Where a flow was told to begin in one partition.
 
@@ -72,11 +89,13 @@ class Begun(NamedTuple):
 
 
 def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure brought them, or names part the directions."""
-    moved = [] if names_protect(procedure) else moved_clients(procedure)
+    """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure brought them."""
+    moved = moved_clients(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
         return {}
     opened, last = moved[-1]
+    if names_protect(procedure):
+        return _told_apart(procedure, last)
     told = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
     told += [(procedure.other(e.procedure_id), e.payload) for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME) if e.sequence > opened.sequence]
     replicated: dict[TopicPartition, int] = {}
@@ -85,6 +104,17 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
             replicated |= frame_partitions(teller.kept(figures["seeds"]), "replicated")
     ends = _ends_left(procedure, last)
     return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
+
+
+def _told_apart(procedure: Procedure, last: Procedure) -> dict[TopicPartition, Begun]:
+    """Where the flow was told to begin in topics that are clients' own, when they came: what was stranded there stays behind. Its copies ended then where they ended before it was resumed."""
+    seeded = last.outcome(Step.SEED_REVERSE_REPLICATION) or {}
+    noted = [e.payload[ENDS_BEFORE] for e in procedure.journal.entries(last.id, Step.START_REVERSE_REPLICATION, Entry.NOTE) if ENDS_BEFORE in e.payload]
+    if "seeds" not in seeded or not noted:
+        return {}
+    replicated, ends = frame_partitions(last.kept(seeded["seeds"]), "replicated"), frame_partitions(last.kept(noted[0]), "offset")
+    copies = remote_partitions(procedure, replicated)
+    return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
 
 
 def _ends_left(procedure: Procedure, last: Procedure) -> dict[TopicPartition, int]:
@@ -111,6 +141,35 @@ def written_since(procedure: Procedure, ends: dict[TopicPartition, int]) -> list
     """Partitions of the returned cluster to which records were written since its logs ended there, each with its newest record; the end of a transaction is none."""
     now = procedure.target.ends(list(ends))
     return newest_records(procedure.turned, {tp: end for tp, end in ends.items() if now[tp] > end})
+
+
+def refuse_replaced(procedure: Procedure) -> None:
+    """Topics that the flow back fills are those in which it was told where to begin; no other procedure has told it.
+
+    Raises:
+        Contradiction: one was deleted since, by hand or by a process that came too late: what had been copied to it is gone.
+    """
+    ids = (procedure.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
+    infos = procedure.target.topics(ids) if ids else {}
+    other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
+    if other:
+        told = ", ".join(other[:_NAMED]) + (f" and {len(other) - _NAMED} more" if len(other) > _NAMED else "")
+        raise Contradiction("Topics of the returned cluster were deleted since the flow back was told where to begin", told, "Find who deleted them; then start a new run with mode recreate, which copies them whole.")
+
+
+def refuse_lacking(procedure: Procedure) -> dict[str, str]:
+    """Every topic that the flow back fills is there, as prepare_topics left it; answers their ids.
+
+    Raises:
+        Contradiction: one is gone. MirrorMaker 2 would make it again, and nobody would see that its beginning is not copied.
+    """
+    names = sorted(topics_back(procedure).values())
+    infos = procedure.target.topics(names)
+    lacking = [name for name in names if name not in infos]
+    if lacking:
+        told = ", ".join(lacking[:_NAMED]) + (f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else "")
+        raise Contradiction("Topics of the returned cluster are gone since they were prepared", told, "Find who deleted them; then start a new run, which makes them again.")
+    return {name: infos[name].topic_id for name in names}
 
 
 def flow_runs(procedure: Procedure, flow: Flow) -> bool:

@@ -43,6 +43,24 @@ def test_each_mode_makes_its_decisions_possible(mode: Mode, possible: set[str]) 
     assert {decision for decision in Decision if not impossible(mode, [ORDERS], {"orders": decision}, "primary")} == possible
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
+    """Whatever the mode of this run: the earlier run's export alone holds them, and the log that is made anew lacks nothing."""
+    short = Stranded("orders", records=2, lacking=7)
+    assert {decision for decision in Decision if not impossible(mode, [short], {"orders": decision}, "primary", gone=["orders"])} == {"replay", "quarantine", "discard"}
+    assert "earlier run has deleted the log on primary" in impossible(mode, [short], {"orders": Decision.KEEP}, "primary", gone=["orders"])[0]
+    told = return_markdown(Return("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",)))
+    assert "An earlier run has deleted the logs of orders on primary" in told
+
+
+def test_how_much_is_deleted_and_copied_is_said_and_how_long_that_takes() -> None:
+    """In both modes; what nobody knows is left out."""
+    recreate = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, ORDERS, deleted=5_000, copied=1_200_000, copied_bytes=7_000))
+    assert "5,000 bytes are deleted. As much as standby holds is copied: about 1,200,000 records, 7,000 bytes, 2 min 00 s at 10,000 records a second." in recreate
+    assert "since they went there is added: about 1 record, 0 s at 10,000 records a second." in return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS, copied=1))
+    assert "then mirrored whole. As much as standby holds is copied. Nothing is there" in return_markdown(planned(Mode.RECREATE, Decision.DISCARD, ORDERS))
+
+
 def test_without_stranded_records_nothing_is_impossible() -> None:
     """A decision about no records harms nobody."""
     for mode in Mode:
@@ -73,6 +91,7 @@ def test_every_figure_and_choice_changes_the_digest() -> None:
         planned(Mode.RECREATE, Decision.DISCARD, ORDERS),
         planned(Mode.RECREATE, Decision.REPLAY, TABLE),
         planned(Mode.RECREATE, Decision.REPLAY, ORDERS, deleted=5),
+        planned(Mode.RECREATE, Decision.REPLAY, ORDERS, copied=5),
     ]
     assert len({one.digest for one in (base, *others)}) == len(others) + 1
     assert planned(Mode.RECREATE, Decision.REPLAY, ORDERS).digest == base.digest

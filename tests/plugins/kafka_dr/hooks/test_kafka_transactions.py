@@ -11,7 +11,7 @@ import pytest
 from kafka_dr.domain.java_properties import read_properties
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
-from kafka_dr.hooks import kafka_transactions
+from kafka_dr.hooks import kafka_tool
 from kafka_dr.hooks.kafka_transactions import TransactionTool
 
 CONFIG = {"bootstrap.servers": "b1:9092,b2:9092", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "dr", "sasl.password": "hunter2"}
@@ -69,7 +69,7 @@ def test_secrets_travel_in_a_private_file_without_a_name(java: Java) -> None:
     assert "hunter2" not in json.dumps([run["argv"], run["env"]])
     assert stat.S_IMODE(run["mode"]) == 0o600 and run["names"] == 0
     told = {p.key: p.value for p in read_properties(run["text"])}
-    assert 'password="hunter2"' in told["sasl.jaas.config"] and int(told["default.api.timeout.ms"]) < kafka_transactions._SECONDS * 1000
+    assert 'password="hunter2"' in told["sasl.jaas.config"] and int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
     assert run["argv"][run["argv"].index("--bootstrap-server") + 1] == "b1:9092,b2:9092" and run["argv"][-1] == "list"
 
 
@@ -100,7 +100,7 @@ def test_a_failure_says_the_tools_last_words(java: Java) -> None:
 
 def test_a_tool_that_hangs_is_ended(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for without an end."""
-    monkeypatch.setattr(kafka_transactions, "_SECONDS", 1.0)
+    monkeypatch.setattr(kafka_tool, "_SECONDS", 1.0)
     java.does("time.sleep(60)")
     with pytest.raises(KafkaUnavailable, match="no end within 1 s"):
         tool(java).known()

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.operators import flow_back
+from kafka_dr.operators import flow_back, preparing_topics
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.flow_back import SeedFlowBack, StartFlowBack, WaitForCatchUp
 from kafka_dr.operators.preparing_topics import PrepareTopics
@@ -149,6 +149,23 @@ def test_an_earlier_failback_that_made_topics_anew_and_seeded_nothing_is_remembe
     """The next run, in mode append, does not begin at the failover's boundary."""
     way = prepared(bench, mode="recreate")
     way.choices = {}
+    way.another("b2")
+    prepare(way)
+    seed(way)
+    assert way.worker.kept[BACK] == {ORDERS: None}
+
+
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_an_earlier_failback_that_was_killed_when_it_had_made_topics_anew_is_remembered(make_bench: Any, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    """It has no outcome: what it noted before it deleted says which topics there are others now. The flow's own offset would skip what they lack."""
+    bench, name = make_bench(naming={"policy": policy, "separator": "."}), {"identity": "orders", "default": "standby.orders"}[policy]
+    bench.clusters["primary"].partitions[name] = {0: 1}
+    way = WayBack(bench, policy=policy, mode="recreate")
+    way.worker.kept[BACK] = {ORDERS: 9}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(preparing_topics.Anew, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    way.worker.kept[BACK], way.choices = {ORDERS: 9}, {}
     way.another("b2")
     prepare(way)
     seed(way)
@@ -353,6 +370,17 @@ def test_all_that_was_written_a_moment_ago_is_copied(flowing: WayBack) -> None:
     assert figures["partitions"] == 1 and 0 <= figures["behind_seconds"] < 60
 
 
+def test_what_was_deleted_since_is_not_taken_for_copied(make_bench: Any) -> None:
+    """Connect's own offset speaks of the log that is gone."""
+    way = prepared(make_bench(deadlines={"stable_seconds": 0.01, "zero_lag_seconds": 120}))
+    seed(way)
+    way.worker.kept[BACK], way.worker.states[BACK] = {ORDERS: 9}, "RUNNING"
+    catch_up(way)
+    way.primary.topic_ids["orders"] = "id-orders-1"
+    with pytest.raises(AirflowFailException, match="deleted since the flow back was told where to begin.*orders"):
+        catch_up(way)
+
+
 def test_one_that_is_behind_is_waited_for_and_named(flowing: WayBack) -> None:
     """Until its deadline, with the partitions that are farthest behind."""
     flowing.standby.log_ends[ORDERS], flowing.worker.kept[BACK] = 30, {ORDERS: 12}
@@ -409,3 +437,33 @@ def test_seeds_are_kept_by_partition(bench: Any) -> None:
     """What was told stands beside the evidence, with -1 for null."""
     way = prepared(bench, seeded=False)
     assert way.procedure.kept(seed(way)["seeds"]).equals(partitions_frame({ORDERS: 9}, "replicated"))
+
+
+@pytest.mark.parametrize("choices", [{"mode": "recreate"}, {}])
+def test_a_topic_that_is_gone_since_it_was_prepared_is_not_seeded(bench: Any, choices: dict[str, str]) -> None:
+    """MirrorMaker 2 would make it again and fill it from the old boundary on, and every later look would find it in order."""
+    way = prepared(bench, **choices)
+    del way.primary.partitions["orders"]
+    with pytest.raises(AirflowFailException, match="gone since they were prepared.*orders"):
+        seed(way)
+    assert way.worker.asked == [] or "PATCH" not in str(way.worker.asked)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("mode", ["append", "recreate"])
+def test_what_a_killed_run_has_made_begins_at_its_beginning(bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str, known: bool) -> None:
+    """The returned cluster came without the topic; nobody wrote its outcome, and perhaps nobody knew the id that it had before."""
+    way = WayBack(bench, **({"mode": mode} if mode == "recreate" else {}))
+    if not known:
+        told = flow_back.told_before
+        monkeypatch.setattr(flow_back, "told_before", lambda procedure: replace(told(procedure), topic_ids={}))
+    del way.primary.partitions["orders"]
+    way.primary.deleted.append("orders")
+    way.primary.log_ends.pop(ORDERS, None)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(preparing_topics, "settings_that_differ", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    way.primary.log_ends[ORDERS] = 0
+    way.choices = {}
+    way.another("b2")
+    assert seeds(way, seed(prepare(way))) == {"orders-0": -1}

@@ -439,11 +439,12 @@ NO_SYNCS = NO_PAIRS.astype({"topic": object, "partition": "int32", "upstream": "
 
 def test_the_job_finds_every_position_by_what_was_written(third_trip: Trips) -> None:
     """Each group goes on with the record that it would have read next: in a stretch that was copied there, in one that came from there, on the joints, and at the end."""
-    expected = {0: 0, 2: 4, 5: 7, 10: 12, 12: 14, 13: 15, 14: 15, 15: 15, 16: 16, 17: 17, 18: 18, 19: 19}
+    expected = {0: 0, 2: 4, 5: 7, 10: 12, 12: 13, 13: 13, 14: 14, 15: 15, 16: 16, 17: 17, 18: 18, 19: 19}
     positions = list(expected)
     frame = pd.DataFrame({"group": [f"g{p}" for p in positions], "topic": "orders", "partition": 0, "position": positions, "position_at": 1, "policy": "earliest"})
     frame = frame.astype({"partition": "int32", "position": "int64", "position_at": "int64"})
     procedure = third_trip.procedure
     rows, summary = TranslateOffsets(task_id="translate_offsets").translated(procedure, third_trip.bench.context(procedure.identity.run_id), frame)
     found = dict(zip(rows["position"].tolist(), rows["target_position"].tolist(), strict=True))
-    assert found == expected and rows["exact"].all() and summary["holes"] == []
+    assert found == expected and summary["holes"] == []
+    assert rows.loc[~rows["exact"], ["position", "bound"]].values.tolist() == [[12, 1], [13, 2], [14, 1]], "what the repeats bring again may have been read"

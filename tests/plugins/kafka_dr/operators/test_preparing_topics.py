@@ -10,9 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.operators import preparing_topics
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.preparing_topics import PrepareTopics, verify_export
 from kafka_dr.vocabulary import Entry, Step
@@ -141,6 +142,19 @@ def test_names_that_part_the_directions_keep_the_other_ones_memory(make_bench: A
     assert figures["internal_topics_deleted"] == ["mm2-offset-syncs.primary.internal", "standby.checkpoints.internal"]
 
 
+def test_copies_that_were_looked_through_are_made_anew_whatever_they_hold(make_bench: Any) -> None:
+    """Under default naming: as long as none came since, whoever wrote it."""
+    bench, copy = make_bench(naming={"policy": "default", "separator": "."}), TopicPartition("standby.orders", 0)
+    bench.clusters["primary"].partitions["standby.orders"], bench.clusters["primary"].log_ends[copy] = {0: 1}, 4
+    way = anew(bench, policy="default")
+    way.primary.log_ends[copy] = 5
+    with pytest.raises(AirflowFailException, match="Records came to the returned cluster.*standby.orders-0"):
+        prepare(way)
+    assert way.primary.deleted == []
+    way.primary.log_ends[copy] = 4
+    assert prepare(way)["deleted"] == 1 and way.primary.deleted[0] == "standby.orders"
+
+
 def test_a_topic_of_syncs_that_both_flows_share_stays(make_bench: Any) -> None:
     """The one keeps them on its source, the other on its target: under the same name."""
     bench = make_bench(naming={"policy": "default", "separator": "."})
@@ -200,6 +214,30 @@ def test_another_run_makes_anew_what_holds_copies_only(bench: Any) -> None:
     assert way.procedure.kept(prepare(way)["recreated"])["topic_id"].tolist() == ["id-orders-2"]
 
 
+@pytest.mark.parametrize("born", [TopicPartition("born", 0), TopicPartition("orders", 1)])
+def test_another_run_makes_anew_what_the_one_before_had_made(bench: Any, born: TopicPartition) -> None:
+    """It was not there when that one looked, and the flow back has filled it since."""
+    way = anew(bench)
+    way.standby.partitions.setdefault(born.topic, {})[born.partition] = 1
+    prepare(way)
+    way.primary.log_ends[born] = 5
+    again(way)
+    prepare(way)
+    assert way.primary.deleted.count(born.topic) == 2 - (born.topic == "born")
+
+
+def test_another_run_keeps_a_partition_that_only_the_returned_cluster_has(bench: Any) -> None:
+    """No flow back has made it."""
+    way = anew(bench)
+    prepare(way)
+    way.standby.partitions["born"] = {0: 1}
+    way.primary.partitions["born"] = {0: 1, 1: 1}
+    way.primary.log_ends[TopicPartition("born", 1)] = 1
+    again(way)
+    with pytest.raises(AirflowFailException, match="Records came to the returned cluster.*born-1"):
+        prepare(way)
+
+
 def test_another_run_keeps_what_was_written_to_an_old_log(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run before had noted it, and was killed before it deleted it: what came since stands in no export."""
     way = anew(bench)
@@ -245,6 +283,47 @@ def test_killed_in_the_middle_it_deletes_nothing_twice(bench: Any, monkeypatch: 
     figures = prepare(way)
     assert way.primary.deleted.count("orders") == 1 and figures["deleted"] == 1
     assert way.procedure.kept(figures["recreated"])["topic_id"].tolist() == ["id-orders-1"]
+
+
+def test_killed_before_it_deleted_the_flow_back_still_knows_how_far_it_was(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that keeps the logs would copy everything into them once more."""
+    way = anew(bench, started=True)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(way.primary, "delete_topics", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    assert way.worker.offsets_set == {}
+
+
+def overtaken(way: WayBack, monkeypatch: pytest.MonkeyPatch, meanwhile: Any) -> None:
+    """Two topics, each of which is deleted by a request of its own; between these something happens."""
+    monkeypatch.setattr(preparing_topics, "_DELETED_AT_ONCE", 1)
+    for cluster in (way.primary, way.standby):
+        cluster.partitions["payments"] = {0: 1}
+    true = way.primary.delete_topics
+
+    def deleted(names: list[str], seconds: float) -> list[str]:
+        if names == ["orders"]:
+            meanwhile()
+        return true(names, seconds)
+
+    monkeypatch.setattr(way.primary, "delete_topics", deleted)
+
+
+def test_what_another_has_made_anew_by_the_same_name_is_not_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each request it is looked again whose topics these are."""
+    way = anew(bench)
+    overtaken(way, monkeypatch, lambda: way.primary.topic_ids.update(payments="id-of-another"))
+    prepare(way)
+    assert "orders" in way.primary.deleted and "payments" not in way.primary.deleted
+
+
+def test_without_its_lease_it_deletes_nothing_more(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer process of the step has taken the pair between two requests."""
+    way = anew(bench)
+    overtaken(way, monkeypatch, lambda: way.bench.procedure("b1").take_turn())
+    with pytest.raises(AirflowException):
+        prepare(way)
+    assert "orders" in way.primary.deleted and "payments" not in way.primary.deleted
 
 
 def test_done_once_it_is_not_begun_again(bench: Any) -> None:
@@ -293,3 +372,14 @@ def test_records_without_a_place_are_refused_before_anything_is_deleted(bench: A
     with pytest.raises(AirflowFailException, match="to be replayed to topics that are not there.*orders-0"):
         prepare(way)
     assert way.primary.deleted == [] and way.worker.asked == way.old_worker.asked == []
+
+
+def test_where_nothing_was_there_to_delete_a_second_try_deletes_nothing_either(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first one made is not taken for what was there before."""
+    way = anew(bench)
+    del way.primary.partitions["orders"]
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(preparing_topics.Anew, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    made = way.primary.topics(["orders"])["orders"].topic_id
+    assert way.run(PrepareTopics(task_id=STEP))["deleted"] == 0 and way.primary.topics(["orders"])["orders"].topic_id == made

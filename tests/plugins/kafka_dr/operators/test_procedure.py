@@ -151,6 +151,21 @@ def test_a_changed_file_is_refused(bench: Any) -> None:
         procedure.kept(receipt)
 
 
+def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process too: the second one begins and ends while the first one stands between its writing and its renaming."""
+    procedure, told, digest = bench.opened(), [], module._sha256
+
+    def overtaken(path: Any) -> str:
+        if not told:
+            told.append(None)
+            told.append(procedure.keep("cut_off", pd.DataFrame({"offset": [1]})))
+        return digest(path)
+
+    monkeypatch.setattr(module, "_sha256", overtaken)
+    assert procedure.keep("cut_off", pd.DataFrame({"offset": [1]})) == told[1]
+    assert procedure.kept(told[1])["offset"].tolist() == [1]
+
+
 def test_keeping_again_leaves_what_was_kept(bench: Any) -> None:
     """What another process of the step keeps replaces nothing: both receipts find their own file; equal content is one file."""
     procedure = bench.procedure()

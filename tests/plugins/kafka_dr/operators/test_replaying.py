@@ -11,13 +11,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Superseded
+from kafka_dr.errors import NotReady, Superseded
 from kafka_dr.hooks.kafka_records import Record, Span
 from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import replaying
 from kafka_dr.operators.deciding import planned_return
-from kafka_dr.operators.replaying import PROGRESS_TOPIC, ReconcileStrandedRecords
+from kafka_dr.operators.replaying import ReconcileStrandedRecords
+from kafka_dr.operators.stranded_export import PROGRESS_TOPIC
 from kafka_dr.vocabulary import Entry, Step
 from tests.replayed import failed_over, found_stranded, stranded
 
@@ -438,22 +439,66 @@ def test_what_may_be_refused_goes_alone(make: Any, config: dict[str, str]) -> No
     assert bench.world.transactions == 3
 
 
+def next_run(bench: Any, name: str, before: Any, finder: Any) -> Any:
+    """A run after another one, over the export of the one that found what is stranded."""
+    before.journal.release_lease(before.pair, before.id, before.journal.lease(before.pair).epoch, "returned")
+    figures, later = finder.figures(Step.FIND_STRANDED_RECORDS), bench.opened(name)
+    receipts = {name: later.keep(name, finder.kept(receipt)) for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))}
+    export = {"folder": "export", "files": receipts["files"], "procedure_id": finder.id}
+    later.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export})
+    bench.done(later, Step.DECIDE_STRANDED_RECORDS, asked=True)
+    return later
+
+
+def another_run_of(bench: Any, dies_at: int) -> Any:
+    """A run over the export of the one before, which died in a transaction."""
+    bench.world.accidents = {dies_at: killed}
+    with pytest.raises(Killed):
+        reconcile(bench)
+    bench.world.accidents = {}
+    return next_run(bench, "r2", bench.procedure(), bench.procedure())
+
+
+def test_what_a_run_in_between_wrote_is_read_back_by_the_next(make: Any) -> None:
+    """The run that found it never came to write: where the places ended before, the second one has noted, and the third begins to read there."""
+    bench = make(some())
+    first = bench.procedure()
+    next_run(bench, "r2", first, first)
+    bench.world.accidents = {2: killed}
+    with pytest.raises(Killed):
+        step().execute(bench.context("r2"))
+    bench.world.accidents = {}
+    next_run(bench, "r3", bench.procedure("r2"), first)
+    step().execute(bench.context("r3"))
+    told = bench.procedure("r3").figures(STEP)
+    assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first.id)
+
+
 def test_what_another_run_left_undone_is_gone_on_with(make: Any) -> None:
     """By the same export: what the earlier run wrote is not written again."""
     bench = make(some())
-    bench.world.accidents = {2: killed}
-    with pytest.raises(Killed):
-        reconcile(bench)
-    first = bench.procedure()
-    first.journal.release_lease(first.pair, first.id, first.journal.lease(first.pair).epoch, "returned")
-    figures = first.figures(Step.FIND_STRANDED_RECORDS)
-    second = bench.opened("r2")
-    receipts = {name: second.keep(name, first.kept(receipt)) for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))}
-    export = {"folder": "export", "files": receipts["files"], "procedure_id": first.id}
-    second.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export})
-    bench.done(second, Step.DECIDE_STRANDED_RECORDS, asked=True)
-    bench.world.accidents = {}
+    first = bench.procedure().id
+    another_run_of(bench, dies_at=2)
     step().execute(bench.context("r2"))
     told = bench.procedure("r2").figures(STEP)
-    assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first.id)
+    assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first)
     assert bench.world.origins() == list(range(100, 2_600))
+
+
+@pytest.mark.parametrize("decision", ["quarantine", "discard"])
+def test_what_is_written_in_part_is_not_decided_otherwise(make: Any, decision: str) -> None:
+    """The first thousand stand in the topic already: in a quarantine they would be missing, and discarded they are not."""
+    bench = make(some())
+    bench.params |= {"stranded": {".*": "replay"}}
+    first, second = bench.procedure().id, another_run_of(bench, dies_at=2)
+    second.request.choices["stranded"] = {".*": decision}
+    with pytest.raises(NotReady, match=f"orders: {first} has written some of its records with replay; decide the same"):
+        planned_return(second)
+
+
+def test_what_is_not_written_yet_may_be_decided_otherwise(make: Any) -> None:
+    """The earlier run died in its first transaction."""
+    bench = make(some())
+    second = another_run_of(bench, dies_at=1)
+    second.request.choices["stranded"] = {".*": "quarantine"}
+    assert planned_return(second).decisions == {"orders": "quarantine"}

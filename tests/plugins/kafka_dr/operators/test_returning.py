@@ -45,6 +45,17 @@ def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(mak
     assert told["connectors_resumed"] == [] and "runs in dedicated mode" in told["replication_left_stopped"]
 
 
+def test_a_failback_whose_returned_cluster_is_away_again_ends_with_its_flow_left_stopped(bench: Any) -> None:
+    """Clients work where they were; waiting for a worker beside a dead cluster would keep the pair's lease."""
+    procedure = bench.stopped()
+    procedure.write(Step.FENCE_RETURNED_CLUSTER, Entry.INTENT, {})
+    bench.workers["primary"].away = True
+    return_(bench)
+    told = bench.entries(STEP)[-1].payload
+    assert fences(bench, "primary") == set() and told["touched"] is True
+    assert told["connectors_resumed"] == [] and "replication_left_stopped" in told and bench.workers["standby"].asked == []
+
+
 def test_without_a_lease_nothing_is_undone(bench: Any) -> None:
     """A run that never held the pair touches nothing, and writes nothing."""
     bench.opened("r0")

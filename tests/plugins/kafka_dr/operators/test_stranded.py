@@ -15,6 +15,7 @@ from kafka_dr.operators import stranded
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.preparing_topics import DELETES
 from kafka_dr.operators.procedure import frame_partitions, partitions_frame
+from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at
 from kafka_dr.operators.stranded_export import exported
 from kafka_dr.vocabulary import Entry, Step
@@ -31,7 +32,7 @@ class FlowedBack(WayBack):
 
     def _moved(self, seeded: bool, started: bool) -> None:
         super()._moved(seeded, started)
-        self.failover.write(Step.START_REVERSE_REPLICATION, Entry.NOTE, {"ends_before": self.failover.keep("reverse_ends_before", partitions_frame({ORDERS: 10}, "offset"))})
+        note_ends(self.failover, Step.START_REVERSE_REPLICATION, {ORDERS: 10})
 
 
 def after_a_loss(bench: Any) -> Any:
@@ -126,6 +127,40 @@ def test_copies_that_flowed_back_are_not_looked_through(planned: Any) -> None:
     assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 11}
 
 
+@pytest.mark.parametrize("born", [TopicPartition("born", 0), TopicPartition("orders", 1)])
+def test_what_the_flow_back_made_holds_copies_only(planned: Any, born: TopicPartition) -> None:
+    """A topic or a partition of the new primary that was not on the returned cluster when the flow was started: nothing there is stranded, and its copies begin at 0."""
+    found = planned(way=FlowedBack, started=True)
+    for alias in ("standby", "primary"):
+        found.way.bench.clusters[alias].partitions.setdefault(born.topic, {})[born.partition] = 1
+        for offset in range(5):
+            found.way.write(alias, offset, f"{300 + offset}", born)
+    figures = found.look()
+    frontier = found.way.procedure.kept(figures["frontier"]).set_index(["topic", "partition"])
+    assert not found.jobs.given and figures["records"] == 0
+    assert frontier.loc[tuple(born)].tolist() == [0, 0, 0] and frontier.loc["orders", 0].tolist() == [10, 10, 10]
+    assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset")[born] == 5
+
+
+def test_what_only_the_returned_cluster_has_is_not_the_flows(planned: Any) -> None:
+    """It was not there when the flow was started, nor is it on the new primary: somebody else made it."""
+    found = planned(way=FlowedBack, started=True)
+    strange = TopicPartition("strange", 0)
+    found.way.primary.partitions["strange"] = {0: 1}
+    found.way.write("primary", 0, "7", strange)
+    assert found.look()["records"] == 1
+
+
+def test_a_log_that_lost_its_tail_after_the_flow_back_had_begun_is_compared(planned: Any) -> None:
+    """It ends below what was noted, whatever the flow has written since."""
+    found = planned(way=FlowedBack, started=True)
+    for offset in (8, 9):
+        del found.way.primary.records[ORDERS][offset]
+    found.way.primary.log_ends[ORDERS] = 8
+    figures = found.look()
+    assert found.given("bounds")["cut_off"] == 8 and figures["lacking"] == 2
+
+
 def test_after_a_lost_source_both_logs_are_compared(make_bench: Any, without_spark: Any) -> None:
     """With what was recorded of it: the copies of what lies above the sample are read, and what they come from."""
     bench = make_bench(dag_id="unplanned_failover")
@@ -153,8 +188,13 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
         patch.setattr(stranded, "opened_before", lambda *_: earlier)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {ORDERS: 7})
         both = Bounds(procedure, way.failover, there)
-        assert both.returned()[["source_from", "target_from"]].values.tolist() == [[4, 7]]
+        assert both.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[4, 7, 4]]
         assert both.bounds()["source_start"].tolist() == [0]
+        # Of copies that a flow goes on with, nobody knows which are of records from there on: all of both logs is compared.
+        patch.setattr(stranded, "names_protect", lambda _: True)
+        apart = Bounds(procedure, way.failover, there)
+        assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[0, 0, 4]]
+        assert apart.bounds()["source_start"].tolist() == [0]
 
 
 def test_another_partition_than_the_failover_knew_is_stranded_whole(planned: Any) -> None:
@@ -174,18 +214,38 @@ def test_what_will_be_deleted_is_compared_whole(planned: Any, choices: dict[str,
     assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {"source": 10, "target": 10}
 
 
-def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any) -> None:
+def test_under_names_that_part_them_the_copies_that_will_be_deleted_are_looked_through(make_bench: Any, without_spark: Any) -> None:
+    """Beside the topic that they come from, as it is now; they are never stranded. Clients' own topics are deleted in no mode: what was proven of those stays proven."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    found, copy = Found(bench, without_spark, policy="default", mode="recreate"), TopicPartition("standby.orders", 0)
+    found.way.primary.partitions["standby.orders"] = {0: 1}
+    for offset in range(4):
+        found.way.write("primary", offset, f"{100 + offset}", copy)
+    figures = found.look()
+    rows = {row["topic"]: row for row in pd.read_parquet(found.jobs.given[-1] / "returned.parquet").merge(pd.read_parquet(found.jobs.given[-1] / "bounds.parquet")).to_dict("records")}
+    assert [rows["standby.orders"][name] for name in ("copied_back", "target_topic", "cut_off", "boundary")] == [True, "orders", 4, 10]
+    assert not rows["orders"]["copied_back"] and rows["orders"]["proven_end"] == 10
+    assert (figures["records"], figures["lacking"], figures["older"]) == (0, 0, 0)
+    assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10, copy: 4}
+    assert found.way.procedure.kept(figures["frontier"])["topic"].tolist() == ["orders"], "they are no log that clients write to"
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any, deleted: bool) -> None:
     """Looking again would find nothing: the records are in the export of the run that deleted them, and nowhere else."""
     found = planned(mode="recreate")
     found.way.write("primary", 10, "110")
     first = found.look()
     finder = found.way.procedure
-    finder.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: {}})
-    found.way.primary.delete_topics(["orders"])
+    noted = pd.DataFrame([("orders", found.way.primary.topics(["orders"])["orders"].topic_id, 1, "{}")], columns=["topic", "topic_id", "replicas", "settings"])
+    finder.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: finder.keep("deleted_topics", noted)})
+    if deleted:
+        found.way.primary.delete_topics(["orders"])
     assert found.look() == first
     found.way.another("b2")
     second = found.look()
     assert (second["records"], second["digest"]) == (1, first["digest"]) and second["export"]["procedure_id"] == finder.id
+    assert second["gone"] == ["orders"] * deleted, "what was noted, and is still there, can be kept"
     (one,) = exported(found.way.procedure)
     assert one.file.exists() and finder.id in str(one.file) and len(found.jobs.given) == 1
 

@@ -406,7 +406,7 @@ def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: p
 
     monkeypatch.setattr(watching.WatchedProcedure, "acting", frozen)
     watch.back()
-    assert watch.source.acls == {GRANT, DENY} and watch.state == "over" and len(watch.outcomes) == 2
+    assert watch.source.acls == {GRANT, DENY} and watch.state == "over" and len(watch.outcomes) == 2, watch.lines
 
 
 def late(watch: Watch, meanwhile: Any) -> None:

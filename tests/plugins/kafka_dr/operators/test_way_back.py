@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.procedure import Procedure, partitions_frame
 from kafka_dr.operators.replication import Drain
+from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.way_back import Begun, told_to_begin
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, PAIR, WayBack
@@ -54,9 +56,31 @@ def test_nobody_brought_clients_to_the_source(bench: Any) -> None:
     assert told_to_begin(way.procedure) == {}
 
 
-def test_names_that_part_the_directions_need_none(make_bench: Callable[..., Any]) -> None:
-    """Nothing is stranded between copies."""
-    assert told_to_begin(WayBack(make_bench(naming={"policy": "default"}), policy="default").procedure) == {}
+class Resumed(WayBack):
+    """The failover resumed the flow back when its copies ended at 6."""
+
+    def _moved(self, seeded: bool, started: bool) -> None:
+        super()._moved(seeded, started)
+        note_ends(self.failover, Step.START_REVERSE_REPLICATION, {TopicPartition("standby.orders", 0): 6})
+
+
+def test_a_flow_that_was_not_resumed_by_the_procedure_may_have_copied_anything(make_bench: Callable[..., Any]) -> None:
+    """Nobody knows where its copies ended, under names that part the directions."""
+    assert told_to_begin(WayBack(make_bench(naming={"policy": "default", "separator": "."}), policy="default").procedure) == {}
+
+
+def test_names_that_part_the_directions_leave_behind_what_was_stranded(make_bench: Callable[..., Any]) -> None:
+    """A partition that nobody writes to since clients came: its tail stays where it is, and the copies are as they were before the flow was resumed."""
+    way, copy = Resumed(make_bench(naming={"policy": "default", "separator": "."}), policy="default"), TopicPartition("standby.orders", 0)
+    assert told_to_begin(way.procedure) == {ORDERS: Begun(9, 6)}
+    way.primary.partitions["standby.orders"] = {0: 1}
+    way.write("standby", 9, "stranded long ago")
+    way.write("primary", 5, "copied", copy)
+    way.worker.kept[BACK] = {ORDERS: 9}
+    drain = draining(way)
+    assert [view.shared for view in drain._with_shared(drain._views([ORDERS]))] == [True]
+    way.primary.log_ends[copy] = 5
+    assert [view.shared for view in drain._with_shared(drain._views([ORDERS]))] == [False], "the copies lost their tail"
 
 
 @pytest.mark.parametrize(("target_end", "replicated", "shared"), [(13, 9, True), (10, 9, True), (9, 9, False), (13, 8, False)])

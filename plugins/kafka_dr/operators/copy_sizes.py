@@ -1,0 +1,60 @@
+"""How much a failback deletes and copies: what a second person wants to know before deciding how the logs come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka_dr.domain.stranded import Mode
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.kafka_log_dirs import LogDirTool
+from kafka_dr.operators.deciding import mode_of
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.reverse_replication import ends_at_opening
+from kafka_dr.operators.way_back import names_protect, topics_back
+
+
+def copy_sizes(procedure: Procedure, failover: Procedure) -> dict[str, Any]:
+    """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for what nobody could tell, and why."""
+    try:
+        scope = topics_back(procedure)
+    except (SystemUnavailable, BadInput) as error:
+        return {"records_to_copy": None, **(_unknown(str(error)) if mode_of(procedure) is Mode.RECREATE else {})}
+    return {"records_to_copy": records_to_copy(procedure, failover, scope), **(_bytes(procedure, scope) if mode_of(procedure) is Mode.RECREATE else {})}
+
+
+def records_to_copy(procedure: Procedure, failover: Procedure, scope: Iterable[str]) -> int | None:
+    """Offsets of the new primary that the returned cluster lacks; some of them may be markers, or taken by a cleaner. None where the flow's worker does not answer."""
+    infos = procedure.source.topics(scope)
+    partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
+    starts, ends = procedure.source.starts(partitions), procedure.source.ends(partitions)
+    if mode_of(procedure) is Mode.RECREATE:
+        return sum(ends[tp] - starts[tp] for tp in partitions)
+    flow = procedure.flow
+    try:
+        kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+    except (SystemUnavailable, BadInput):
+        return None
+    shared = {} if names_protect(procedure) else ends_at_opening(failover)
+    done = {tp: max(starts[tp], shared.get(tp, 0), -1 if kept.get(tp) is None else kept[tp] + 1) for tp in partitions}
+    return sum(max(0, ends[tp] - done[tp]) for tp in partitions)
+
+
+def _bytes(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, Any]:
+    jars = procedure.topology.kafka_tools
+    if jars is None:
+        return _unknown("the topology names no `kafka_tools`")
+    try:
+        there, here = (sum(_tool(procedure, jars, alias).sizes(topics).values()) for alias, topics in ((procedure.request.target, scope.values()), (procedure.request.source, scope)))
+    except (SystemUnavailable, BadInput) as error:
+        return _unknown(str(error))
+    return {"bytes_there": there, "bytes_to_copy": here, "bytes_unknown": None}
+
+
+def _unknown(why: str) -> dict[str, Any]:
+    return {"bytes_there": None, "bytes_to_copy": None, "bytes_unknown": why}
+
+
+def _tool(procedure: Procedure, jars: str, alias: str) -> LogDirTool:
+    return LogDirTool(jars, procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias)
