@@ -64,6 +64,6 @@ def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[in
 
 def _answer(case: Case, target: int, name: str, bound: int) -> Answer:
     known = case.bounds
-    # What a cleaner removed on the source, or retention on the target, may hide that something else follows here than there.
-    whole = not known.source_compacted and (target > known.target_start or not case.target_cut)
+    # What a cleaner removed on either side, or retention on the target, may hide that something else follows here than there.
+    whole = not (known.source_compacted or known.target_compacted) and (target > known.target_start or not case.target_cut)
     return Answer(target, "NEAREST", target == known.boundary or (bound == 0 and whole), bound, f"nearest: {name}")

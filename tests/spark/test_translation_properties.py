@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_dr_spark.answers import Answer
@@ -108,6 +108,7 @@ def test_without_a_source(world: World, limit: int) -> None:
 
 
 @settings(MANY, max_examples=1500)
+@example(alphabet=0, limit=3, seed=35513)
 @given(st.sampled_from([0, 1, 2]), st.integers(0, 60), st.integers(0, 2**32))
 def test_without_a_source_but_with_what_a_recorder_saw(alphabet: int, limit: int, seed: int) -> None:
     """What was sampled while the source lived: no group is ahead, none reads more again than announced, whatever a restart hides behind gaps of its own length."""
