@@ -55,6 +55,7 @@ class Segment(NamedTuple):
 
     Attributes:
         copied_back: the source's records are copies of the target's; otherwise it is the other way round.
+        drained: its last copy is of its last original, as was proven when the direction turned.
     """
 
     source_from: int = 0
@@ -62,6 +63,7 @@ class Segment(NamedTuple):
     target_from: int = 0
     target_to: int | None = None
     copied_back: bool = False
+    drained: bool = False
 
     @property
     def closed(self) -> bool:

@@ -171,16 +171,25 @@ class _Counted:
     def _not_below(self, positions: np.ndarray) -> np.ndarray:
         """Return the place that no copy from each position on is of an original below.
 
-        A stretch between two pairs with more copies than originals has jumped back by so many, wherever in it that was.
+        A stretch between two pairs with more copies than originals has jumped back by so many, wherever in it that was; where markers may
+        stand among originals that were not read, an uneven one by all of it but one. Where it was not proven that the last copy is of
+        the last original, MirrorMaker 2 may have died in what it repeated: then any original may follow.
         """
         at, number = np.append(self._pairs.upstream, self._case.bounds.cut_off), self._numbered(np.append(self._pairs.downstream, self._case.bounds.boundary))
-        repeated = np.maximum(np.diff(at) - np.diff(number), 0)
-        lowest = np.minimum.accumulate(np.append(number[:-1] + 1 - repeated, number[-1])[::-1])[::-1]
+        copies, originals = np.diff(at), np.diff(number)
+        repeated = np.maximum(copies - originals, 0)
+        markers = (copies != originals) & (self._originals is None)
+        repeated = np.where(markers, np.maximum(copies - 1, repeated), repeated)
+        last = number[-1] if self._case.segment.drained else 0
+        lowest = np.minimum.accumulate(np.append(number[:-1] + 1 - repeated, last)[::-1])[::-1]
         above = np.searchsorted(self._pairs.upstream, positions)
-        return self._place_of(np.clip(np.minimum(number[above] - (at[above] - positions), lowest[above]), 0, number[-1]))
+        uneven = np.append(self._originals is None, markers)[above] & (positions < at[above])
+        inside = np.where(uneven, np.append(0, number[:-1] + 1 - repeated)[above], number[above] - (at[above] - positions))
+        not_below = np.clip(np.minimum(inside, lowest[above]), 0, number[-1])
+        return self._place_of(np.where(positions == at[-1], number[-1], not_below))
 
     def _numbered(self, places: np.ndarray) -> np.ndarray:
-        """Return how many originals lie below each place; their offsets stand for them where they were not read: then what is repeated among markers is not seen."""
+        """Return how many originals lie below each place; their offsets stand for them where they were not read."""
         return places - self._case.bounds.target_start if self._originals is None else np.searchsorted(self._originals.offsets, places)
 
     def _place_of(self, numbers: np.ndarray) -> np.ndarray:

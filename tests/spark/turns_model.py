@@ -129,7 +129,7 @@ class _Making:
         if newest:
             self.segments.append(Segment(begins["source"], None, begins["target"], None, False))
             return
-        self.segments.append(Segment(begins["source"], ends["source"], begins["target"], ends["target"], writer == "target"))
+        self.segments.append(Segment(begins["source"], ends["source"], begins["target"], ends["target"], writer == "target", planned))
         if writer == "target":
             self.waiting += [(ends["source"], cell) for cell in self.logs[writer][copied:] if cell.record is not None]
 

@@ -25,6 +25,7 @@ class Move(NamedTuple):
         target_end: where the target's log ended when the copying stood: what follows there was written by clients; None as above.
         source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are stranded in between.
         anew: the target's log was made anew before this change of sides, and copied from the source's beginning.
+        drained: the last copy was proven to be of the last record below `source_end`.
     """
 
     source: str
@@ -33,6 +34,7 @@ class Move(NamedTuple):
     target_end: int | None
     source_resumes: int | None = None
     anew: bool = False
+    drained: bool = False
 
 
 class Segment(NamedTuple):
@@ -40,6 +42,7 @@ class Segment(NamedTuple):
 
     Attributes:
         copied_back: the source's records are copies of the target's; otherwise it is the other way round.
+        drained: its last copy was proven to be of its last original; false on an open one.
     """
 
     source_from: int
@@ -47,6 +50,7 @@ class Segment(NamedTuple):
     target_from: int
     target_to: int | None
     copied_back: bool
+    drained: bool = False
 
 
 class Lineage(NamedTuple):
@@ -78,7 +82,7 @@ def lineage_of(moves: Sequence[Move], source: str, target: str) -> Lineage:
         if None in end.values():
             segments, unknown = [], f"nobody knows what of {move.source} was on {move.target} when clients left it"
         elif None not in begin.values() and not _nothing_came(begin, end, move):
-            segments.append(_segment(begin, end, source, target, move.source == target))
+            segments.append(_segment(begin, end, source, target, move.source == target, move.drained))
         begin = {move.source: _resumes(move), move.target: move.target_end}
     if None in begin.values():
         return Lineage((), unknown)
@@ -90,8 +94,8 @@ def _nothing_came(begin: dict[str, int | None], end: dict[str, int | None], move
     return end == begin and _resumes(move) == move.source_end
 
 
-def _segment(begin: dict[str, int | None], end: dict[str, int | None], source: str, target: str, copied_back: bool) -> Segment:
-    return Segment(begin[source], end.get(source), begin[target], end.get(target), copied_back)
+def _segment(begin: dict[str, int | None], end: dict[str, int | None], source: str, target: str, copied_back: bool, drained: bool = False) -> Segment:
+    return Segment(begin[source], end.get(source), begin[target], end.get(target), copied_back, drained)
 
 
 def _resumes(move: Move) -> int | None:

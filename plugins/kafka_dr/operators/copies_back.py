@@ -35,10 +35,9 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
     if not originals:
         return bounds
     known = History.of(procedure)
-    upto = {tp: None if known is None else known.copied_up_to(original) for tp, original in originals.items()}
     rows = bounds_of_copies(procedure, originals)
     ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
-    _write(procedure, folder, {tp: segments_of_copy(upto[tp], *ends[tp]) for tp in originals}, originals)
+    _write(procedure, folder, {tp: segments_of_copy(known, original, *ends[tp]) for tp, original in originals.items()}, originals)
     return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
@@ -54,7 +53,7 @@ def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, c
     originals = {TopicPartition(row.topic, row.partition): TopicPartition(row.target_topic, row.partition) for row in copies.itertuples()}
     ends = {TopicPartition(row.topic, row.partition): (int(row.cut_off), int(row.boundary)) for row in copies.dropna(subset=["cut_off"]).itertuples()}
     if ends:
-        _write(procedure, folder, {tp: segments_of_copy(known.copied_up_to(originals[tp]), *end) for tp, end in ends.items()}, originals)
+        _write(procedure, folder, {tp: segments_of_copy(known, originals[tp], *end) for tp, end in ends.items()}, originals)
     return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
@@ -75,10 +74,13 @@ def originals_of(procedure: Procedure) -> dict[TopicPartition, TopicPartition]:
     return {tp: at for tp, at in remote.items() if at.topic in there and at.partition in there[at.topic].partitions}
 
 
-def segments_of_copy(upto: int | None, end: int, original_end: int) -> tuple[Segment, ...]:
+def segments_of_copy(known: History | None, original: TopicPartition, end: int, original_end: int) -> tuple[Segment, ...]:
     """All of the copy, which was copied back from below an offset of the original; then nothing. Where nobody knows that offset, only the ends."""
+    upto = None if known is None else known.copied_up_to(original)
     last = Segment(end, None, original_end, None, copied_back=False)
-    return (last,) if upto is None else (Segment(0, end, 0, min(upto, original_end), copied_back=True), last)
+    if upto is None:
+        return (last,)
+    return Segment(0, end, 0, min(upto, original_end), copied_back=True, drained=known.drained(original) and upto <= original_end), last
 
 
 def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:

@@ -84,15 +84,15 @@ def checked(lineage: Lineage, log: Grown) -> Lineage:
 
 
 def segments_frame(lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, Grown]) -> pd.DataFrame:
-    """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null: open), copied_back."""
+    """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null: open), copied_back, drained."""
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})
 
 
 def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.DataFrame:
     """The same, of segments by partition."""
     rows = [(*tp, number, *segment) for tp, found in sorted(segments.items()) for number, segment in enumerate(found)]
-    frame = pd.DataFrame(rows, columns=[*_PLACE, "segment", *_OFFSETS, "copied_back"])
-    return frame.astype({"topic": object, "partition": "int32", "segment": "int32", "source_from": "int64", "source_to": "Int64", "target_from": "int64", "target_to": "Int64", "copied_back": bool})
+    frame = pd.DataFrame(rows, columns=[*_PLACE, "segment", *_OFFSETS, "copied_back", "drained"])
+    return frame.astype({"topic": object, "partition": "int32", "segment": "int32", "source_from": "int64", "source_to": "Int64", "target_from": "int64", "target_to": "Int64", "copied_back": bool, "drained": bool})
 
 
 def ends_only(log: Grown) -> tuple[Segment, ...]:
@@ -181,7 +181,7 @@ class ChangeOfSides:
         contradicts = self._contradicts(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
         target_end = None if self.boundary is None else self.boundary.get(tp, None if contradicts else 0)
-        return Move(self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew)
+        return Move(self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew, self.drained(tp))
 
     def _contradicts(self, tp: TopicPartition) -> bool:
         """Whether one of the two receipts of a planned procedure knows a partition that the other one does not."""
@@ -197,6 +197,10 @@ class ChangeOfSides:
         if found is not None:
             return found[0]
         return None if self.found is None or self.boundary is None or tp in self.boundary else 0
+
+    def drained(self, tp: TopicPartition) -> bool:
+        """Whether the last copy was proven to be of the last record below the source's end, and that one is still there."""
+        return self.planned and self.source_end(tp) == (self.cut_off or {}).get(tp)
 
     def _resumes(self, tp: TopicPartition) -> int | None:
         """Where copies of what clients wrote on the target begin on the old source, as far as anybody told it."""
@@ -268,17 +272,25 @@ class History:
         there = {name: info.topic_id for name, info in procedure.target.topics().items()}
         return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
 
+    @property
+    def _left(self) -> ChangeOfSides | None:
+        """The last time that clients left the target."""
+        left = [change for change in self.changes if change.source == self.target]
+        return left[-1] if left else None
+
     def copied_up_to(self, tp: TopicPartition) -> int | None:
         """Up to which offset a partition of the target had been copied to the source when clients left for it; None where nobody knows."""
-        left = [change for change in self.changes if change.source == self.target]
-        return left[-1].source_end(tp) if left else None
+        return self._left.source_end(tp) if self._left else None
+
+    def drained(self, tp: TopicPartition) -> bool:
+        """Whether the last copy of it was proven then to be of the last record below that offset."""
+        return self._left is not None and self._left.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
         """Where a partition of the source ended that is a copy of the target's, when clients left for it and all was copied; None where nobody knows."""
-        left = [change for change in self.changes if change.source == self.target]
-        if not left or left[-1].boundary is None or self.copied_up_to(tp) is None:
+        if self._left is None or self._left.boundary is None or self.copied_up_to(tp) is None:
             return None
-        return left[-1].boundary.get(copy)
+        return self._left.boundary.get(copy)
 
     def lineage(self, tp: TopicPartition) -> Lineage:
         """One partition's, by its name on the source."""

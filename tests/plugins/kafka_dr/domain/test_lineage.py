@@ -29,8 +29,8 @@ def test_stranded_records_lie_between_two_segments() -> None:
 
 def test_a_round_trip_has_three_segments() -> None:
     """Copied there, copied back, and what clients write since they are home."""
-    found = lineage_of([Move(A, B, 100, 104), Move(B, A, 200, 196)], A, B)
-    assert found.segments == (Segment(0, 100, 0, 104, False), Segment(100, 196, 104, 200, True), Segment(196, None, 200, None, False))
+    found = lineage_of([Move(A, B, 100, 104), Move(B, A, 200, 196, drained=True)], A, B)
+    assert found.segments == (Segment(0, 100, 0, 104, False, False), Segment(100, 196, 104, 200, True, True), Segment(196, None, 200, None, False, False))
 
 
 def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:

@@ -14,6 +14,7 @@ from kafka_dr.domain.lineage import Segment
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import copies_back
 from kafka_dr.operators.copies_back import bounds_of_lost_copies, ends_of_copies, originals_of, segments_of_copy, with_copies, with_lost_copies
+from kafka_dr.operators.lineage import History
 from kafka_dr.vocabulary import Step
 from tests.plugins.kafka_dr.operators.test_lineage import Trips
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
@@ -69,10 +70,12 @@ def test_without_copies_nothing_is_written(way: WayBack, tmp_path: Path) -> None
     assert originals_of(way.procedure) == {}
 
 
-def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed() -> None:
-    """Only the ends are told; all positions lie below them."""
-    assert segments_of_copy(None, 12, 15) == (Segment(12, None, 15, None, copied_back=False),)
-    assert segments_of_copy(99, 12, 15)[0].target_to == 15, "the original has lost its tail"
+def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed(way: WayBack) -> None:
+    """Only the ends are told; all positions lie below them. That it was copied to its last record is told only of one that has it still."""
+    assert segments_of_copy(None, ORDERS, 12, 15) == (Segment(12, None, 15, None, copied_back=False),)
+    known = History.of(way.procedure)
+    assert segments_of_copy(known, ORDERS, 12, 15)[0] == Segment(0, 12, 0, 10, copied_back=True, drained=True)
+    assert segments_of_copy(known, ORDERS, 12, 7)[0] == Segment(0, 12, 0, 7, copied_back=True, drained=False), "the original has lost its tail"
 
 
 # -- the source is lost ------------------------------------------------------------------------------------------

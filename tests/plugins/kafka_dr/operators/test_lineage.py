@@ -112,9 +112,10 @@ def test_after_a_round_trip_there_are_three_segments(trips: Trips) -> None:
     trips.opens({ORDERS: 200}, {ORDERS: 196})
     trips.begin("primary", "standby")
     assert trips.segments() == [[0, 100, 0, 104, False], [100, 196, 104, 200, True], [196, None, 200, None, False]]
+    assert pd.read_parquet(trips.folder / "segments.parquet")["drained"].tolist() == [True, True, False], "both changes of sides were planned"
     types = pd.read_parquet(trips.folder / "segments.parquet", dtype_backend="pyarrow").dtypes.astype(str).to_dict()
     offsets_of_both = dict.fromkeys(("source_from", "source_to", "target_from", "target_to"), "int64[pyarrow]")
-    assert types == {"topic": "string[pyarrow]", "partition": "int32[pyarrow]", "segment": "int32[pyarrow]", **offsets_of_both, "copied_back": "bool[pyarrow]"}
+    assert types == {"topic": "string[pyarrow]", "partition": "int32[pyarrow]", "segment": "int32[pyarrow]", **offsets_of_both, "copied_back": "bool[pyarrow]", "drained": "bool[pyarrow]"}
 
 
 def test_under_default_naming_nothing_is_written(make_bench: Any, tmp_path: Path) -> None:
