@@ -56,7 +56,7 @@ def run() -> None:
         spark = session.running(NAME)
         tasks = max(1, min(len(bounds), max(spark.defaultParallelism, len(bounds) // PARTITIONS_PER_TASK)))
         clock.phase("session")
-        spread = sources.spread({key: weight_of(one) for key, one in bounds.items()}, tasks)
+        spread = sources.spread({key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks)
         packed = sources.packed_for_tasks(rows, spread, tasks)
         parts = [([key for key, task in spread.items() if task == number], one) for number, one in enumerate(packed)]
         made = spark.parallelize(parts, tasks).map(SearchTask(bounds, returned, limits, clients, str(folder))).collect()

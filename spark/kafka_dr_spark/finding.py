@@ -54,7 +54,7 @@ class SearchTask:
         cases = {key: case_of(tables.get(key) or no_rows(), self._bounds[key], self._limits) for key in keys}
         found: dict[Key, Stranded] = {}
         with WindowReader(self._access, self._limits) as reader:
-            for some in portions({key: weight_of(self._bounds[key]) for key in keys}, COMPARED_AT_ONCE):
+            for some in portions({key: weight_of(self._bounds[key], self._returned[key]) for key in keys}, COMPARED_AT_ONCE):
                 started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in some]
                 found |= zip(some, drive(started, reader.read))
         listed, older = self._listed(found), self._older(found)
@@ -89,10 +89,11 @@ class SearchTask:
         return bool(told["records"])
 
 
-def weight_of(bounds: Bounds) -> int:
+def weight_of(bounds: Bounds, known: Returned) -> int:
     """Return how many records of both sides a partition may make a task read."""
     theirs = bounds.boundary - bounds.target_start if bounds.target_exists else 0
-    return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0)
+    since = 0 if known.deleted_to is None else known.deleted_to - bounds.cut_off + (known.target_end or 0) - (known.written_from or 0)
+    return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0) + max(since, 0)
 
 
 def stranded_window(key: Key, told: Stranded, bounds: Bounds) -> Window | None:

@@ -17,7 +17,7 @@ Doubt only makes more stranded: what is listed and was replicated can be told by
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,8 @@ class Returned:
     target_end: int | None
     copied_back: bool = False
     decided_to: int = 0
+    deleted_to: int | None = None
+    written_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Stranded:
     Attributes:
         from_offset: all records from here on.
         missing: and these below it.
-        older: records below it that were replicated, and are not on the target any more; only where they were asked for.
+        older: records that were replicated, or came from the target, and are not there any more; only where they were asked for.
         lacking: records of the target that the source does not hold any more.
         exact: none of those listed was ever replicated.
         rest: records that were read from `from_offset` on; None where nobody read them.
@@ -121,13 +123,26 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     """Tell what of a partition is stranded.
 
     Args:
-        case: its cut-off is the source's log end, its boundary the target's log end before any client wrote there.
+        case: its cut-off is where the source's log ended before the flow back wrote to it, its boundary the target's log end before any client wrote there.
         whole: also tell what was replicated and is not on the target any more.
     """
     bounds = case.bounds
-    begin = min(max(bounds.source_start, known.source_from, known.decided_to), bounds.cut_off)
     if known.copied_back:
-        return (yield from _copied_back(case))
+        at = (bounds.target_start, bounds.boundary) if bounds.target_exists else (0, 0)
+        older, told = yield from _only_here(case, (bounds.source_start, bounds.cut_off), at)
+        return Stranded(bounds.cut_off, older=older, evidence=told)
+    found = yield from _below_the_copies(case, known, whole)
+    if known.deleted_to is None or known.deleted_to <= bounds.cut_off:
+        return found
+    at = (known.written_from, known.target_end) if known.written_from is not None else (0, 0)
+    older, told = yield from _only_here(case, (max(bounds.cut_off, bounds.source_start), known.deleted_to), at)
+    return replace(found, older=np.append(np.asarray(found.older, np.int64), older), evidence=f"{found.evidence}; behind it {told}")
+
+
+def _below_the_copies(case: Case, known: Returned, whole: bool) -> Search:
+    """Tell what is stranded of what the source held before the flow back wrote to it."""
+    bounds = case.bounds
+    begin = min(max(bounds.source_start, known.source_from, known.decided_to), bounds.cut_off)
     if not bounds.target_exists:
         return Stranded(begin, evidence="the target has no such partition")
     proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
@@ -146,16 +161,17 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     return found or (yield from _uncompared(case, certain))
 
 
-def _copied_back(case: Case) -> Search:
-    """Tell what of a log of copies the topic that they were taken from does not hold any more; all of it where comparing would be too much."""
-    bounds = case.bounds
-    start, end = (bounds.target_start, bounds.boundary) if bounds.target_exists else (0, 0)
-    if not case.may_read(SOURCE, bounds.cut_off - bounds.source_start) or not case.may_read(TARGET, max(end - start, 0)):
-        return Stranded(bounds.cut_off, older=range(bounds.source_start, bounds.cut_off), exact=False, evidence="copies of the other cluster's topic: too much to compare")
-    ours, theirs = yield from case.fetch(case.window(SOURCE, bounds.source_start, bounds.cut_off), case.window(TARGET, start, end))
+def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
+    """Return which copies of the target's records it does not hold any more, all of them where comparing would be too much; and what tells.
+
+    MirrorMaker 2's repeats are told, too: nothing tells one from a record of the same content that is gone.
+    """
+    if not case.may_read(SOURCE, copies[1] - copies[0]) or not case.may_read(TARGET, max(originals[1] - originals[0], 0)):
+        return range(*copies), "copies of the other cluster's topic: too much to compare"
+    ours, theirs = yield from case.fetch(case.window(SOURCE, *copies), case.window(TARGET, *originals))
     both = Both(ours or no_records(), theirs or no_records())
     left = both.missing(both.ours.size())
-    return Stranded(bounds.cut_off, older=both.ours.offsets[left], evidence=f"copies of the other cluster's topic: it holds all but {int(left.sum())} of {both.ours.size()}")
+    return both.ours.offsets[left], f"copies of the other cluster's topic: it holds all but {int(left.sum())} of {both.ours.size()}"
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:

@@ -54,8 +54,8 @@ def write_job(site: Clusters) -> Path:
     syncs[syncs["topic"].isin(topics)].to_parquet(folder / "syncs.parquet", index=False)
     places = places_of(topics)
     ends, stable = site.cluster(TARGET).ends(places), site.cluster(SOURCE).ends(places, "read_committed")
-    rows = ({"topic": tp.topic, "partition": tp.partition, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": None, "stable_end": stable[tp], "target_end": ends[tp], "copied_back": False, "decided_to": 0} for tp in places)
-    pd.DataFrame(rows).astype({"partition": "int32", "proven_end": "Int64", "replicated": "Int64"}).to_parquet(folder / "returned.parquet", index=False)
+    rows = ({"topic": tp.topic, "partition": tp.partition, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": None, "stable_end": stable[tp], "target_end": ends[tp], "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None} for tp in places)
+    pd.DataFrame(rows).astype({"partition": "int32", **dict.fromkeys(("proven_end", "replicated", "deleted_to", "written_from"), "Int64")}).to_parquet(folder / "returned.parquet", index=False)
     (folder / "job.json").write_text(json.dumps({"isolation": "read_uncommitted", "source_readable": True, "content_limit": 5_000_000}))
     return folder
 

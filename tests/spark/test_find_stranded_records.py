@@ -32,7 +32,7 @@ def given(folder: Path, **job: object) -> Path:
     """The job's input."""
     bounds = [bounds_row("orders", partition, 100, 80, drained=False) for partition in range(3)]
     write_input(folder, [], [("orders", p, 50, 50, p) for p in range(3)], bounds, **job)
-    rows = [{"topic": "orders", "partition": p, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": 40, "stable_end": 100, "target_end": 80, "copied_back": False, "decided_to": 0} for p in range(3)]
+    rows = [{"topic": "orders", "partition": p, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": 40, "stable_end": 100, "target_end": 80, "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None} for p in range(3)]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("returned")), folder / "returned.parquet")
     return folder
 

@@ -281,3 +281,23 @@ def test_of_copies_that_flowed_back_only_those_that_their_topic_holds_no_more_ar
     assert [*found(world, known(world, copied_back=True), content_limit=4).older] == [0, 1, 2, 3, 4]
     gone = plain_world([0, 1], [], target_start=None, boundary=None)
     assert found(gone, known(gone, copied_back=True)).older.tolist() == [0, 1]
+
+
+def test_copies_behind_what_clients_wrote_are_looked_through_where_the_log_will_be_deleted() -> None:
+    """The source held 0 to 2, the last one stranded; then 5 to 7 were copied back, and the target's retention took 0 and 5."""
+    world = plain_world([0, 1, 2, 5, 6, 7], [0, 1, 6, 7, 8], cut_off=3, boundary=2, target_start=1)
+    facts = {"stable_end": 6, "target_end": 5, "written_from": 2}
+    kept = found(world, known(world, **facts), whole=True)
+    assert (kept.from_offset, kept.missing.tolist(), kept.older.tolist()) == (2, [], [0])
+    told = found(world, known(world, deleted_to=6, **facts), whole=True)
+    assert (told.from_offset, told.missing.tolist(), told.older.tolist()) == (2, [], [0, 3])
+    assert "behind it copies of the other cluster's topic: it holds all but 1 of 3" in told.evidence
+
+
+def test_a_topic_that_clients_made_on_both_sides_is_looked_through_before_it_is_deleted() -> None:
+    """Nothing of it is told as stranded, for all of it counts as copied; what the other one does not hold is told nevertheless, all of it where there is no such partition, or too much."""
+    world = plain_world([1, 2, 3], [7, 2], cut_off=0, boundary=None, target_start=None)
+    facts = {"stable_end": 3, "target_end": 2, "written_from": 0, "deleted_to": 3}
+    assert found(world, known(world, **facts), whole=True).older.tolist() == [0, 2]
+    assert found(world, known(world, **facts | {"written_from": None, "target_end": None}), whole=True).older.tolist() == [0, 1, 2]
+    assert found(world, known(world, **facts), whole=True, content_limit=2).older.tolist() == [0, 1, 2]

@@ -65,7 +65,12 @@ class FindStrandedRecords(ProcedureStep):
 
 def looks_at_all(procedure: Procedure) -> bool:
     """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
-    return procedure.request.choices.get("compare") == "whole" or (mode_of(procedure) is Mode.RECREATE and not names_protect(procedure))
+    return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
+
+
+def will_be_deleted(procedure: Procedure) -> bool:
+    """Whether the logs that clients wrote to on the returned cluster will be deleted, with all that the flow back has written behind that."""
+    return mode_of(procedure) is Mode.RECREATE and not names_protect(procedure)
 
 
 def deleted_copies(procedure: Procedure) -> list[TopicPartition]:
@@ -194,6 +199,7 @@ def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there:
     if "floors" in assessed:
         write_frame(folder, "floors", plain(failover.kept(assessed["floors"]), "source_end", "target_end", "sampled_at"))
     offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(lower=0).sum()
+    offsets += sum(max(end - there.resumes[tp], 0) for tp, end in there.ends.items()) if will_be_deleted(procedure) else 0
     seconds = _READ_SECONDS + int(offsets) // _READ_A_SECOND
     return {"isolation": procedure.turned.flow.isolation, "source_readable": True, "source_final": True, "content_limit": _COMPARED_AT_MOST, "deadline_seconds": seconds, "whole": looks_at_all(procedure)}
 
@@ -206,8 +212,10 @@ class Bounds:
         self._procedure, self._failover, self._there = procedure, failover, there
         infos = procedure.source.topics({copy.topic for copy in there.remote.values()})
         known = {*there.boundary, *(there.remote[tp] for tp in there.copied_back)}
-        self._copies = {tp: copy for tp, copy in there.remote.items() if copy in known and copy.topic in infos and copy.partition in infos[copy.topic].partitions}
-        self._starts, self._ends = (ask(list(self._copies.values())) for ask in (procedure.source.starts, procedure.source.ends))
+        # Also of topics that were born since: what was copied from them is deleted, too.
+        self._all_copies = {tp: copy for tp, copy in there.remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions}
+        self._copies = {tp: copy for tp, copy in self._all_copies.items() if copy in known}
+        self._starts, self._ends = (ask(list(self._all_copies.values())) for ask in (procedure.source.starts, procedure.source.ends))
         self._begins, self._copied = begun_at(procedure, failover, there)
         self._partitions = pd.DataFrame(list(there.remote), columns=_PLACE).astype({"topic": object, "partition": "int32"})
 
@@ -242,8 +250,10 @@ class Bounds:
             "proven_end": there.proven,
             "replicated": frame_partitions(self._failover.kept(stopped["replicated"]), "offset") if "replicated" in stopped else {},
             "stable_end": {tp: min(end, there.resumes[tp]) for tp, end in there.stable.items()},
-            "target_end": {tp: self._ends[copy] for tp, copy in self._copies.items()},
+            "target_end": {tp: self._ends[copy] for tp, copy in self._all_copies.items()},
             "decided_to": {tp: self._begins.get(tp, 0) for tp in there.remote},
+            "deleted_to": there.ends if will_be_deleted(self._procedure) else {},
+            "written_from": {tp: max(there.boundary.get(copy, 0), self._starts[copy]) for tp, copy in self._all_copies.items()},
         }
         places = self._partitions.itertuples(index=False, name=None)
         return self._with(self._partitions, columns).assign(copied_back=[place in there.copied_back for place in places])
@@ -265,7 +275,7 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
 
     What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is looked at again.
     """
-    before = None if mode_of(procedure) is Mode.RECREATE and not names_protect(procedure) else opened_before(procedure, failover)
+    before = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if before is None:
         return {}, {}
     begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}

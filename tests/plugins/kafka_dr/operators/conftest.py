@@ -26,6 +26,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], JobsWithou
         # Listing the source's records needs a real one; what is listed is tested with the job.
         monkeypatch.setattr(AssessmentTask, "_listed", lambda self, losses, seen: {})
         monkeypatch.setattr(finding, "list_stranded", jobs.list_stranded)
+        monkeypatch.setattr(finding, "write_records", jobs.write_older)
         return jobs
 
     return make

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import stranded
 from kafka_dr.operators.deciding import planned_return
-from kafka_dr.operators.preparing_topics import DELETES
+from kafka_dr.operators.preparing_topics import DELETES, exported_older
 from kafka_dr.operators.procedure import frame_partitions, partitions_frame
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at
@@ -140,6 +140,25 @@ def test_what_the_flow_back_made_holds_copies_only(planned: Any, born: TopicPart
     assert not found.jobs.given and figures["records"] == 0
     assert frontier.loc[tuple(born)].tolist() == [0, 0, 0] and frontier.loc["orders", 0].tolist() == [10, 10, 10]
     assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset")[born] == 5
+
+
+def test_before_topics_are_deleted_what_flowed_back_to_them_is_looked_through(planned: Any) -> None:
+    """The new primary's retention took the first of two records that had been copied back, and of a topic that was born there the first of three: both are exported."""
+    born = TopicPartition("born", 0)
+    found = planned(way=FlowedBack, started=True, mode="recreate")
+    for alias in ("standby", "primary"):
+        cluster = found.way.bench.clusters[alias]
+        cluster.partitions["born"] = {0: 1}
+        for tp, offsets in ((ORDERS, (10, 11)), (born, range(3))):
+            for offset in offsets:
+                found.way.write(alias, offset, f"{300 + offset}", tp)
+    there = found.way.bench.clusters["standby"]
+    for tp, first in ((ORDERS, 11), (born, 1)):
+        there.log_starts[tp] = first
+        there.records[tp] = {offset: record for offset, record in there.records[tp].items() if offset >= first}
+    figures = found.look()
+    assert {row["topic"]: (row["records"], row["older"]) for row in figures["topics"]} == {"born": (0, 1), "orders": (0, 11)}
+    assert [one.topic_partition for one in exported_older(found.way.procedure)] == [born, ORDERS]
 
 
 def test_what_only_the_returned_cluster_has_is_not_the_flows(planned: Any) -> None:
