@@ -9,7 +9,7 @@ Invariants
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -67,12 +67,12 @@ def marked(headers: Headers, origin: Origin, procedure_id: str) -> Headers:
     return (*headers, (ORIGIN, str(origin).encode()), (PROCEDURE, procedure_id.encode()))
 
 
-def unmarked(headers: Headers, procedure_id: str) -> tuple[Origin, Headers] | None:
-    """Return where a record was replayed from and the headers that it had there; None where this procedure's export is not its origin.
+def unmarked(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
+    """Return where a record was replayed from and the headers that it had there; None where its origin is in none of these procedures' exports.
 
     A record that was replayed before, and was stranded again, has older marks among its own headers.
     """
-    if len(headers) < 2 or headers[-1] != (PROCEDURE, procedure_id.encode()) or headers[-2][0] != ORIGIN:
+    if len(headers) < 2 or headers[-2][0] != ORIGIN or headers[-1] not in [(PROCEDURE, one.encode()) for one in procedure_ids]:
         return None
     origin = origin_in(headers[-2][1])
     return None if origin is None else (origin, headers[:-2])

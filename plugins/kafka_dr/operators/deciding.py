@@ -10,7 +10,7 @@ from kafka_dr.errors import NotReady
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
-from kafka_dr.operators.stranded_export import exported_by, writers_of, written_of
+from kafka_dr.operators.stranded_export import Writers, written_with
 from kafka_dr.operators.way_back import names_protect
 from kafka_dr.vocabulary import APPROVE, REJECT, Step
 
@@ -50,16 +50,12 @@ def planned_return(procedure: Procedure) -> Return:
 
 
 def decided_otherwise(procedure: Procedure, decisions: Mapping[str, Decision]) -> list[str]:
-    """Topics of which an earlier run has written some records of the same export elsewhere: what is written stays, and is written once."""
-    of = exported_by(procedure)
-    earlier = [one for one in writers_of(procedure, of) if one.id != procedure.id]
-    problems = []
-    for one in earlier:
-        before, _ = decide(decisions, one.request.choices.get("stranded", {}))
-        other = {topic: was for topic, was in before.items() if was in (Decision.REPLAY, Decision.QUARANTINE) and decisions[topic] is not was}
-        topics = {tp.topic for tp, offset in (written_of(procedure.reader(procedure.request.source, READ_COMMITTED), of) if other else {}).items() if offset}
-        problems += [f"{topic}: {one.id} has written some of its records with {was}; decide the same" for topic, was in sorted(other.items()) if topic in topics]
-    return problems
+    """Topics of which an earlier run has written some stranded records elsewhere: what is written stays, and is written once."""
+    writers = Writers.of(procedure)
+    if all(one.id == procedure.id for one in writers.procedures):
+        return []
+    written = written_with(procedure.reader(procedure.request.source, READ_COMMITTED), writers.exports)
+    return [f"{topic}: {writer} has written some of its records with {was}; decide the same" for topic, (was, writer) in sorted(written.items()) if decisions.get(topic, was) is not was]
 
 
 def require_decided(procedure: Procedure) -> dict[str, Any] | None:

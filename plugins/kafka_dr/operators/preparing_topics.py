@@ -24,7 +24,7 @@ from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replaying import decided_on, refuse_without_place
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.operators.way_back import CREATES, DELETES, names_protect, partitions_of, refuse_lacking, stop_flows, topics_back, written_since
+from kafka_dr.operators.way_back import CREATES, DELETES, moved_clients, names_protect, partitions_of, refuse_lacking, stop_flows, topics_back, written_since
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -53,7 +53,7 @@ class PrepareTopics(ProcedureStep):
             refuse_without_place(procedure, decided_on(procedure))
         anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and not before else None
         deleted = anew.delete() if anew else {}
-        made, grown = make_alike(procedure, self.task_id, scope, anew.before if anew else {})
+        made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure, self.task_id))
         figures = {"approval": approval, "mode": mode, "topics": len(scope), "created": made, "grown": grown, "settings_differ": settings_that_differ(procedure, scope)}
         if before:
             return {**before, **figures}
@@ -168,6 +168,19 @@ def noted_topics(procedure: Procedure, step: str) -> dict[str, dict[str, Any]] |
         return None
     rows = procedure.kept(noted[0]).to_dict("records")
     return {row["topic"]: {"topic_id": row["topic_id"], "replicas": int(row["replicas"]), "settings": json.loads(row["settings"])} for row in rows}
+
+
+def as_first_noted(procedure: Procedure, step: str) -> dict[str, dict[str, Any]]:
+    """What topics were that runs of this failback, this one or earlier ones, meant to delete since clients left them, each by the oldest note."""
+    moved = moved_clients(procedure)
+    opened = moved[-1][0].sequence if moved else 0
+    deleting = dict.fromkeys(e.procedure_id for e in procedure.journal.entries(step=step, kind=Entry.INTENT) if DELETES in e.payload and e.sequence > opened)
+    runs = [procedure if name == procedure.id else procedure.other(name) for name in deleting]
+    found: dict[str, dict[str, Any]] = {}
+    for one in runs:
+        if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target):
+            found = (noted_topics(one, step) or {}) | found
+    return found
 
 
 def verify_export(procedure: Procedure) -> int:

@@ -7,10 +7,9 @@ far the last committed one came, and goes on.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ from kafka_dr.operators.deciding import planned_return, require_decided
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import ends_at_opening
-from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, ExportedPartition, exported, exported_by, writers_of, written_of
+from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, ExportedPartition, Writers, exported, exported_by, progress_record, written_of
 from kafka_dr.vocabulary import Entry, Step
 
 #: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
@@ -195,7 +194,7 @@ class Replay:
 
     def __init__(self, procedure: Procedure, parts: list[Part], step: str, tell: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._tell = procedure, parts, step, tell
-        self._of = exported_by(procedure)
+        self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
         self.transactional_id = f"__switchback-replay-{procedure.pair}"
         self._writer = replay_writer(procedure, self.transactional_id, min(_LARGEST_BATCH, *(part.largest for part in parts)))
         self._committed = procedure.reader(procedure.request.source, READ_COMMITTED)
@@ -249,9 +248,10 @@ class Replay:
     def _ends_noted(self) -> dict[TopicPartition, int]:
         """Where the places ended before anything of this export was written to them, by whichever run came first."""
         noted: dict[TopicPartition, int] = {}
-        for writer in writers_of(self._procedure, self._of):
+        writers = Writers.of(self._procedure)
+        for writer in writers.procedures:
             for entry in writer.journal.entries(writer.id, self._step, Entry.NOTE):
-                if entry.payload.get(REPLAYING) == self._of and "ends_before" in entry.payload:
+                if entry.payload.get(REPLAYING) in writers.exports and "ends_before" in entry.payload:
                     noted = frame_partitions(writer.kept(entry.payload["ends_before"]), "offset") | noted
         return noted
 
@@ -267,12 +267,12 @@ class Replay:
         self._write_parts(plain, done, lambda: frozenset())
         for part in self._parts:
             if part.compacted:
-                later = LaterKeys(self._procedure, self._committed, part, self._of, self._clients_since(part.place))
+                later = LaterKeys(self._procedure, self._committed, part, self._exports, self._clients_since(part.place))
                 self._write_parts([part], done, later.look)
 
     def progress(self) -> dict[TopicPartition, int]:
         """The first offset of each partition that is not written, as the committed transactions say."""
-        return written_of(self._committed, self._of)
+        return written_of(self._committed, self._exports)
 
     def _write_parts(self, parts: list[Part], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]) -> None:
         rows = chain.from_iterable(((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts)
@@ -298,8 +298,7 @@ class Replay:
         return Outgoing(*part.place, record.key, record.value, marked(record.headers, origin, self._of), part.stamp(record))
 
     def _progress_record(self, rows: list[tuple[Part, Record]]) -> Outgoing:
-        following = {part.origin: record.offset + 1 for part, record in rows}
-        return Outgoing(PROGRESS_TOPIC, 0, self._of.encode(), json.dumps([[*where, offset] for where, offset in following.items()]).encode())
+        return progress_record(self._of, self._procedure.id, {part.origin: (record.offset + 1, part.decision) for part, record in rows})
 
     def _tell_now_and_then(self) -> None:
         if time.monotonic() - self._told_at > _TOLD_EVERY:
@@ -342,7 +341,7 @@ class Replay:
         return self._committed.scan(spans, _reading_seconds(spans))
 
     def _take(self, record: Record, by_origin: Mapping[TopicPartition, ReadBack], watched: Mapping[TopicPartition, ReadBack]) -> None:
-        found = unmarked(record.headers, self._of)
+        found = unmarked(record.headers, self._exports)
         if found is None:
             if record.topic_partition in watched:
                 watched[record.topic_partition].written(mark_of(record.key))
@@ -358,20 +357,20 @@ class Replay:
         Where one process wrote everything at its first try there are none, and the logs are not read again.
         """
         notes = [e for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE) if "replaying" in e.payload]
-        if len(notes) < 2 and not self._interrupted and self._of == self._procedure.id:
+        if len(notes) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
             return {}
         spans, counts = self._spans(), Counter[TopicPartition]()
         reader = self._procedure.reader(self._procedure.request.source)
         for record in reader.scan(spans, _reading_seconds(spans)):
-            counts[record.topic_partition] += unmarked(record.headers, self._of) is not None
+            counts[record.topic_partition] += unmarked(record.headers, self._exports) is not None
         return {place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]}
 
 
 class LaterKeys:
     """Keys of a compacted topic's stranded records that clients wrote on the new primary since they went there."""
 
-    def __init__(self, procedure: Procedure, reader: RecordReader, part: Part, of: str, begin: int) -> None:
-        self._procedure, self._reader, self._place, self._of = procedure, reader, part.place, of
+    def __init__(self, procedure: Procedure, reader: RecordReader, part: Part, exports: Collection[str], begin: int) -> None:
+        self._procedure, self._reader, self._place, self._exports = procedure, reader, part.place, exports
         self._read_to, self._marks = begin, part.stranded.key_marks()
         self._found: set[bytes | None] = set()
 
@@ -380,7 +379,7 @@ class LaterKeys:
         end = self._procedure.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: Span(self._read_to, end)}
-            marks = (mark_of(record.key) for record in self._reader.scan(spans, _reading_seconds(spans)) if unmarked(record.headers, self._of) is None)
+            marks = (mark_of(record.key) for record in self._reader.scan(spans, _reading_seconds(spans)) if unmarked(record.headers, self._exports) is None)
             self._found |= self._marks.intersection(marks)
             self._read_to = end
         return self._found

@@ -333,13 +333,14 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[s
 
 
 def found_before_deleting(procedure: Procedure) -> Procedure | None:
-    """The run, this one or an earlier failback since the last failover, that found what is stranded and then began to delete topics; None where none did."""
+    """The run, this one or an earlier failback since the last failover, that found what is stranded and then deleted topics; None where none did."""
     opened = moved_clients(procedure)
     since = opened[-1][0].sequence if opened else 0
     deleting = [e for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT) if DELETES in e.payload and e.sequence > since]
     runs = [procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id) for e in deleting]
     same = [one for one in runs if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)]
-    return same[0] if same else None
+    # One that died before it had deleted anything has left all records where they were.
+    return next((one for one in same if one.id == procedure.id or deleted_since(procedure, one)), None)
 
 
 def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_dr.domain.replay import mark_in
+from kafka_dr.domain.stranded import Decision
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.kafka_records import Record, RecordReader
+from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.way_back import moved_clients
 from kafka_dr.vocabulary import Entry, Step
 
 #: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under the same name.
@@ -93,31 +96,65 @@ def exported_by(procedure: Procedure) -> str:
     return (procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}).get("procedure_id", procedure.id)
 
 
-def writers_of(procedure: Procedure, export: str) -> list[Procedure]:
-    """Procedures that have begun to write records of an export, oldest first.
+@dataclass(frozen=True)
+class Writers:
+    """Who has begun to write stranded records since clients came to the new primary, by the journal.
 
-    Args:
-        export: the procedure that made it.
+    Attributes:
+        procedures: oldest first, this one among them once it has begun.
+        exports: of which they write, each by the procedure that made it; last the one that this procedure reconciles. An earlier
+            run of the failback that looked itself has found the same records: what it has written is not written again.
     """
-    notes = procedure.journal.entries(step=Step.RECONCILE_STRANDED_RECORDS, kind=Entry.NOTE)
-    names = dict.fromkeys(e.procedure_id for e in notes if e.payload.get(REPLAYING) == export)
-    return [one for name in names if (one := procedure if name == procedure.id else procedure.other(name)) is not None]
+
+    procedures: tuple[Procedure, ...]
+    exports: tuple[str, ...]
+
+    @classmethod
+    def of(cls, procedure: Procedure) -> Writers:
+        """Read the notes of all who write."""
+        moved, own = moved_clients(procedure), exported_by(procedure)
+        opened = moved[-1][0].sequence if moved else 0
+        notes = procedure.journal.entries(step=Step.RECONCILE_STRANDED_RECORDS, kind=Entry.NOTE)
+        since = [e for e in notes if e.sequence > opened and REPLAYING in e.payload]
+        known = {name: procedure if name == procedure.id else procedure.other(name) for name in dict.fromkeys(e.procedure_id for e in since)}
+        back = {name: one for name, one in known.items() if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)}
+        others = [e.payload[REPLAYING] for e in since if e.procedure_id in back and e.payload[REPLAYING] != own]
+        return cls(tuple(back.values()), (*dict.fromkeys(others), own))
 
 
-def written_of(committed: RecordReader, export: str) -> dict[TopicPartition, int]:
-    """The first offset of each partition of an export that is not written, as the committed transactions say.
+def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicPartition, int]:
+    """The first offset of each partition that is not written, as the committed transactions say.
 
     Args:
         committed: reads what is committed on the cluster that is written to.
-        export: the procedure that made it.
+        exports: those that count, each by the procedure that made it.
     """
     done: dict[TopicPartition, int] = {}
-    for record in committed.read_all(PROGRESS_TOPIC):
-        if record.key == export.encode():
-            for topic, partition, following in json.loads(record.value):
-                where = TopicPartition(topic, partition)
-                done[where] = max(following, done.get(where, 0))
+    for topic, partition, following, *_ in _progress_of(committed, exports):
+        where = TopicPartition(topic, partition)
+        done[where] = max(following, done.get(where, 0))
     return done
+
+
+def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
+    """The decision with which records of each topic were written, and the procedure that wrote first; arguments as of `written_of`."""
+    first: dict[str, tuple[Decision, str]] = {}
+    for topic, _, _, decision, writer in _progress_of(committed, exports):
+        first.setdefault(topic, (Decision(decision), writer))
+    return first
+
+
+def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
+    """What is written together with records of an export: by partition the first offset that is not written, and with which decision; by whom."""
+    rows = [[*where, offset, decision, writer] for where, (offset, decision) in following.items()]
+    return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())
+
+
+def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[list[Any]]:
+    keys = {export.encode() for export in exports}
+    for record in committed.read_all(PROGRESS_TOPIC):
+        if record.key in keys:
+            yield from json.loads(record.value)
 
 
 def exported(procedure: Procedure) -> list[ExportedPartition]:

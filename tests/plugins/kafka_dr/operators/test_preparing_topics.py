@@ -238,6 +238,21 @@ def test_another_run_keeps_a_partition_that_only_the_returned_cluster_has(bench:
         prepare(way)
 
 
+@pytest.mark.parametrize("mode", ["recreate", "append"])
+def test_another_run_makes_what_the_one_before_had_deleted_as_it_was(bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """The run before was killed between deleting and making: nobody else knows how many replicas the topic had there."""
+    way = anew(bench)
+    way.primary.replicas["orders"], way.primary.settings["orders"] = 3, {"min.insync.replicas": "2"}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(way.primary, "create_topic", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    assert "orders" in way.primary.deleted
+    bench.params["mode"] = mode
+    again(way)
+    assert prepare(way)["created"] == ["orders"]
+    assert way.primary.replicas["orders"] == 3 and way.primary.settings["orders"]["min.insync.replicas"] == "2"
+
+
 def test_another_run_keeps_what_was_written_to_an_old_log(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run before had noted it, and was killed before it deleted it: what came since stands in no export."""
     way = anew(bench)

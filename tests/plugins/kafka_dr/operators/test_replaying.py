@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from kafka_dr.domain.stranded import Decision
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Superseded
 from kafka_dr.hooks.kafka_records import Record, Span
@@ -18,7 +21,7 @@ from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import replaying
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.replaying import ReconcileStrandedRecords
-from kafka_dr.operators.stranded_export import PROGRESS_TOPIC
+from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, progress_record
 from kafka_dr.vocabulary import Entry, Step
 from tests.replayed import failed_over, found_stranded, stranded
 
@@ -287,13 +290,14 @@ def test_a_partition_each_goes_on_where_it_was(make: Any) -> None:
     assert reconcile(bench, attempt=2)["replayed"] == 1_400
     assert bench.world.origins() == bench.world.origins(TopicPartition("orders", 1)) == list(range(100, 800))
     told = [json.loads(r.value) for r in bench.world.records("read_committed", TopicPartition(PROGRESS_TOPIC, 0))]
-    assert told == [[["orders", 0, 800], ["orders", 1, 400]], [["orders", 1, 800]]]
+    by = ["replay", bench.procedure().id]
+    assert told == [[["orders", 0, 800, *by], ["orders", 1, 400, *by]], [["orders", 1, 800, *by]]]
 
 
 def test_how_far_another_export_came_does_not_count(make: Any) -> None:
     """A topic's offsets begin anew when it is made anew."""
     bench = make(some(3))
-    bench.world.add(Outgoing(PROGRESS_TOPIC, 0, b"failback-r0", b'[["orders", 0, 102]]'), "committed")
+    bench.world.add(Outgoing(PROGRESS_TOPIC, 0, b"failback-r0", b'[["orders", 0, 102, "replay", "failback-r0"]]'), "committed")
     assert reconcile(bench)["replayed"] == 3 and bench.world.origins() == [100, 101, 102]
 
 
@@ -439,12 +443,14 @@ def test_what_may_be_refused_goes_alone(make: Any, config: dict[str, str]) -> No
     assert bench.world.transactions == 3
 
 
-def next_run(bench: Any, name: str, before: Any, finder: Any) -> Any:
-    """A run after another one, over the export of the one that found what is stranded."""
+def next_run(bench: Any, name: str, before: Any, finder: Any, of_its_own: bool = False) -> Any:
+    """A run after another one, over the export of the one that found what is stranded, or one of its own that holds the same."""
     before.journal.release_lease(before.pair, before.id, before.journal.lease(before.pair).epoch, "returned")
     figures, later = finder.figures(Step.FIND_STRANDED_RECORDS), bench.opened(name)
     receipts = {name: later.keep(name, finder.kept(receipt)) for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))}
-    export = {"folder": "export", "files": receipts["files"], "procedure_id": finder.id}
+    export = {"folder": "export", "files": receipts["files"]} | ({} if of_its_own else {"procedure_id": finder.id})
+    if of_its_own:
+        copytree(Path(later.topology.evidence) / finder.id / "export", Path(later.topology.evidence) / later.id / "export")
     later.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export})
     bench.done(later, Step.DECIDE_STRANDED_RECORDS, asked=True)
     return later
@@ -485,6 +491,24 @@ def test_what_another_run_left_undone_is_gone_on_with(make: Any) -> None:
     assert bench.world.origins() == list(range(100, 2_600))
 
 
+def test_a_run_that_looked_itself_writes_nothing_again(make: Any) -> None:
+    """An earlier run has written a thousand and was given up before clients moved; the next one has found the same 2,500, by an export of its own."""
+    bench = make(some())
+    bench.world.accidents = {2: killed}
+    with pytest.raises(Killed):
+        reconcile(bench)
+    bench.world.accidents = {}
+    first = bench.procedure()
+    second = next_run(bench, "r2", first, first, of_its_own=True)
+    step().execute(bench.context("r2"))
+    told = bench.procedure("r2").figures(STEP)
+    assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, second.id)
+    assert bench.world.origins() == list(range(100, 2_600))
+    second.request.choices["stranded"] = {".*": "discard"}
+    with pytest.raises(NotReady, match=f"orders: {first.id} has written some of its records with replay; decide the same"):
+        planned_return(second)
+
+
 @pytest.mark.parametrize("decision", ["quarantine", "discard"])
 def test_what_is_written_in_part_is_not_decided_otherwise(make: Any, decision: str) -> None:
     """The first thousand stand in the topic already: in a quarantine they would be missing, and discarded they are not."""
@@ -494,6 +518,25 @@ def test_what_is_written_in_part_is_not_decided_otherwise(make: Any, decision: s
     second.request.choices["stranded"] = {".*": decision}
     with pytest.raises(NotReady, match=f"orders: {first} has written some of its records with replay; decide the same"):
         planned_return(second)
+
+
+def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
+    """The first run was to replay and died in its first transaction; the second one has written some to the quarantine."""
+    bench = make(some())
+    bench.params |= {"stranded": {".*": "replay"}}
+    first = bench.procedure()
+    bench.world.accidents = {1: killed}
+    with pytest.raises(Killed):
+        reconcile(bench)
+    second = next_run(bench, "r2", first, first)
+    second.write(STEP, Entry.NOTE, {REPLAYING: first.id})
+    bench.world.add(progress_record(first.id, second.id, {ORDERS: (1_100, Decision.QUARANTINE)}), "committed")
+    third = next_run(bench, "r3", second, first)
+    third.request.choices["stranded"] = {".*": "quarantine"}
+    assert planned_return(third).decisions == {"orders": "quarantine"}
+    third.request.choices["stranded"] = {".*": "replay"}
+    with pytest.raises(NotReady, match=f"orders: {second.id} has written some of its records with quarantine; decide the same"):
+        planned_return(third)
 
 
 def test_what_is_not_written_yet_may_be_decided_otherwise(make: Any) -> None:
