@@ -233,13 +233,19 @@ def _apart(planned: Return) -> list[str]:
 
 def _mode(planned: Return) -> str:
     if planned.mode is Mode.APPEND:
-        return f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since they went there is added{_copying(planned)}. Stranded records keep their place before that."
+        return f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since they went there is added{_copying(planned)}. Stranded records keep their place before that.{_whole(planned)}"
     topics = f"the copies of {planned.source}'s own topics" if planned.apart else "the topics"
     size = f" {planned.deleted:,} bytes are deleted." if planned.deleted is not None else ""
     size += f" As much as {planned.source} holds is copied{_copying(planned)}."
     older = sum(one.older for one in planned.stranded)
     kept = f"{counted(older, 'older record')} that {planned.source} has not any more are in the export only" if older else f"Nothing is there that {planned.source} has not any more"
     return f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept}; consumers that rewind see {planned.source}'s log."
+
+
+def _whole(planned: Return) -> str:
+    """What mode append makes of topics that an earlier run has deleted."""
+    named = cell(", ".join(planned.gone[:_SHOWN])) + (f" and {len(planned.gone) - _SHOWN} more" if len(planned.gone) > _SHOWN else "")
+    return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
 
 def _copying(planned: Return) -> str:

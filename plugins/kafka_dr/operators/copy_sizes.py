@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_dr.domain.stranded import Mode
@@ -15,16 +15,20 @@ from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.way_back import names_protect, topics_back
 
 
-def copy_sizes(procedure: Procedure, failover: Procedure) -> dict[str, Any]:
-    """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for what nobody could tell, and why."""
+def copy_sizes(procedure: Procedure, failover: Procedure, gone: Collection[str] = ()) -> dict[str, Any]:
+    """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for what nobody could tell, and why.
+
+    Args:
+        gone: topics of the returned cluster whose old log an earlier run has deleted.
+    """
     try:
         scope = topics_back(procedure)
     except (SystemUnavailable, BadInput) as error:
         return {"records_to_copy": None, **(_unknown(str(error)) if mode_of(procedure) is Mode.RECREATE else {})}
-    return {"records_to_copy": records_to_copy(procedure, failover, scope), **(_bytes(procedure, scope) if mode_of(procedure) is Mode.RECREATE else {})}
+    return {"records_to_copy": records_to_copy(procedure, failover, scope, gone), **(_bytes(procedure, scope) if mode_of(procedure) is Mode.RECREATE else {})}
 
 
-def records_to_copy(procedure: Procedure, failover: Procedure, scope: Iterable[str]) -> int | None:
+def records_to_copy(procedure: Procedure, failover: Procedure, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
     """Offsets of the new primary that the returned cluster lacks; some of them may be markers, or taken by a cleaner. None where the flow's worker does not answer."""
     infos = procedure.source.topics(scope)
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
@@ -36,7 +40,7 @@ def records_to_copy(procedure: Procedure, failover: Procedure, scope: Iterable[s
         kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
     except (SystemUnavailable, BadInput):
         return None
-    shared = {} if names_protect(procedure) else ends_at_opening(failover)
+    shared = {} if names_protect(procedure) else {tp: end for tp, end in ends_at_opening(failover).items() if scope.get(tp.topic) not in gone}
     done = {tp: max(starts[tp], shared.get(tp, 0), -1 if kept.get(tp) is None else kept[tp] + 1) for tp in partitions}
     return sum(max(0, ends[tp] - done[tp]) for tp in partitions)
 

@@ -351,7 +351,8 @@ def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
     receipts = {name: procedure.keep(name, finder.kept(found[name])) for name in ("frontier", "returned_ends")}
     export = {"procedure_id": finder.id, **found["export"]}
     files = {name: procedure.keep(f"exported_{name}", finder.kept(export[name])) for name in ("files", "older")}
-    return {**found, **receipts, **copy_sizes(procedure, procedure.other(found["after"])), "gone": deleted_since(procedure, finder), "export": {**export, **files}}
+    gone = deleted_since(procedure, finder)
+    return {**found, **receipts, **copy_sizes(procedure, procedure.other(found["after"]), gone), "gone": gone, "export": {**export, **files}}
 
 
 def deleted_since(procedure: Procedure, finder: Procedure) -> list[str]:

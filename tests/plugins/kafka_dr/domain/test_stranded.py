@@ -51,6 +51,7 @@ def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
     assert "earlier run has deleted the log on primary" in impossible(mode, [short], {"orders": Decision.KEEP}, "primary", gone=["orders"])[0]
     told = return_markdown(Return("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",)))
     assert "An earlier run has deleted the logs of orders on primary" in told
+    assert ("What an earlier run has deleted is copied whole: orders." in told) is (mode is Mode.APPEND)
 
 
 def test_how_much_is_deleted_and_copied_is_said_and_how_long_that_takes() -> None:

@@ -30,6 +30,8 @@ def test_in_append_what_follows_is_copied(bench: Any) -> None:
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": 13}
     way.worker.kept[BACK] = {ORDERS: 15, BORN: None}
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": 7}
+    way.worker.kept[BACK] = {}
+    assert copy_sizes(way.procedure, way.failover, gone=["orders"]) == {"records_to_copy": 19}, "what an earlier run has deleted is copied whole"
 
 
 def test_where_the_flows_worker_does_not_answer_nobody_knows(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
