@@ -57,8 +57,8 @@ class SeedFlowBack(ProcedureStep):
         """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the failover goes on."""
         require_decided(procedure)
         refuse_dedicated(procedure)
-        procedure.figures(Step.PREPARE_TOPICS)
-        flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure)
+        prepared = procedure.kept(procedure.figures(Step.PREPARE_TOPICS)["prepared"])
+        flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure, prepared["topic"])
         worker, name = procedure.mirror_maker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
             return self._running(procedure, told, ids)

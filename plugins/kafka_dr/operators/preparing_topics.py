@@ -54,7 +54,7 @@ class PrepareTopics(ProcedureStep):
         anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and not before else None
         deleted = anew.delete() if anew else {}
         made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure, self.task_id))
-        figures = {"approval": approval, "mode": mode, "topics": len(scope), "created": made, "grown": grown, "settings_differ": settings_that_differ(procedure, scope)}
+        figures = {"approval": approval, "mode": mode, "topics": len(scope), "created": made, "grown": grown, "settings_differ": settings_that_differ(procedure, scope), "prepared": procedure.keep("prepared", ids_frame(procedure, scope.values()))}
         if before:
             return {**before, **figures}
         if anew:
@@ -101,7 +101,7 @@ class Anew:
 
     def refuse_filled(self) -> None:
         """What was made anew is there, has another id than before, and no record: the flow back will fill it from the beginning."""
-        refuse_lacking(self._procedure)
+        refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name]["topic_id"]]
         ends = self._procedure.target.ends(partitions_of(self._procedure, self.before))

@@ -157,19 +157,21 @@ def refuse_replaced(procedure: Procedure) -> None:
         raise Contradiction("Topics of the returned cluster were deleted since the flow back was told where to begin", told, "Find who deleted them; then start a new run with mode recreate, which copies them whole.")
 
 
-def refuse_lacking(procedure: Procedure) -> dict[str, str]:
-    """Every topic that the flow back fills is there, as prepare_topics left it; answers their ids.
+def refuse_lacking(procedure: Procedure, prepared: Iterable[str]) -> dict[str, str]:
+    """Topics that prepare_topics has seen to, and that the flow back fills, are there still; answers the ids of all that it fills and that are there.
+
+    Those that were born since, by clients or for a quarantine, MirrorMaker 2 makes and fills from their beginnings.
 
     Raises:
         Contradiction: one is gone. MirrorMaker 2 would make it again, and nobody would see that its beginning is not copied.
     """
     names = sorted(topics_back(procedure).values())
     infos = procedure.target.topics(names)
-    lacking = [name for name in names if name not in infos]
+    lacking = sorted(set(prepared).intersection(names).difference(infos))
     if lacking:
         told = ", ".join(lacking[:_NAMED]) + (f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else "")
         raise Contradiction("Topics of the returned cluster are gone since they were prepared", told, "Find who deleted them; then start a new run, which makes them again.")
-    return {name: infos[name].topic_id for name in names}
+    return {name: infos[name].topic_id for name in names if name in infos}
 
 
 def flow_runs(procedure: Procedure, flow: Flow) -> bool:

@@ -449,6 +449,14 @@ def test_a_topic_that_is_gone_since_it_was_prepared_is_not_seeded(bench: Any, ch
     assert way.worker.asked == [] or "PATCH" not in str(way.worker.asked)
 
 
+@pytest.mark.parametrize("choices", [{}, {"mode": "recreate"}])
+def test_a_topic_that_was_born_after_the_topics_were_prepared_is_no_hindrance(bench: Any, choices: dict[str, str]) -> None:
+    """By clients, who are at work, or for a quarantine: MirrorMaker 2 will make it on the returned cluster, and fill it from its beginning."""
+    way = prepared(bench, **choices)
+    way.standby.partitions["orders.stranded"] = {0: 1}
+    assert seed(way)["topic_ids"].keys() == {"orders"}
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("mode", ["append", "recreate"])
 def test_what_a_killed_run_has_made_begins_at_its_beginning(bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str, known: bool) -> None:
