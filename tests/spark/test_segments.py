@@ -170,6 +170,18 @@ def test_below_the_first_segment_nothing_is_known() -> None:
     assert (answers[5].target_position, answers[6].target_position) == (3, 4)
 
 
+@pytest.mark.parametrize("repeats", [[], [8], [8, 9]])
+def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(repeats: list[int]) -> None:
+    """Two stayed on the source, and the flow was told to begin behind them, also where it was killed and began there again: no position is refused, and only who has passed them goes on behind."""
+    target = [1, 2, 3, 4, 5, *repeats, 8, 9]
+    world = by_hand([1, 2, 3, 4, 5, 6, 7, 8, 9], target, Segment(0, 5, 0, 5, False, True), Segment(7, None, 5, None, False))
+    world.mirrored = frozenset({1, 2, 3, 4, 5, 8, 9})
+    answers = judge(world)
+    assert [answers[p].target_position for p in range(10)] == [0, 1, 2, 3, 4, 5, 5, *range(len(target) - 2, len(target) + 1)]
+    assert all(answer.exact and answer.class_ != "REFUSED" for answer in answers.values())
+    assert "stayed on the source" in answers[6].clamped and answers[8].clamped is None
+
+
 def test_a_record_that_the_returned_cluster_has_lost_is_a_hole() -> None:
     """Groups that have not read its copy are refused; those that have are not."""
     world = by_hand([1, 2, 3, 2, 3, 4], [1, 3, 4], Segment(0, 5, 0, 2, True), Segment(5, None, 2, None, False))

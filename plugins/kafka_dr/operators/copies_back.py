@@ -14,10 +14,11 @@ import pandas as pd
 from kafka_dr.domain.lineage import Segment
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
-from kafka_dr.operators.lineage import History, segments_of
+from kafka_dr.operators.lineage import Grown, History, checked, segments_of
 from kafka_dr.operators.observing import copies_of_target, remote_partitions
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.spark_jobs import write_frame
+from kafka_dr.operators.way_back import names_protect
 
 _STAMPED = "LogAppendTime"
 _COLUMNS = [
@@ -30,14 +31,17 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
     """The bounds of a translation, and behind them those of partitions that are copies of the target's; their segments and offset syncs are written to the folder.
 
     The originals end where the last failover has left them: a group that has read its copies to the end stands before what was stranded there.
+    Segments are written too of clients' own topics in which stranded records were kept: these are on no target, and nothing is missing there.
     """
-    originals = originals_of(procedure)
+    originals, known = originals_of(procedure), History.of(procedure) if names_protect(procedure) else None
+    kept = {} if known is None else stretches_around_stranded(known, bounds)
     if not originals:
+        if kept:
+            write_frame(folder, "segments", segments_of(kept))
         return bounds
-    known = History.of(procedure)
     rows = bounds_of_copies(procedure, originals)
     ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
-    _write(procedure, folder, {tp: segments_of_copy(known, original, *ends[tp]) for tp, original in originals.items()}, originals)
+    _write(procedure, folder, kept | {tp: segments_of_copy(known, original, *ends[tp]) for tp, original in originals.items()}, originals)
     return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
@@ -55,6 +59,16 @@ def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, c
     if ends:
         _write(procedure, folder, {tp: segments_of_copy(known, originals[tp], *end) for tp, end in ends.items()}, originals)
     return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
+
+
+def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[Segment, ...]]:
+    """Segments of the partitions of a translation's bounds in which stranded records were kept."""
+    found = {}
+    for row in bounds.itertuples():
+        tp = TopicPartition(row.topic, row.partition)
+        lineage = known.around_stranded(tp, TopicPartition(row.target_topic, row.partition))
+        found[tp] = checked(lineage, Grown(int(row.cut_off), int(row.boundary), None)).segments
+    return {tp: segments for tp, segments in found.items() if segments}
 
 
 def _write(procedure: Procedure, folder: Path, segments: Mapping[TopicPartition, tuple[Segment, ...]], originals: Mapping[TopicPartition, TopicPartition]) -> None:

@@ -22,7 +22,7 @@ from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
-from kafka_dr.operators.way_back import ALL_NOTED, CREATES, ENDS_BEFORE, first_noted, moved_clients, names_protect
+from kafka_dr.operators.way_back import ALL_NOTED, CREATES, ENDS_BEFORE, Begun, first_noted, moved_clients, names_protect, told_apart
 from kafka_dr.vocabulary import Entry, Step
 
 #: Of a target that is a copy from its beginning, and of nothing else.
@@ -140,6 +140,7 @@ class ChangeOfSides:
         noted: where the old source's logs ended just before copies were first written to them, as far as somebody noted that.
         anew: topics of the target that were made anew for this change.
         ids: ids of the source's topics.
+        begun: where the flow from the target was told to begin then, where names part the directions.
     """
 
     source: str
@@ -151,12 +152,14 @@ class ChangeOfSides:
     noted: dict[TopicPartition, int]
     anew: frozenset[str]
     ids: dict[str, str]
+    begun: dict[TopicPartition, Begun]
 
     @classmethod
-    def of(cls, moved: Procedure, told: PairJournal, before: int, opened: int, until: int | None) -> ChangeOfSides:
+    def of(cls, moved: Procedure, told: PairJournal, begun: dict[TopicPartition, Begun], before: int, opened: int, until: int | None) -> ChangeOfSides:
         """Read a procedure's receipts, and those that speak of it.
 
         Args:
+            begun: as the attribute.
             before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did, and when the next one did.
         """
         fenced = moved.outcome(Step.FENCE_PRODUCERS)
@@ -170,6 +173,7 @@ class ChangeOfSides:
             noted=noted_ends(told, opened, until),
             anew=made_anew(told, before, opened),
             ids=ids_then(moved),
+            begun=begun,
         )
 
     def move(self, tp: TopicPartition, doubted: bool = False) -> Move:
@@ -266,7 +270,9 @@ class History:
         told, source, target = PairJournal(procedure), procedure.request.source, procedure.request.target
         opened = [entry.sequence for entry, _ in moved]
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
-        changes = tuple(ChangeOfSides.of(one, told, *window) for (_, one), window in zip(moved, windows, strict=True))
+        apart = names_protect(procedure)
+        begun = [told_apart(procedure, one) if apart and one.request.target == source else {} for _, one in moved]
+        changes = tuple(ChangeOfSides.of(one, told, flow, *window) for (_, one), flow, window in zip(moved, begun, windows, strict=True))
         # Of a source that was given up the recorder says which topics were made anew.
         here = {} if procedure.without_source else ids_then(procedure)
         there = {name: info.topic_id for name, info in procedure.target.topics().items()}
@@ -300,6 +306,28 @@ class History:
         if self._differs(seen, self.target, tp.topic):
             return Lineage((), f"its topic was made anew on {self.target}, and nobody wrote down when")
         return lineage_of([change.move(tp, number in doubted) for number, change in enumerate(self.changes)], self.source, self.target)
+
+    def around_stranded(self, tp: TopicPartition, copy: TopicPartition) -> Lineage:
+        """Of a partition of the source and its copy, where names part the directions: the stretches between which records stayed behind when clients left; none where nothing did, or nobody knows.
+
+        The flow was told to begin behind such records when clients had come back. All stretches were copied the same way.
+        """
+        doubted, seen = self._sightings(tp.topic)
+        if doubted or copy.topic in self.anew or self._differs(seen, self.source, tp.topic):
+            return Lineage(())
+        begin, end, segments = (0, 0), None, []
+        for change in self.changes:
+            if change.target == self.target:
+                begin, segments = ((0, 0), []) if copy.topic in change.anew else (begin, segments)
+                end, drained = (change.source_end(tp), (change.boundary or {}).get(copy)), change.drained(tp)
+            elif end is not None:
+                flow = change.begun.get(tp)
+                if flow is None or None in end:
+                    return Lineage(())
+                if flow.replicated + 1 > end[0]:
+                    segments.append(Segment(begin[0], end[0], begin[1], end[1], copied_back=False, drained=drained))
+                    begin = flow.replicated + 1, max(flow.target_end, end[1])
+        return Lineage((*segments, Segment(begin[0], None, begin[1], None, copied_back=False))) if segments else Lineage(())
 
     def _sightings(self, topic: str) -> tuple[set[int], dict[str, str]]:
         """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster the id that was seen last."""

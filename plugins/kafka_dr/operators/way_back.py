@@ -95,7 +95,7 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
         return {}
     opened, last = moved[-1]
     if names_protect(procedure):
-        return _told_apart(procedure, last)
+        return told_apart(procedure, last)
     told = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
     told += [(procedure.other(e.procedure_id), e.payload) for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME) if e.sequence > opened.sequence]
     replicated: dict[TopicPartition, int] = {}
@@ -106,8 +106,8 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
     return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
 
 
-def _told_apart(procedure: Procedure, last: Procedure) -> dict[TopicPartition, Begun]:
-    """Where the flow was told to begin in topics that are clients' own, when they came: what was stranded there stays behind. Its copies ended then where they ended before it was resumed."""
+def told_apart(procedure: Procedure, last: Procedure) -> dict[TopicPartition, Begun]:
+    """Where the procedure's flow was told to begin in topics that are clients' own, when another procedure brought them: what was stranded there stays behind. Its copies ended then where they ended before it was resumed."""
     seeded = last.outcome(Step.SEED_REVERSE_REPLICATION) or {}
     noted = [e.payload[ENDS_BEFORE] for e in procedure.journal.entries(last.id, Step.START_REVERSE_REPLICATION, Entry.NOTE) if ENDS_BEFORE in e.payload]
     if "seeds" not in seeded or not noted:

@@ -15,7 +15,9 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import copies_back
 from kafka_dr.operators.copies_back import bounds_of_lost_copies, ends_of_copies, originals_of, segments_of_copy, with_copies, with_lost_copies
 from kafka_dr.operators.lineage import History
-from kafka_dr.vocabulary import Step
+from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.way_back import CREATES
+from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.test_lineage import Trips
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 
@@ -76,6 +78,63 @@ def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed(way: Wa
     known = History.of(way.procedure)
     assert segments_of_copy(known, ORDERS, 12, 15)[0] == Segment(0, 12, 0, 10, copied_back=True, drained=True)
     assert segments_of_copy(known, ORDERS, 12, 7)[0] == Segment(0, 12, 0, 7, copied_back=True, drained=False), "the original has lost its tail"
+
+
+def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, int] | None = None) -> pd.DataFrame:
+    """Clients left `orders` on primary, its copy ended at 104, and came back; the flow was told to begin behind an offset. The segments of the next failover's bounds."""
+    trips.begin("primary", "standby")
+    trips.opens({ORDERS: 100} if cut_off is None else cut_off, {FORTH_COPY: 104})
+    back = trips.begin("standby", "primary")
+    if begun is not None:
+        trips.bench.done(back, Step.SEED_REVERSE_REPLICATION, seeds=back.keep("seeds", partitions_frame({ORDERS: begun}, "replicated")))
+        trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
+    trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
+    later = trips.begin("primary", "standby")
+    plan = {"topics": [["orders", "primary.orders", 1, "id-orders"]]}
+    trips.bench.done(later, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    with_copies(later, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=117))
+    path = trips.folder / "segments.parquet"
+    return pd.read_parquet(path, dtype_backend="numpy_nullable").drop(columns=["topic", "partition"]) if path.exists() else pd.DataFrame()
+
+
+def apart(make_bench: Callable[..., Any], folder: Path) -> Trips:
+    """Two clusters with default naming; nobody went anywhere yet."""
+    return Trips(make_bench(naming={"policy": "default", "separator": "."}), folder)
+
+
+def test_around_records_that_were_kept_there_are_two_segments(make_bench: Callable[..., Any], tmp_path: Path) -> None:
+    """Seven were stranded on primary and stayed there: the flow began behind them, and they are missing on no copy."""
+    found = kept_behind(apart(make_bench, tmp_path), begun=106)
+    assert found[["source_from", "source_to", "target_from", "target_to"]].values.tolist() == [[0, 100, 0, 104], [107, pd.NA, 104, pd.NA]]
+    assert found["copied_back"].tolist() == [False, False] and found["drained"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("begun", [99, None])
+def test_where_nothing_stayed_behind_or_nobody_knows_there_is_one_stretch(make_bench: Callable[..., Any], tmp_path: Path, begun: int | None) -> None:
+    """The flow went on where it had stopped; or no procedure told it where to begin."""
+    assert kept_behind(apart(make_bench, tmp_path), begun).empty
+
+
+def test_a_log_that_is_shorter_than_what_stayed_behind_has_no_segments(make_bench: Callable[..., Any], tmp_path: Path) -> None:
+    """It is another log, or has lost its tail: what the journal says is not of it."""
+    assert kept_behind(apart(make_bench, tmp_path), begun=130).empty
+
+
+def test_copies_that_were_made_anew_since_hold_what_had_stayed_behind(make_bench: Callable[..., Any], tmp_path: Path) -> None:
+    """They were filled from the beginning of the source's log."""
+    trips = apart(make_bench, tmp_path)
+    trips.begin("primary", "standby")
+    trips.opens({ORDERS: 100}, {FORTH_COPY: 104})
+    back = trips.begin("standby", "primary")
+    trips.bench.done(back, Step.SEED_REVERSE_REPLICATION, seeds=back.keep("seeds", partitions_frame({ORDERS: 106}, "replicated")))
+    trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
+    trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
+    again = trips.begin("primary", "standby")
+    again.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["primary.orders"]})
+    plan = {"topics": [["orders", "primary.orders", 1, "id-orders"]]}
+    trips.bench.done(again, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    with_copies(again, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=120))
+    assert not (trips.folder / "segments.parquet").exists()
 
 
 # -- the source is lost ------------------------------------------------------------------------------------------
