@@ -40,6 +40,10 @@ class Records(NamedTuple):
         first, last = np.searchsorted(self.offsets, [start, end])
         return Records(*(column[first:last] for column in self))
 
+    def where(self, mask: np.ndarray) -> Records:
+        """Return the records that a mask chooses."""
+        return Records(*(column[mask] for column in self))
+
     def size(self) -> int:
         """Return how many records there are."""
         return len(self.offsets)

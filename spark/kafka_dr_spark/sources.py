@@ -20,7 +20,7 @@ from kafka_dr_spark.anchors import Bounds, Segment
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
 from kafka_dr_spark.segments import in_order
-from kafka_dr_spark.stranding import Returned
+from kafka_dr_spark.stranding import NONE_KEPT, Returned
 from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, TAGGED, TAKEN, Key, Packing
 
 # A row takes some 100 bytes.
@@ -114,10 +114,21 @@ def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned
     """Return what is known of every partition of a returned cluster beside its bounds."""
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
-    found = {(row["topic"], row["partition"]): Returned(**row) for row in table.to_pylist()}
+    kept = load_kept(folder)
+    found = {(row["topic"], row["partition"]): Returned(**row, kept=kept.get((row["topic"], row["partition"]), NONE_KEPT)) for row in table.to_pylist()}
     if len(found) != len(table) or found.keys() != bounds.keys():
         raise ContractBroken(f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each must have one")
     return found
+
+
+def load_kept(folder: Path) -> dict[Key, np.ndarray]:
+    """Return the offsets of records that earlier failbacks left where they were, ascending; nothing where the input tells of none."""
+    if not (folder / "kept.parquet").exists():
+        return {}
+    table = open_dataset(folder, "kept").to_table(columns=column_names("kept"))
+    check_values("kept", table)
+    groups = table.to_pandas().groupby(["topic", "partition"])["offset"]
+    return {(str(topic), int(partition)): np.unique(offsets.to_numpy(np.int64)) for (topic, partition), offsets in groups}
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:

@@ -27,14 +27,14 @@ from kafka_dr_spark.content import proven_floor
 from kafka_dr_spark.loss import highest_confirmed, plausible, where_copies_begin
 from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, last_of_key, match_codes_from_end, no_records
 
-_NONE = np.empty(0, np.int64)
+_NONE = NONE_KEPT = np.empty(0, np.int64)
 #: Odd, so that its powers modulo 2 to the 64th never vanish.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
 class Returned:
-    """What is known of a partition beside its bounds, whose cut-off is the returned cluster's log end now. Fields as in the ``returned`` schema."""
+    """What is known of a partition beside its bounds, whose cut-off is the returned cluster's log end now. Fields as in the ``returned`` and ``kept`` schemas."""
 
     topic: str
     partition: int
@@ -48,6 +48,7 @@ class Returned:
     decided_to: int = 0
     deleted_to: int | None = None
     written_from: int | None = None
+    kept: np.ndarray = field(default_factory=lambda: NONE_KEPT)
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,10 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
     if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(TARGET, max(bounds.boundary - span.target, 0)):
         return None
     ours, theirs = yield from case.fetch(case.window(SOURCE, span.source, end), case.window(TARGET, span.target, bounds.boundary))
-    both = Both(ours or no_records(), theirs or no_records())
+    ours = ours or no_records()
+    # What an earlier failback left where it was is on no other log; of records that are alike, others would be told in its place.
+    left = np.isin(ours.offsets, known.kept)
+    both = Both(ours.where(~left), theirs or no_records())
     lost = both.lacking(span.source_cut)
     lost &= _never_cleaned(both, case, known) if bounds.source_compacted else True
     # What the target has and the source has not: other records may stand where MirrorMaker 2 was.
@@ -227,13 +231,13 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
     unproven = span.source_cut or span.target_cut or bounds.source_compacted or bounds.target_compacted or bounds.recreated
     return Stranded(
         from_offset=min(max(stated, reached), bounds.cut_off),
-        missing=offsets[missing & ~gone],
+        missing=np.union1d(offsets[missing & ~gone], ours.offsets[left]),
         older=offsets[gone] if whole else _NONE,
         lacking=int(lost.sum()),
         exact=not (unproven or both.alike(sure)),
         rest=None if committed else len(offsets) - begin,
         settled=not (lost.any() or missing.any() or both.alike(sure)),
-        evidence=_told(both, sure, begin),
+        evidence=_told(both, sure, begin) + (f"; {int(left.sum())} were left there by an earlier failback" if left.any() else ""),
     )
 
 

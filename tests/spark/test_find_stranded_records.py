@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_dr_spark import sources
 from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
@@ -34,7 +35,18 @@ def given(folder: Path, **job: object) -> Path:
     write_input(folder, [], [("orders", p, 50, 50, p) for p in range(3)], bounds, **job)
     rows = [{"topic": "orders", "partition": p, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": 40, "stable_end": 100, "target_end": 80, "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None} for p in range(3)]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("returned")), folder / "returned.parquet")
+    kept = [{"topic": "orders", "partition": 1, "offset": offset} for offset in (70, 65)]
+    pq.write_table(pa.Table.from_pylist(kept, schema=arrow_schema("kept")), folder / "kept.parquet")
     return folder
+
+
+def test_what_was_left_comes_from_its_file(tmp_path: Path) -> None:
+    """By partition, ascending; a run before which nothing was left has no such file."""
+    folder = given(tmp_path / "in")
+    bounds = sources.load_bounds(folder, True)
+    assert {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()} == {("orders", 0): [], ("orders", 1): [65, 70], ("orders", 2): []}
+    (folder / "kept.parquet").unlink()
+    assert all(not len(one.kept) for one in sources.load_returned(folder, bounds).values())
 
 
 @pytest.mark.spark

@@ -294,6 +294,25 @@ def test_copies_behind_what_clients_wrote_are_looked_through_where_the_log_will_
     assert "behind it copies of the other cluster's topic: it holds all but 1 of 3" in told.evidence
 
 
+def test_what_an_earlier_failback_left_in_its_place_is_told_by_its_own_offsets() -> None:
+    """All records are alike: two of them stayed at 3 and 4, what follows was mirrored, and the last one was not."""
+    world = plain_world([1] * 8, [1] * 5)
+    without, told = (found(world, known(world, kept=np.array(kept, np.int64), proven_end=7), whole=True) for kept in ([], [3, 4]))
+    assert (without.missing.tolist(), without.from_offset) == ([0, 1], 7)
+    assert (told.missing.tolist(), told.from_offset, told.lacking) == ([3, 4], 7, 0) and "2 were left there by an earlier failback" in told.evidence
+
+
+@given(st.lists(st.integers(0, 3), max_size=20), st.data())
+def test_whatever_was_left_no_content_is_told_less_often(contents: list[int], data: st.DataObject) -> None:
+    """Also where records were called stranded that had been mirrored: as often as the target lacks a content it is told, at least."""
+    copied = data.draw(st.lists(st.sampled_from(contents), max_size=20)) if contents else []
+    kept = sorted(data.draw(st.sets(st.integers(0, len(contents) - 1)))) if contents else []
+    world = plain_world(contents, copied)
+    told = found(world, known(world, kept=np.array(kept, np.int64)), whole=True)
+    offsets = {*told.missing.tolist(), *range(told.from_offset, len(contents))}
+    assert not Counter(contents) - Counter(copied) - Counter(contents[offset] for offset in offsets) and set(kept) <= offsets
+
+
 def test_a_topic_that_clients_made_on_both_sides_is_looked_through_before_it_is_deleted() -> None:
     """Nothing of it is told as stranded, for all of it counts as copied; what the other one does not hold is told nevertheless, all of it where there is no such partition, or too much."""
     world = plain_world([1, 2, 3], [7, 2], cut_off=0, boundary=None, target_start=None)

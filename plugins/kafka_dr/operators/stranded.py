@@ -13,7 +13,7 @@ import pandas as pd
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import Refusal
+from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.operators.copy_sizes import copy_sizes
 from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing_source import mirrored_of
@@ -25,6 +25,7 @@ from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
+from kafka_dr.operators.stranded_export import exported
 from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE, first_noted, moved_clients, names_protect, partitions_of, topics_back
 from kafka_dr.vocabulary import Entry, Step
 
@@ -37,6 +38,7 @@ _PLACE = ["topic", "partition"]
 _COUNTS = ("records", "bytes", "aborted", "undecided", "lacking", "older", "older_bytes")
 _ROW = {"frontier": "int64", "from_offset": "int64", "resumes": "int64", **dict.fromkeys(_COUNTS, "int64"), "first_at": "Int64", "last_at": "Int64", "exact": "bool"}
 _NO_SYNCS = pd.DataFrame(columns=[*_PLACE, "upstream", "downstream", "sequence"]).astype({"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64"))
+_NOTHING_KEPT = pd.DataFrame(columns=[*_PLACE, "offset"]).astype({"topic": object, "partition": "int32", "offset": "int64"})
 _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 #: What is exported: which column counts it, which one names its file, and what the receipt holds.
 _EXPORTED = {"files": ("records", "file", "file", "sha256", "uncommitted_sha256"), "older": ("older", "older_file", "older_file", "older_sha256")}
@@ -195,6 +197,9 @@ def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there:
     bounds = both.bounds()
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "returned", both.returned())
+    kept = kept_before(procedure) if will_be_deleted(procedure) else pd.DataFrame()
+    if len(kept):
+        write_frame(folder, "kept", kept)
     write_frame(folder, "syncs", failover.kept(assessed["syncs"]) if "syncs" in assessed else _NO_SYNCS)
     if "floors" in assessed:
         write_frame(folder, "floors", plain(failover.kept(assessed["floors"]), "source_end", "target_end", "sampled_at"))
@@ -284,6 +289,34 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
         return begins, {}
     cut_off = frame_partitions(before.kept(fenced["cut_off"]), "offset")
     return begins, {tp: cut_off[there.remote[tp]] for tp in begins if there.remote[tp] in cut_off}
+
+
+def kept_before(procedure: Procedure) -> pd.DataFrame:
+    """Records of the returned cluster that earlier failbacks exported and left where they were: topic, partition, offset. No flow has mirrored them since: each was told to begin behind them.
+
+    Of a topic that was made anew since, on either side, none; nor of an export that is not there any more.
+    """
+    there, found = procedure.request.target, [_NOTHING_KEPT]
+    for _, one in moved_clients(procedure):
+        if mode_of(one) is Mode.RECREATE:
+            found = [_NOTHING_KEPT]
+        elif one.request.target == there and one.outcome(Step.FIND_STRANDED_RECORDS) is not None:
+            found.append(_left_by(one))
+    return pd.concat(found, ignore_index=True)
+
+
+def _left_by(failback: Procedure) -> pd.DataFrame:
+    ids = (failback.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
+    now = {name: info.topic_id for name, info in failback.target.topics(sorted(ids)).items()}
+    try:
+        files = [one for one in exported(failback) if now.get(one.topic, "") == ids.get(one.topic)]
+        for one in files:
+            one.verify()
+    except Contradiction:
+        return _NOTHING_KEPT
+    offsets = {one.topic_partition: one.offsets() for one in files}
+    rows = [pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "offset": some}) for tp, some in offsets.items() if len(some)]
+    return pd.concat([_NOTHING_KEPT, *rows], ignore_index=True).astype(_NOTHING_KEPT.dtypes.to_dict())
 
 
 def made_anew(procedure: Procedure, failover: Procedure) -> set[str]:

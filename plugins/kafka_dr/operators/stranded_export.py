@@ -68,6 +68,10 @@ class ExportedPartition:
             return frozenset()
         return frozenset(pq.read_table(self.uncommitted_file, columns=["offset"])["offset"].to_pylist())
 
+    def offsets(self) -> list[int]:
+        """Offsets of the stranded records, ascending."""
+        return [offset for offset in pq.read_table(self.file, columns=["offset"])["offset"].to_pylist() if offset >= self.since]
+
     def count(self) -> int:
         """How many records the file holds."""
         return pq.read_metadata(self.file).num_rows

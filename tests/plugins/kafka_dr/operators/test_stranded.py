@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +18,8 @@ from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.preparing_topics import DELETES, exported_older
 from kafka_dr.operators.procedure import frame_partitions, partitions_frame
 from kafka_dr.operators.reverse_replication import note_ends
-from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at
-from kafka_dr.operators.stranded_export import exported, exported_by
+from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at, kept_before
+from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 
@@ -214,6 +216,34 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
         apart = Bounds(procedure, way.failover, there)
         assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[0, 0, 4]]
         assert apart.bounds()["source_start"].tolist() == [0]
+
+
+@pytest.mark.parametrize(("ids", "later", "kept"), [({"orders": "now"}, [], [3, 4]), ({"orders": "before"}, [], []), ({"orders": "now"}, ["recreate"], []), ({"orders": "now"}, ["append"], [3, 4])])
+def test_what_earlier_failbacks_left_in_its_place_is_told(planned: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ids: dict[str, str], later: list[str], kept: list[int]) -> None:
+    """By the offsets of their exports, unless the topic was made anew since, on either side, by a failback or by somebody else."""
+    found = planned(mode="recreate")
+    found.way.primary.topic_ids["orders"] = "now"
+    file = tmp_path / "orders-0.parquet"
+    pd.DataFrame({"offset": [1, 3, 4]}).to_parquet(file)
+    export = ExportedPartition("orders", 0, 3, file, hashlib.sha256(file.read_bytes()).hexdigest(), file)
+
+    def moved(name: str, target: str, mode: str) -> tuple[Any, Any]:
+        outcomes = {Step.FIND_STRANDED_RECORDS: {}, Step.SEED_FLOW_BACK: {"topic_ids": ids}} if target == "primary" else {}
+        return None, SimpleNamespace(id=name, request=SimpleNamespace(target=target, choices={"mode": mode}), target=found.way.primary, outcome=outcomes.get)
+
+    monkeypatch.setattr(stranded, "moved_clients", lambda _: [moved("first", "primary", "append"), *(moved("later", "standby", mode) for mode in later)])
+    monkeypatch.setattr(stranded, "exported", lambda one: [export])
+    frame = kept_before(found.way.procedure)
+    assert frame["offset"].tolist() == kept and frame.dtypes.astype(str).tolist() == ["object", "int32", "int64"]
+    file.write_bytes(b"changed")
+    assert kept_before(found.way.procedure).empty, "an export that is not what the journal knows says nothing"
+
+
+def test_where_nothing_was_left_no_file_says_so(planned: Any) -> None:
+    """The first failback of a pair."""
+    found = planned(mode="recreate")
+    found.look()
+    assert kept_before(found.way.procedure).empty and not (found.jobs.given[-1] / "kept.parquet").exists()
 
 
 def test_another_partition_than_the_failover_knew_is_stranded_whole(planned: Any) -> None:
