@@ -7,6 +7,7 @@ where it belongs; what is exported as stranded is the truth, both ways; and a fl
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -173,8 +174,15 @@ class TripJudge:
         """Where names tell whose records a log holds, a flow that runs again goes on with what it had not mirrored: that stays apart no more."""
         for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
-                copies = [one.digest for one in self.seen.logs.get(self.names.counterpart(log), [])]
-                apart -= mirrored_at_most(pairs(self.seen.logs[log]), copies)
+                apart -= self._following(log, apart)
+
+    def _following(self, log: Log, apart: set[int]) -> set[int]:
+        """Of what stood apart, what is on the other cluster: of like records only as many as are left over when all others have their copies."""
+        there = self.names.counterpart(log)
+        repeated = self.ledger.repeats.get(there, set())
+        copies = Counter(one.digest for one in self.seen.logs.get(there, []) if one.offset not in repeated)
+        copies.subtract(one.digest for one in self.seen.logs[log] if one.offset not in apart)
+        return mirrored_at_most([pair for pair in pairs(self.seen.logs[log]) if pair[0] in apart], copies.elements())
 
     def _keep_apart(self) -> None:
         """Keep which records a lost source never gave away: they stay apart from all that is replicated, and must be in the next export."""
