@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from lab.dedicated_mode import mirror_maker_properties
 from lab.errors import LabError
 from lab.jvm import properties_text
 from lab.mirror_maker import KINDS, connector_config
-from lab.state import Lab
+from lab.state import Lab, write_private
 from lab.topology_file import write_routing, write_topology
 
 
@@ -64,6 +65,14 @@ def test_all_ports_differ(lab: Lab) -> None:
     """No two services of a lab, and no two labs, share a port."""
     ports = list(lab.load().ports.values()) + list(_new_record("identity", "read_uncommitted").ports.values())
     assert len(set(ports)) == len(ports)
+
+
+def test_threads_may_write_one_file_at_once(tmp_path: Path) -> None:
+    """Both sites come up at the same time, and either writes the login that they share."""
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(lambda _: write_private(tmp_path / "login", "text"), range(500)):
+            assert (tmp_path / "login").read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["login"]
 
 
 def test_files_with_secrets_are_private(lab: Lab) -> None:
