@@ -14,7 +14,7 @@ from tests.faults.lost_scene import PARAMS, UNPLANNED, figures_of, quicken
 from tests.faults.rounds import Rounds
 from tests.faults.scene import until
 from tests.faults.stepping import Run
-from tests.faults.world import World
+from tests.faults.world import World, bring_back_journal, keep_journal
 
 #: For a connector that was told to stop while its source is dead.
 STOP_SECONDS = 60.0
@@ -45,6 +45,7 @@ class LostRounds(Rounds):
         self.lose(made)
         made.stop()
         always_on.stop(self.lab, always_on.RECORDER)
+        keep_journal(self.lab, self.folder / "before")
         return made
 
     def lose(self, rehearsal: LostSourceRehearsal) -> None:
@@ -54,6 +55,11 @@ class LostRounds(Rounds):
     def seen(self) -> World:
         """The target only."""
         return World(self.lab, sorted(self.rehearsal.truth.positions), alive=(TARGET,))
+
+    def fresh(self) -> Run:
+        """A new run in the world, and with the journal, of before: a journal that tells of a change of sides vouches for no position on logs that saw none."""
+        bring_back_journal(self.lab, self.folder / "before")
+        return super().fresh()
 
     def at_rest(self) -> dict[str, Any]:
         """A connector that was asked to stop still runs for seconds: put back like that, it would be resumed, and no later round could wait for it."""

@@ -135,7 +135,11 @@ class LostScene:
         figures = figures_of(evidence, "fence_source")
         if "accepted" in figures:
             return figures
-        return until(lambda: self.watched(run), "the watcher's fence", seconds).payload
+        return until(lambda: self.watched(run), lambda: f"the watcher's fence; it said: {self.watcher_said()}", seconds).payload
+
+    def watcher_said(self) -> str:
+        """The watcher's last lines."""
+        return always_on.said(self.lab, always_on.WATCHER)[-4_000:]
 
     def kept(self, run: Run, receipt: dict[str, Any]) -> pd.DataFrame:
         """A file beside the evidence."""

@@ -27,7 +27,6 @@ from tests.faults.lost_scene import LostScene, figures_of, lost_scene, quicken
 from tests.faults.rounds import Rounds
 from tests.faults.scene import PAIR, until
 from tests.faults.stepping import Run
-from tests.faults.world import bring_back_journal, keep_journal
 from tests.rehearsed import kept_if_it_fails
 
 PLANNED = {"source": SOURCE, "target": TARGET, "reason": "planned, until its source died"}
@@ -205,12 +204,6 @@ class ContinuedRounds(LostRounds):
         rehearsal.await_samples()
         assert self.driver.forward(self.earlier, until=TRANSLATED), self.earlier.texts
         rehearsal.kill_source()
-        keep_journal(self.lab, self.folder / "died")
-
-    def fresh(self) -> Run:
-        """A new run in the world, and with the journal, that the planned one left."""
-        bring_back_journal(self.lab, self.folder / "died")
-        return super().fresh()
 
     @property
     def journal(self) -> Journal:

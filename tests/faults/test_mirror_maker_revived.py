@@ -93,5 +93,5 @@ def test_nothing_is_copied(direction: str, fresh_lab: Callable[..., Path], tmp_p
         written = scene.rehearsal.case(evidence, None).acknowledged
         assert [one for one in written if one.at > thaw.at and one.topic in scene.rehearsal.load.topics], "old producers wrote nothing to the thawed source: the case shows nothing"
         found = copied(scene, thaw, evidence, written, SOURCE if back else TARGET)
-        assert found == [], f"{len(found)} records were copied: {found[:5]}"
+        assert found == [], f"{len(found)} records were copied: {found[:5]}; the watcher said: {scene.watcher_said()}"
         assert unsettled == []
