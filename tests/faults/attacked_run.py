@@ -184,6 +184,11 @@ class AttackedRun:
         """What a gate noted in the journal."""
         return Journal(f"sqlite:///{self.lab.journal}").entries(self.id, gate, Entry.NOTE)
 
+    def begun(self, step: str) -> None:
+        """Wait until a step has taken its turn."""
+        journal = Journal(f"sqlite:///{self.lab.journal}")
+        awaited(lambda: journal.last(self.id, step, Entry.INTENT), f"{step} begun", 60.0)
+
     def mark(self, task_id: str, user: str = "operator", state: str = "success") -> None:
         """Set a task's state by hand."""
         self.user(user).send("PATCH", f"{self.path}/taskInstances/{task_id}", {"new_state": state})

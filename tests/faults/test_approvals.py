@@ -196,15 +196,15 @@ STEPS = (
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_marked_successful_did_not_happen(lab: AttackedLab, step: str) -> None:
-    """Marked as soon as the lease is held, so that its successor runs at once: it refuses, and so does whatever runs meanwhile."""
+    """Marked as soon as the first step has begun, so that its successor runs beside it: it refuses, and the first step is ended."""
     marked_successful(lab, step)
 
 
 def marked_successful(lab: AttackedLab, step: str) -> None:
-    """The attack itself."""
+    """The attack itself. Of two processes that take their turns at the same moment, the superseded one may write nothing, not even why it refuses."""
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab, approval_wait_seconds=5)
-        run.until("open_procedure", "success")
+        run.begun(lab.attacked.after("open_procedure"))
         run.mark(step)
         evidence = run.ended()
     refused(evidence, lab.attacked.after(step), f"{step} did not happen")
