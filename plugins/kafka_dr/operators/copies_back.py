@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.lineage import Segment
+from kafka_dr.domain.lineage import Lineage, Segment
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.lineage import Grown, History, checked, segments_of
@@ -41,7 +41,7 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
         return bounds
     rows = bounds_of_copies(procedure, originals)
     ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
-    _write(procedure, folder, kept | {tp: segments_of_copy(known, original, *ends[tp]) for tp, original in originals.items()}, originals)
+    _write(procedure, folder, kept | {tp: segments_of_copy(known, tp, original, *ends[tp]) for tp, original in originals.items()}, originals)
     return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
@@ -57,7 +57,7 @@ def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, c
     originals = {TopicPartition(row.topic, row.partition): TopicPartition(row.target_topic, row.partition) for row in copies.itertuples()}
     ends = {TopicPartition(row.topic, row.partition): (int(row.cut_off), int(row.boundary)) for row in copies.dropna(subset=["cut_off"]).itertuples()}
     if ends:
-        _write(procedure, folder, {tp: segments_of_copy(known, originals[tp], *end) for tp, end in ends.items()}, originals)
+        _write(procedure, folder, {tp: segments_of_copy(known, tp, originals[tp], *end) for tp, end in ends.items()}, originals)
     return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
@@ -88,13 +88,15 @@ def originals_of(procedure: Procedure) -> dict[TopicPartition, TopicPartition]:
     return {tp: at for tp, at in remote.items() if at.topic in there and at.partition in there[at.topic].partitions}
 
 
-def segments_of_copy(known: History | None, original: TopicPartition, end: int, original_end: int) -> tuple[Segment, ...]:
-    """All of the copy, which was copied back from below an offset of the original; then nothing. Where nobody knows that offset, only the ends."""
+def segments_of_copy(known: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int) -> tuple[Segment, ...]:
+    """All of the copy, which was copied back from below an offset of the original, around what was stranded and kept there; then nothing. Where nobody knows that offset, only the ends."""
     upto = None if known is None else known.copied_up_to(original)
     last = Segment(end, None, original_end, None, copied_back=False)
     if upto is None:
         return (last,)
-    return Segment(0, end, 0, min(upto, original_end), copied_back=True, drained=known.drained(original) and upto <= original_end), last
+    *older, newest = known.copied_around_stranded(copy, original)
+    newest = newest._replace(source_to=end, target_to=min(upto, original_end), drained=known.drained(original) and upto <= original_end)
+    return checked(Lineage((*older, newest, last)), Grown(end, original_end, None)).segments or (last,)
 
 
 def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:

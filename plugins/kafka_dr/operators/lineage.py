@@ -140,7 +140,7 @@ class ChangeOfSides:
         noted: where the old source's logs ended just before copies were first written to them, as far as somebody noted that.
         anew: topics of the target that were made anew for this change.
         ids: ids of the source's topics.
-        begun: where the flow from the target was told to begin then, where names part the directions.
+        begun: where the flow from its target was told to begin then, where names part the directions.
     """
 
     source: str
@@ -271,7 +271,7 @@ class History:
         opened = [entry.sequence for entry, _ in moved]
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
         apart = names_protect(procedure)
-        begun = [told_apart(procedure, one) if apart and one.request.target == source else {} for _, one in moved]
+        begun = [told_apart(procedure if one.request.target == source else procedure.turned, one) if apart else {} for _, one in moved]
         changes = tuple(ChangeOfSides.of(one, told, flow, *window) for (_, one), flow, window in zip(moved, begun, windows, strict=True))
         # Of a source that was given up the recorder says which topics were made anew.
         here = {} if procedure.without_source else ids_then(procedure)
@@ -312,22 +312,33 @@ class History:
 
         The flow was told to begin behind such records when clients had come back. All stretches were copied the same way.
         """
+        segments, begin = self._stretches(self.source, tp, copy)
+        return Lineage((*segments, Segment(begin[0], None, begin[1], None, copied_back=False))) if segments else Lineage(())
+
+    def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[Segment, ...]:
+        """The same of a copy on the source and the target's partition that it is a copy of; the last one is open, and the only one where nothing stayed behind, or nobody knows."""
+        segments, begin = self._stretches(self.target, tp, copy)
+        along = (*segments, Segment(begin[0], None, begin[1], None, copied_back=False))
+        return tuple(Segment(one.target_from, one.target_to, one.source_from, one.source_to, copied_back=True, drained=one.drained) for one in along)
+
+    def _stretches(self, home: str, tp: TopicPartition, copy: TopicPartition) -> tuple[list[Segment], tuple[int, int]]:
+        """Stretches of a partition of a cluster behind which records stayed, as copied to the other one; and where what follows begins."""
         doubted, seen = self._sightings(tp.topic)
-        if doubted or copy.topic in self.anew or self._differs(seen, self.source, tp.topic):
-            return Lineage(())
         begin, end, segments = (0, 0), None, []
+        if doubted or copy.topic in self.anew or self._differs(seen, home, tp.topic):
+            return segments, begin
         for change in self.changes:
-            if change.target == self.target:
+            if change.source == home:
                 begin, segments = ((0, 0), []) if copy.topic in change.anew else (begin, segments)
                 end, drained = (change.source_end(tp), (change.boundary or {}).get(copy)), change.drained(tp)
             elif end is not None:
                 flow = change.begun.get(tp)
                 if flow is None or None in end:
-                    return Lineage(())
+                    return [], (0, 0)
                 if flow.replicated + 1 > end[0]:
                     segments.append(Segment(begin[0], end[0], begin[1], end[1], copied_back=False, drained=drained))
                     begin = flow.replicated + 1, max(flow.target_end, end[1])
-        return Lineage((*segments, Segment(begin[0], None, begin[1], None, copied_back=False))) if segments else Lineage(())
+        return segments, begin
 
     def _sightings(self, topic: str) -> tuple[set[int], dict[str, str]]:
         """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster the id that was seen last."""

@@ -74,10 +74,10 @@ def test_without_copies_nothing_is_written(way: WayBack, tmp_path: Path) -> None
 
 def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed(way: WayBack) -> None:
     """Only the ends are told; all positions lie below them. That it was copied to its last record is told only of one that has it still."""
-    assert segments_of_copy(None, ORDERS, 12, 15) == (Segment(12, None, 15, None, copied_back=False),)
+    assert segments_of_copy(None, COPY, ORDERS, 12, 15) == (Segment(12, None, 15, None, copied_back=False),)
     known = History.of(way.procedure)
-    assert segments_of_copy(known, ORDERS, 12, 15)[0] == Segment(0, 12, 0, 10, copied_back=True, drained=True)
-    assert segments_of_copy(known, ORDERS, 12, 7)[0] == Segment(0, 12, 0, 7, copied_back=True, drained=False), "the original has lost its tail"
+    assert segments_of_copy(known, COPY, ORDERS, 12, 15)[0] == Segment(0, 12, 0, 10, copied_back=True, drained=True)
+    assert segments_of_copy(known, COPY, ORDERS, 12, 7)[0] == Segment(0, 12, 0, 7, copied_back=True, drained=False), "the original has lost its tail"
 
 
 def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, int] | None = None) -> pd.DataFrame:
