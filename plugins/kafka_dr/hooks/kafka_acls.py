@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.kafka_client import border, outcome_of
+from kafka_dr.hooks.kafka_client import border, in_service, outcome_of
 
 __all__ = ["AclEntry", "ClusterAcls"]
 
@@ -66,6 +66,7 @@ class ClusterAcls:
             KafkaUnavailable: also when the connection may not read them (the client itself would show none).
         """
         with border(self._alias, "reading ACL entries"):
+            in_service(self._admin, timeout)
             cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout).result(timeout + 5)
             if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
                 raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no DESCRIBE right on the cluster"))

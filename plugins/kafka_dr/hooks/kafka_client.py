@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, BrokerMetadata
 
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.outside_text import one_line
@@ -60,6 +61,17 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         raise BadInput(f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection")
     # librdkafka logs to stderr, unasked and unmasked: what went wrong is in our errors instead.
     return {**config, "log_level": 0}
+
+
+def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
+    """The brokers that a cluster names; KafkaException where it answers and names none, as for seconds after it was started or thawed.
+
+    Who asks for more asks this first: librdkafka aborts the whole process where the answer to describe_cluster names no broker.
+    """
+    found = list(admin.list_topics(timeout=timeout).brokers.values())
+    if not found:
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the cluster answers and names no broker in service"))
+    return found
 
 
 def described(error: KafkaError) -> str:

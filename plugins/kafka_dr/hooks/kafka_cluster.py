@@ -49,6 +49,7 @@ from kafka_dr.hooks.kafka_client import (
     client_config,
     described,
     error_in,
+    in_service,
     is_error,
     outcome_of,
     pauses,
@@ -210,11 +211,13 @@ class KafkaCluster:
 
     def cluster_id(self, timeout: float = _REQUEST_SECONDS) -> str:
         """The id that the cluster was formatted with."""
-        return self._described(timeout).cluster_id
+        with self._border("asking for the cluster's id"):
+            return self._admin.list_topics(timeout=timeout).cluster_id
 
     def brokers(self, timeout: float = _REQUEST_SECONDS) -> list[Broker]:
-        """All live brokers by id."""
-        return sorted((Broker(n.id, n.host, n.port) for n in self._described(timeout).nodes), key=lambda b: b.id)
+        """All live brokers by id, at least one; KafkaUnavailable also where the cluster answers and names none."""
+        with self._border("asking for brokers"):
+            return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
     def broker_configs(self, broker_id: int | None = None, timeout: float = _REQUEST_SECONDS) -> Settings:
         """Configuration of one broker (the first when none is named). Brokers hide keys they do not know, see `Settings.hidden`."""
@@ -484,10 +487,6 @@ class KafkaCluster:
 
     def _border(self, what: str) -> Any:
         return border(self.alias, what, self.complaint)
-
-    def _described(self, timeout: float) -> Any:
-        with self._border("describing the cluster"):
-            return self._admin.describe_cluster(request_timeout=timeout).result(timeout + 5)
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
