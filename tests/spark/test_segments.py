@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -180,6 +181,22 @@ def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(re
     assert [answers[p].target_position for p in range(10)] == [0, 1, 2, 3, 4, 5, 5, *range(len(target) - 2, len(target) + 1)]
     assert all(answer.exact and answer.class_ != "REFUSED" for answer in answers.values())
     assert "stayed on the source" in answers[6].clamped and answers[8].clamped is None
+
+
+def alike(world: Turns) -> Turns:
+    """The same, of records that all look alike."""
+    world.source, world.target = ([replace(cell, content=7) for cell in log] for log in (world.source, world.target))
+    return world
+
+
+@pytest.mark.parametrize("shown", [lambda world: world, alike])
+def test_a_group_on_copies_goes_on_around_records_that_were_kept_among_the_originals(shown: Callable[[Turns], Turns]) -> None:
+    """Two wait between both stretches: on the joint a group stands before them, also where nothing but the joint tells them from the others."""
+    stretches = Segment(0, 5, 0, 5, True), Segment(5, 8, 7, 10, True, True), Segment(8, None, 10, None, False)
+    world = shown(by_hand([1, 2, 3, 4, 5, 8, 9, 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], *stretches))
+    answers = world.translate(list(range(9)))
+    assert [answers[p].target_position for p in range(9)] == [0, 1, 2, 3, 4, 5, 8, 9, 10]
+    assert all(answer.exact for answer in answers.values())
 
 
 def test_a_record_that_the_returned_cluster_has_lost_is_a_hole() -> None:

@@ -80,8 +80,8 @@ def test_where_nobody_knows_how_far_it_was_copied_no_position_is_guessed(way: Wa
     assert segments_of_copy(known, COPY, ORDERS, 12, 7)[0] == Segment(0, 12, 0, 7, copied_back=True, drained=False), "the original has lost its tail"
 
 
-def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, int] | None = None) -> pd.DataFrame:
-    """Clients left `orders` on primary, its copy ended at 104, and came back; the flow was told to begin behind an offset. The segments of the next failover's bounds."""
+def back_again(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, int] | None = None) -> None:
+    """Clients left `orders` on primary, its copy ended at 104, and came back; the flow was told to begin behind an offset."""
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 100} if cut_off is None else cut_off, {FORTH_COPY: 104})
     back = trips.begin("standby", "primary")
@@ -89,6 +89,11 @@ def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, i
         trips.bench.done(back, Step.SEED_REVERSE_REPLICATION, seeds=back.keep("seeds", partitions_frame({ORDERS: begun}, "replicated")))
         trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
     trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
+
+
+def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, int] | None = None) -> pd.DataFrame:
+    """The segments of the bounds of the failover after that."""
+    back_again(trips, begun, cut_off)
     later = trips.begin("primary", "standby")
     plan = {"topics": [["orders", "primary.orders", 1, "id-orders"]]}
     trips.bench.done(later, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
@@ -107,6 +112,22 @@ def test_around_records_that_were_kept_there_are_two_segments(make_bench: Callab
     found = kept_behind(apart(make_bench, tmp_path), begun=106)
     assert found[["source_from", "source_to", "target_from", "target_to"]].values.tolist() == [[0, 100, 0, 104], [107, pd.NA, 104, pd.NA]]
     assert found["copied_back"].tolist() == [False, False] and found["drained"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("end", "original_end", "found"), [
+    (117, 120, [Segment(0, 104, 0, 100, True, True), Segment(104, 117, 107, 120, True, True)]),
+    (117, 119, [Segment(0, 104, 0, 100, True, True), Segment(104, 117, 107, 119, True)]),
+    (117, 106, []),
+    (103, 120, []),
+])  # fmt: skip
+def test_a_copy_is_parted_where_the_original_holds_what_was_kept_there(make_bench: Callable[..., Any], tmp_path: Path, end: int, original_end: int, found: list[Segment]) -> None:
+    """Clients went away a second time, and are about to come back: what they had read of the copy goes on around the seven that were stranded. Nothing is guessed of logs that are too short for that."""
+    trips = apart(make_bench, tmp_path)
+    back_again(trips, begun=106)
+    trips.begin("primary", "standby")
+    trips.opens({ORDERS: 120, BACK_COPY: 43}, {FORTH_COPY: 117})
+    known = History.of(trips.begin("standby", "primary"))
+    assert segments_of_copy(known, FORTH_COPY, ORDERS, end, original_end) == (*found, Segment(end, None, original_end, None, copied_back=False))
 
 
 @pytest.mark.parametrize("begun", [99, None])
