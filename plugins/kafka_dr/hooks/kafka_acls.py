@@ -66,12 +66,17 @@ class ClusterAcls:
             KafkaUnavailable: also when the connection may not read them (the client itself would show none).
         """
         with border(self._alias, "reading ACL entries"):
-            in_service(self._admin, timeout)
-            cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout).result(timeout + 5)
-            if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
-                raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no DESCRIBE right on the cluster"))
             asked = [self._admin.describe_acls(_any_of(kind), request_timeout=timeout) for kind in _TYPES.values()]
-            return frozenset(_entry(binding) for future in asked for binding in future.result(timeout + 5))
+            found = frozenset(_entry(binding) for future in asked for binding in future.result(timeout + 5))
+            if not found:
+                self._refuse_unreadable(timeout)
+            return found
+
+    def _refuse_unreadable(self, timeout: float) -> None:
+        in_service(self._admin, timeout)
+        cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout).result(timeout + 5)
+        if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+            raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no DESCRIBE right on the cluster"))
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
         """Add entries, all in one request and in their order: a DENY and the ALLOW that softens it must come together."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +21,9 @@ from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.kafka_client import ALLOWED_KEYS, border, client_config
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster, Metadata
+from tests.plugins.kafka_dr.hooks.empty_cluster import empty_cluster
 
+PLUGINS = str(Path(__file__).parents[4] / "plugins")
 NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
 ORDERS = [TopicPartition("orders", number) for number in range(4)]
 
@@ -188,6 +194,30 @@ def test_connects_that_hang_cost_no_more_than_the_timeout(ask: Callable[[KafkaCl
     with pytest.raises(KafkaUnavailable) as gone:
         ask(KafkaCluster("hanging", {"bootstrap.servers": hanging}))
     assert time.monotonic() - began < 2.5 and not gone.value.from_broker
+
+
+#: Asks what it is told to of a cluster whose client has seen a broker.
+ASKER = """
+import sys, time
+from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+cluster = KafkaCluster("thawed", {"bootstrap.servers": sys.argv[1]})
+time.sleep(0.5)
+try:
+    getattr(cluster, sys.argv[2])(timeout=2)
+except KafkaUnavailable as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("question", ["brokers", "cluster_id", "broker_configs"])
+def test_a_cluster_that_names_no_broker_any_more_is_unavailable(question: str) -> None:
+    """Asked in a process of its own, for librdkafka may abort it."""
+    with empty_cluster() as servers:
+        command = [sys.executable, "-c", ASKER, servers, question]
+        asked = subprocess.run(command, env={**os.environ, "PYTHONPATH": PLUGINS}, capture_output=True, text=True, timeout=60, check=False)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "on thawed failed" in asked.stdout
 
 
 def test_metadata_names_brokers_and_leaders(cluster: KafkaCluster) -> None:
