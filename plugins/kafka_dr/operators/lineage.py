@@ -223,6 +223,14 @@ def offsets_in(procedure: Procedure, receipt: Mapping[str, Any] | None, column: 
         return None
 
 
+def begun_then(procedure: Procedure, moved: Procedure) -> dict[TopicPartition, Begun]:
+    """Where the procedure's flow was told to begin when an earlier one had moved clients; empty where it was not, or its receipt is gone."""
+    try:
+        return told_apart(procedure, moved)
+    except Contradiction:
+        return {}
+
+
 def ids_then(procedure: Procedure) -> dict[str, str]:
     """Ids that the topics of a procedure's plan had on its source, as far as they were known."""
     plan = (procedure.outcome(procedure.planning[0]) or {}).get("plan") or {}
@@ -271,7 +279,7 @@ class History:
         opened = [entry.sequence for entry, _ in moved]
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
         apart = names_protect(procedure)
-        begun = [told_apart(procedure if one.request.target == source else procedure.turned, one) if apart else {} for _, one in moved]
+        begun = [begun_then(procedure if one.request.target == source else procedure.turned, one) if apart else {} for _, one in moved]
         changes = tuple(ChangeOfSides.of(one, told, flow, *window) for (_, one), flow, window in zip(moved, begun, windows, strict=True))
         # Of a source that was given up the recorder says which topics were made anew.
         here = {} if procedure.without_source else ids_then(procedure)

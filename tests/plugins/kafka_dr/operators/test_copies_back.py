@@ -130,6 +130,16 @@ def test_a_copy_is_parted_where_the_original_holds_what_was_kept_there(make_benc
     assert segments_of_copy(known, FORTH_COPY, ORDERS, end, original_end) == (*found, Segment(end, None, original_end, None, copied_back=False))
 
 
+def test_where_the_receipt_is_gone_nothing_is_said_of_what_stayed_behind(make_bench: Callable[..., Any], tmp_path: Path) -> None:
+    """Evidence of years ago was deleted: the failover goes on without it."""
+    trips = apart(make_bench, tmp_path)
+    back_again(trips, begun=106)
+    for path in trips.procedure.folder.glob("seeds-*.parquet"):
+        path.unlink()
+    known = History.of(trips.begin("primary", "standby"))
+    assert known.around_stranded(ORDERS, FORTH_COPY).segments == ()
+
+
 @pytest.mark.parametrize("begun", [99, None])
 def test_where_nothing_stayed_behind_or_nobody_knows_there_is_one_stretch(make_bench: Callable[..., Any], tmp_path: Path, begun: int | None) -> None:
     """The flow went on where it had stopped; or no procedure told it where to begin."""
