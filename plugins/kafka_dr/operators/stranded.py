@@ -17,6 +17,7 @@ from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.operators.copy_sizes import copy_sizes
 from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing_source import mirrored_of
+from kafka_dr.operators.lineage import begun_then
 from kafka_dr.operators.observing import remote_partitions, side_by_side
 from kafka_dr.operators.positions import placed
 from kafka_dr.operators.preparing_topics import DELETES, noted_topics
@@ -279,13 +280,17 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
     """Where the old flow began in each log when clients had come to the returned cluster, and where its first copies stand on the other one, as far as that is known.
 
     What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is looked at again.
+    Where names part the directions the flow went on behind its older copies: they are known by where it was told to begin then.
     """
     before = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if before is None:
         return {}, {}
     begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
+    if names_protect(procedure):
+        begun = begun_then(procedure.turned, before)
+        return begins, {tp: begun[tp].target_end for tp, begin in begins.items() if tp in begun and begun[tp].replicated + 1 == begin}
     fenced = before.outcome(Step.FENCE_PRODUCERS)
-    if names_protect(procedure) or fenced is None:
+    if fenced is None:
         return begins, {}
     cut_off = frame_partitions(before.kept(fenced["cut_off"]), "offset")
     return begins, {tp: cut_off[there.remote[tp]] for tp in begins if there.remote[tp] in cut_off}

@@ -20,6 +20,7 @@ from kafka_dr.operators.procedure import frame_partitions, partitions_frame
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at, kept_before
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
+from kafka_dr.operators.way_back import Begun
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 
@@ -211,10 +212,12 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
         both = Bounds(procedure, way.failover, there)
         assert both.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[4, 7, 4]]
         assert both.bounds()["source_start"].tolist() == [0]
-        # Of copies that a flow goes on with, nobody knows which are of records from there on: all of both logs is compared.
+        # Where names part the directions the flow went on behind its copies: at the same record as clients, or both logs are compared from the beginning.
         patch.setattr(stranded, "names_protect", lambda _: True)
-        apart = Bounds(procedure, way.failover, there)
-        assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[0, 0, 4]]
+        for begun, known in (({ORDERS: Begun(3, 5)}, [4, 5, 4]), ({ORDERS: Begun(2, 5)}, [0, 0, 4]), ({}, [0, 0, 4])):
+            patch.setattr(stranded, "begun_then", lambda flow, last, begun=begun: begun if (flow.request.source, last) == ("primary", earlier) else {})
+            apart = Bounds(procedure, way.failover, there)
+            assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [known]
         assert apart.bounds()["source_start"].tolist() == [0]
 
 
