@@ -22,6 +22,7 @@ from lab.state import Lab
 from tests.faults import always_on
 from tests.faults.scene import until
 from tests.faults.stepping import Run, Stepping
+from tests.rehearsed import kept_if_it_fails
 
 UNPLANNED = "unplanned_failover"
 PARAMS = {"source": SOURCE, "target": TARGET, "reason": "the source is gone"}
@@ -160,9 +161,10 @@ def sights(evidence: dict[str, Any]) -> dict[str, set[str]]:
 
 @contextmanager
 def lost_scene(state: Path, folder: Path, **choices: Any) -> Iterator[LostScene]:
-    """A scene for the length of a block, as of `LostScene`."""
+    """A scene for the length of a block, as of `LostScene`; what the lab knows of one that fails is kept."""
     scene = LostScene(state, folder, **choices)
     try:
-        yield scene
+        with kept_if_it_fails(state, folder):
+            yield scene
     finally:
         scene.close()

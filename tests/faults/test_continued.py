@@ -27,7 +27,6 @@ from tests.faults.lost_scene import LostScene, figures_of, lost_scene, quicken
 from tests.faults.rounds import Rounds
 from tests.faults.scene import PAIR, until
 from tests.faults.stepping import Run
-from tests.rehearsed import kept_if_it_fails
 
 PLANNED = {"source": SOURCE, "target": TARGET, "reason": "planned, until its source died"}
 #: The last step that the planned run did; the source dies before the next one.
@@ -99,7 +98,7 @@ class Died:
 def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """After a new approval nobody skips, every bound holds, what was proven stands in the question and the figures, and the planned run is over."""
     state = fresh_lab(policy, airflow=False)
-    with kept_if_it_fails(state, tmp_path), lost_scene(state, tmp_path) as scene:
+    with lost_scene(state, tmp_path) as scene:
         scene.put_under_load()
         died = Died(scene, after)
         run = scene.run(continue_procedure=died.run.procedure_id)

@@ -55,7 +55,7 @@ def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path]
 def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """Broker and worker of the source killed with -9 under load: nobody skips, bounds are kept, and the process is gone before the target is opened."""
     state = fresh_lab(policy, airflow=False, dedicated=True)
-    with kept_if_it_fails(state, tmp_path), lost_scene(state, tmp_path, rate=RATE) as scene, StopServer(scene.lab) as hook:
+    with lost_scene(state, tmp_path, rate=RATE) as scene, StopServer(scene.lab) as hook:
         lose_source(scene)
         assert scene.lab.processes.pid(DEDICATED) is not None, "MirrorMaker 2 died with the source: nothing is left to be stopped"
         running: list[int] = []
@@ -74,7 +74,7 @@ def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_
 def test_a_hook_that_only_says_so_is_found_out(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """The source comes back unwatched, and the process goes on mirroring: its hook says that none runs, the target's ends say otherwise, and nobody is moved."""
     state = fresh_lab("identity", airflow=False, dedicated=True)
-    with kept_if_it_fails(state, tmp_path), lost_scene(state, tmp_path, rate=RATE, clients=False) as scene, StopServer(scene.lab, lies=True) as hook:
+    with lost_scene(state, tmp_path, rate=RATE, clients=False) as scene, StopServer(scene.lab, lies=True) as hook:
         quicken(scene.lab, stop_seconds=STOP_SECONDS)
         scene.put_under_load()
         scene.signal_source(signal.SIGSTOP)
