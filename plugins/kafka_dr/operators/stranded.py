@@ -287,7 +287,8 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
         return {}, {}
     begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
     if names_protect(procedure):
-        begun = begun_then(procedure.turned, before)
+        # A failover in mode recreate had the copies made anew from the log's beginning, what was kept there among them.
+        begun = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.turned, before)
         return begins, {tp: begun[tp].target_end for tp, begin in begins.items() if tp in begun and begun[tp].replicated + 1 == begin}
     fenced = before.outcome(Step.FENCE_PRODUCERS)
     if fenced is None:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import stranded
 from kafka_dr.operators.deciding import planned_return
@@ -219,6 +220,10 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
             apart = Bounds(procedure, way.failover, there)
             assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [known]
         assert apart.bounds()["source_start"].tolist() == [0]
+        # The copies were made anew since.
+        patch.setattr(stranded, "begun_then", lambda *_: {ORDERS: Begun(3, 5)})
+        patch.setattr(stranded, "mode_of", lambda one: Mode.RECREATE if one is way.failover else Mode.APPEND)
+        assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {})
 
 
 @pytest.mark.parametrize(("ids", "later", "kept"), [({"orders": "now"}, [], [3, 4]), ({"orders": "before"}, [], []), ({"orders": "now"}, ["recreate"], []), ({"orders": "now"}, ["append"], [3, 4])])
