@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -165,6 +166,7 @@ class RecordReader:
         self.isolation = isolation
         self._alias, self._keeps_client = alias, keeps_client
         self._kept: Consumer | None = None
+        self._known: set[str] = set()
         self._cluster = KafkaCluster(alias, config)
         self._config = {
             **client_config(config, alias),
@@ -260,11 +262,13 @@ class RecordReader:
         waiting = {tp: span for tp, span in spans.items() if span.start < span.end and limit != 0}
         if not waiting:
             return
+        ends_at = time.monotonic() + timeout
         consumer, ended = self._client(), False
         try:
             with border(self._alias, "assigning partitions"):
                 consumer.incremental_assign([WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()])
-            yield from self._scanned(consumer, waiting, time.monotonic() + timeout, limit, take, given_up)
+            self._ask_for_leaders(consumer, {tp.topic for tp in waiting}, ends_at)
+            yield from self._scanned(consumer, waiting, ends_at, limit, take, given_up)
             ended = not given_up
         finally:
             self._let_go(consumer, ended)
@@ -274,8 +278,18 @@ class RecordReader:
         kept, self._kept = self._kept, None
         if kept is not None:
             return kept
+        self._known.clear()
         with border(self._alias, "making a consumer"):
             return Consumer(self._config)
+
+    def _ask_for_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
+        """Ask at once who leads topics that are new to a kept client: by itself it would only do so at its next turn, up to a second later."""
+        left = ends_at - time.monotonic()
+        if self._known and not topics <= self._known and left > 0:
+            # Where nobody answers, the read itself says so.
+            with suppress(KafkaException):
+                consumer.list_topics(timeout=left)
+        self._known |= topics
 
     def _let_go(self, consumer: Consumer, ended: bool) -> None:
         """Keep a client for the next read where this one came to its end; close any other."""

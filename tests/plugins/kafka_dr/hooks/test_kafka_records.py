@@ -182,6 +182,18 @@ def test_one_client_reads_again_and_again(brokers: str, made: list[Any]) -> None
     assert len(made) == 1 and not made[0].assignment()
 
 
+def test_a_kept_client_does_not_wait_for_its_turn_where_a_topic_is_new_to_it(brokers: str) -> None:
+    """Left alone it asks who leads a topic once a second, and a read with less time than that ends without it; a new client asks at once."""
+    took = {}
+    for keeps_client in (False, True):
+        reader = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=keeps_client)
+        list(reader.scan({ORDERS[1]: Span(0, 10)}, timeout=10))
+        began = time.monotonic()
+        assert len(list(reader.scan({TopicPartition("odd", 0): Span(0, 3)}, timeout=10))) == 3
+        took[keeps_client] = time.monotonic() - began
+    assert took[True] < 4 * took[False], took
+
+
 @pytest.mark.parametrize("how", ["left", "too late", "given up", "outside the log"])
 def test_a_read_that_does_not_end_takes_its_client_with_it(brokers: str, made: list[Any], how: str) -> None:
     """What it had asked for may still be on its way."""
