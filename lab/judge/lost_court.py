@@ -116,7 +116,9 @@ class LostSourceJudge(Judge):
         mirrored = {self.case.remote(topic) for topic in self.seen.topics}
         found = {place: offset for place, offset in there.items() if place[0] in mirrored or place[0] in self.seen.topics}
         self.verdict.add(absent_positions(group, wanted, found, self.case.remote, local), groups=1, positions_unknown=len(unknown), positions_refused=len(left & set(stands)))
-        self.verdict.add(uncalled_positions(group, wanted, found, self.case.remote, local))
+        # A refused position has none on the copy; on the topic that clients write the group begins all the same.
+        begun = {place for place in left if local and place in stands and found.get(place) == 0}
+        self.verdict.add(uncalled_positions(group, wanted, {place: offset for place, offset in found.items() if place not in begun}, self.case.remote, local))
         for place in wanted:
             self._judge_stand(group, place, stands[place], rows.get(place), found.get(self.seen.there(place)))
 

@@ -464,6 +464,15 @@ def test_a_refused_position_stands_nowhere(scene: Scene) -> None:
     assert scene.checks() == {"never committed"}
 
 
+@pytest.mark.parametrize(("at", "found"), [(0, set()), (1, {"never committed"})])
+def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, found: set[str]) -> None:
+    """Where clients write elsewhere than where they read the past, what they write is read from its beginning, and from nowhere else."""
+    scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
+    judge = scene.judge()
+    judge.seen.target.committed["billing"] = {AT: at}
+    assert {finding.check for finding in judge.judge(writes=False).findings} == found
+
+
 def test_a_group_must_stand_at_zero_on_local_topics(scene: Scene) -> None:
     """Under default naming clients write elsewhere than where they read the past."""
     scene.policy = "default"
