@@ -58,16 +58,18 @@ class Looker:
         target = self._side(self.access.target, "the target", self._mirrored)
         source = self._side(self.access.source, "the source", self._replicating)
         self._source_answered = source.answered
-        changed = self._partitions.differing(self._both(source, target), whole)
+        both = self._both(source, target)
+        changed = self._partitions.differing(both, whole)
         for seen in changed.values():
             rows.add(Kind.PARTITION, **seen._asdict())
+        self._pairing.owe(changed)
         self._look_for_gone(rows, source, target, whole)
         self._read_mirror_topics(rows, source, target)
         # After the checkpoints: one that is read later may say more than the positions.
         groups_read = self._look_at_groups(rows, source, whole)
         if source.answered and not flows_back:
             with self._tolerating("own pairs"):
-                self._problems += self._pairing.write(rows, changed.values())
+                self._problems += self._pairing.write(rows, both)
         heartbeat_at = self._heartbeat(target)
         told = {
             "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "flows_back": flows_back, "heartbeat_at": heartbeat_at,

@@ -55,15 +55,21 @@ class Pairing:
         self._access, self._seconds = access, seconds
         self._known: dict[tuple[TopicPartition, str | None, str | None], OwnPair] = {}
         self._turns: dict[TopicPartition, float] = {}
+        self._owed: set[TopicPartition] = set()
 
-    def write(self, rows: Rows, changed: Iterable[PartitionSeen]) -> list[str]:
-        """Write down a pair for each partition whose newest target record has none yet; answers for which there is none.
+    def owe(self, changed: Iterable[TopicPartition]) -> None:
+        """Partitions that are not as they were: each is looked through at the next samples until that was done to its end, however quiet it has become."""
+        self._owed.update(changed)
+
+    def write(self, rows: Rows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
+        """Write down a pair for each partition that is owed one and whose newest target record has none yet; answers for which there is none.
 
         Args:
-            changed: partitions that are not as they were, as they are on both sides.
+            now: all partitions as they are on both sides.
         """
         began = time.monotonic()
-        wanted = {TopicPartition(s.topic, s.partition): s for s in changed if s.source_end is not None and self._has_new_records(s)}
+        wanted = {tp: now[tp] for tp in sorted(self._owed & now.keys()) if now[tp].source_end is not None and self._has_new_records(now[tp])}
+        self._owed = set(wanted)
         newest = self._read_newest(wanted, began + self._seconds / 3)
         found = self._find(wanted, newest, began + self._seconds) if newest else {}
         for tp, pair in found.items():
@@ -86,6 +92,7 @@ class Pairing:
             for where, newest in self._access.target_records.scan(spans, ends_at - time.monotonic(), take=_as_newest, given_up=late):
                 found[left[TopicPartition(*where)]] = newest
             left = {there: tp for there, tp in left.items() if tp not in found and there not in late}
+        self._owed.difference_update(left.values())
         return found
 
     def _find(self, wanted: Mapping[TopicPartition, PartitionSeen], newest: Mapping[TopicPartition, Newest], ends_at: float) -> dict[TopicPartition, OwnPair]:
@@ -99,7 +106,9 @@ class Pairing:
             # A partition that never comes to its end must leave time for the last turn.
             seconds = (ends_at - time.monotonic()) * (1 if turn == turns - 1 else 2 / 3)
             spans = {tp: Span(quest.starts[turn], quest.end) for tp, quest in quests.items() if tp not in found and turn < len(quest.starts)}
-            found |= self._look_through(self._in_turn(spans), quests, seconds)
+            pairs = self._look_through(self._in_turn(spans), quests, seconds)
+            found |= {tp: pair for tp, pair in pairs.items() if pair}
+            self._owed.difference_update(tp for tp, pair in pairs.items() if pair or turn == len(quests[tp].starts) - 1)
         return found
 
     def _in_turn(self, spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]:
@@ -112,14 +121,13 @@ class Pairing:
             chosen[tp], self._turns[tp] = spans[tp], time.monotonic()
         return chosen
 
-    def _look_through(self, spans: Mapping[TopicPartition, Span], quests: Mapping[TopicPartition, Quest], seconds: float) -> dict[TopicPartition, OwnPair]:
-        """Pairs of the partitions that were read to their end."""
+    def _look_through(self, spans: Mapping[TopicPartition, Span], quests: Mapping[TopicPartition, Quest], seconds: float) -> dict[TopicPartition, OwnPair | None]:
+        """Pairs of the partitions that were read to their end, None where there is none."""
         searches, late = {tp: PairSearch(quests[tp].newest.offset) for tp in spans}, {}
         look = _comparing({tp: quests[tp].newest for tp in spans})
         for where, offset, same in self._access.source_records.scan(spans, seconds, take=look, given_up=late):
             searches[where].saw(offset, same)
-        pairs = {tp: search.pair(quests[tp].end) for tp, search in searches.items() if tp not in late}
-        return {tp: pair for tp, pair in pairs.items() if pair}
+        return {tp: search.pair(quests[tp].end) for tp, search in searches.items() if tp not in late}
 
 
 def _log(seen: PartitionSeen) -> tuple[TopicPartition, str | None, str | None]:

@@ -384,16 +384,40 @@ def three_partitions(site: Any) -> list[TopicPartition]:
 
 @pytest.mark.parametrize("late", ["source", "target"])
 def test_a_partition_that_is_late_keeps_no_pair_from_the_others(site: Any, late: str) -> None:
-    """It is named, and has its own at another sample."""
+    """It is named, and has its own at the next sample at which it can be read, though nothing has changed since."""
     partitions = three_partitions(site)
     reader = getattr(site.looker.access, f"{late}_records")
     reader.late = {partitions[1]}
     sample = site.looker.look(True)
     assert pairs(sample) == [(0, 8, 8), (2, 8, 8)] and told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-1"]
     assert sum(asked.startswith("west orders-1 from") for asked in site.asked) == 1
+    assert pairs(site.looker.look(False)) == []
     reader.late = set()
-    sample = site.looker.look(True)
+    sample = site.looker.look(False)
     assert pairs(sample) == [(1, 8, 8)] and told(sample)["problems"] == []
+    site.asked.clear()
+    site.looker.look(False)
+    assert not any(" orders-" in asked for asked in site.asked)
+
+
+def test_what_was_looked_through_without_a_pair_is_not_looked_through_again(site: Any) -> None:
+    """The target's newest record is none of the source's: at rest nothing is read for it."""
+    three_partitions(site)
+    site.west.write(ORDERS, b"of another writer")
+    assert told(site.looker.look(True))["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-0"]
+    site.asked.clear()
+    assert told(site.looker.look(False))["problems"] == []
+    assert not any(" orders-" in asked for asked in site.asked)
+
+
+def test_what_changed_while_nothing_could_be_paired_is_paired_later(site: Any) -> None:
+    """The other flow may have mirrored, or the source was away for one look."""
+    three_partitions(site)
+    other = OtherWorker("RUNNING", ("RUNNING",))
+    site.looker.access.flow_back = FlowBack(other, "back")
+    assert pairs(site.looker.look(True)) == []
+    other.state, other.tasks = "STOPPED", ()
+    assert pairs(site.looker.look(False)) == [(p, 8, 8) for p in range(3)]
 
 
 def test_no_record_is_kept_while_pairs_are_looked_for(site: Any) -> None:
@@ -443,6 +467,7 @@ def test_of_more_than_may_be_read_those_that_waited_longest_come_first(site: Any
         site.east.write(tp, *(b"%d" % n for n in range(20)))
         site.west.write(tp, *(b"%d" % n for n in range(17)))
     assert pairs(site.looker.look(True)) == [(2, 26, 25), (0, 26, 25)]
+    assert pairs(site.looker.look(False)) == [(1, 26, 25)]
 
 
 def test_a_topic_made_anew_has_pairs_from_its_beginning(site: Any) -> None:
