@@ -12,7 +12,7 @@ import pyarrow as pa
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window
 from kafka_dr_spark.listing import list_stranded
-from kafka_dr_spark.loss import LastSeen, Loss, loss_of, loss_with_source
+from kafka_dr_spark.loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
 from kafka_dr_spark.rereads import rereads_before_translation
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.tagging import NO_OFFSET, POSITION, SEEN, STRETCH, Key, Kinds, Rows, pack, split_by_partition, unpack
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     replicated: int | None
     sampled_at: int | None
     stable_end: int | None
-    without_gaps: tuple[tuple[int, int], ...]
+    without_gaps: tuple[Unbroken, ...]
 
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
@@ -42,7 +42,7 @@ def seen_of(key: Key, kinds: Kinds) -> Seen:
     if len(rows) != 1:
         raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
     values = [None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"]
-    stretches = sorted(zip(*(kinds[STRETCH].numbers(name).tolist() for name in "ab")))
+    stretches = sorted(map(Unbroken, *(kinds[STRETCH].numbers(name).tolist() for name in "abc")))
     return Seen(*values, tuple(stretches))
 
 

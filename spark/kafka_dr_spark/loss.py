@@ -6,6 +6,7 @@ Invariants:
 2. No record in [from_offset, certain_to) is on the target. `certain_to` is None where that cannot be shown of any.
 3. Records after the last sample have no bound: `possible_to` is the source's own end, None where nobody knows it.
 4. One wrong offset sync changes neither of these: what it says counts only where another statement says so, too. Doubt only lowers `from_offset`.
+   However many there are, none counts where they state more than the recorder's own pair leaves room for.
 
 MirrorMaker 2 mirrors a partition in order, and begins anew behind what Connect kept: of what it had not mirrored before, it mirrors
 always the next record. So what is on the target is everything up to one source offset, whatever was repeated.
@@ -13,7 +14,7 @@ always the next record. So what is on the target is everything up to one source 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,14 @@ from kafka_dr_spark.answers import SOURCE, TARGET, Case, Search
 from kafka_dr_spark.matching import Records, content_codes, join
 
 
+class Unbroken(NamedTuple):
+    """Source offsets [start, end) that all held a record; the target's record ``downstream`` comes from ``start`` or from below it."""
+
+    start: int
+    end: int
+    downstream: int
+
+
 @dataclass(frozen=True)
 class LastSeen:
     """What the recorder saw of a partition last, and where it read the source whole.
@@ -30,18 +39,27 @@ class LastSeen:
     Attributes:
         source_end: the source's log end at the last sample; None for a partition that was never sampled.
         replicated: the last replicated offset that Connect kept then, or keeps now; None where it kept none. A task that begins anew goes on behind it.
-        without_gaps: [start, end) of source offsets that all held a record, in order.
+        without_gaps: where the source had none, in order.
     """
 
     source_end: int | None
     replicated: int | None
-    without_gaps: tuple[tuple[int, int], ...] = ()
+    without_gaps: tuple[Unbroken, ...] = ()
 
     def gap_free_up_to(self, offset: int) -> int:
         """Return the end of the stretch without gaps that begins at an offset; the offset itself where none does."""
-        for start, end in self.without_gaps:
+        for start, end, _ in self.without_gaps:
             offset = end if start <= offset < end else offset
         return offset
+
+    def mirrored_below(self, offsets: np.ndarray, new_from: int) -> int | None:
+        """Return a source offset that nothing on the target comes from or from above; None where nobody knows one.
+
+        Args:
+            offsets: of the target's last records, of which those from ``new_from`` on are first copies: each takes the source one record further.
+        """
+        reached = [(one.end, one.start + 1 + int(np.sum(offsets > one.downstream))) for one in self.without_gaps if one.downstream >= new_from]
+        return min((reaches for end, reaches in reached if reaches <= end), default=None)
 
 
 @dataclass(frozen=True)
@@ -69,8 +87,10 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
     least = Loss(max(highest_confirmed(pairs), stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
     if seen is None or seen.source_end is None or not len(pairs):
         return least
-    stated, kept = yield from _claims(case, pairs)
-    return _counted(case, seen, stated, kept, least)
+    claims = yield from _claims(case, pairs, seen)
+    if claims.contradicted(least.from_offset):
+        claims, least = Claims([], claims.kept), replace(least, from_offset=stored + 1, evidence=f"{least.evidence}; offset syncs state more than the target can hold")
+    return _counted(case, seen, claims, least)
 
 
 def plausible(case: Case) -> Pairs:
@@ -104,7 +124,19 @@ class Claim(NamedTuple):
         return self.upstream + self.count
 
 
-def _claims(case: Case, pairs: Pairs) -> Search:
+class Claims(NamedTuple):
+    """What the last two pairs claim, what Connect claims, and a source offset that all that was mirrored lies below; None where nobody knows one."""
+
+    stated: list[Claim]
+    kept: Claim | None = None
+    below: int | None = None
+
+    def contradicted(self, confirmed: int) -> bool:
+        """Whether pairs, or what they confirm to be mirrored, reach further than that."""
+        return self.below is not None and max([confirmed, *(claim.end for claim in self.stated)]) > self.below
+
+
+def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
     """Return what the last two pairs claim, each if it is the first copy and only first copies follow; and what Connect had kept before them, likewise.
 
     What the target took since a sample are copies of records above what Connect kept then. All copies of these are read here.
@@ -115,30 +147,32 @@ def _claims(case: Case, pairs: Pairs) -> Search:
     kept = -1 if sample < 0 else int(case.floors.replicated[sample])
     start = case.first_offset(kept + 1)
     if start is None or start > first or not case.may_read(TARGET, case.bounds.boundary - start):
-        return [], None
+        return Claims([])
     (tail,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if tail is None or not tail.size():
-        return [], None
+        return Claims([])
     again = np.delete(tail.offsets, np.unique(content_codes(tail), return_index=True)[1])
     new_from = int(np.max(again + 1, initial=start))
     counts = [(i, int(np.sum(tail.offsets >= pairs.downstream[i]))) for i in last if pairs.downstream[i] >= new_from]
     stated = [Claim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target") for i, count in counts]
-    since = -1 if sample < 0 else int(case.floors.target_end[sample])
+    below, since = seen.mirrored_below(tail.offsets, new_from), -1 if sample < 0 else int(case.floors.target_end[sample])
     if since < new_from:
-        return stated, None
+        return Claims(stated, None, below)
     count = int(np.sum(tail.offsets >= since))
-    return stated, Claim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}")
+    return Claims(stated, Claim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}"), below)
 
 
-def _counted(case: Case, seen: LastSeen, stated: list[Claim], kept: Claim | None, least: Loss) -> Loss:
-    """What two pairs claim both, or Connect alone; to the record where both pairs claim the same, and the source had no gap from the first of them on."""
-    both = [min(stated, key=lambda claim: claim.end)] if len(stated) > 1 else []
-    told = max([*both, *([kept] if kept else [])], key=lambda claim: claim.end, default=None)
-    if told is None or told.end < least.from_offset:
-        return least
-    agreed = {claim.end for claim in stated} == {told.end} and bool(both)
-    certain = agreed and seen.gap_free_up_to(min(claim.upstream for claim in stated) + 1) >= told.end < seen.source_end
-    return Loss(told.end, seen.source_end if certain else None, case.bounds.cut_off, told.evidence)
+def _counted(case: Case, seen: LastSeen, claims: Claims, least: Loss) -> Loss:
+    """What two pairs claim both, or Connect alone, if it is more than the least.
+
+    To the record where that is all there can be; or, where nobody knows, where both pairs claim the same, and the source had no gap from the first of them on.
+    """
+    both = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
+    told = max([*both, *([claims.kept] if claims.kept else [])], key=lambda claim: claim.end, default=None)
+    agreed = bool(both) and {claim.end for claim in claims.stated} == {told.end} and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= told.end
+    end, evidence = (least.from_offset, least.evidence) if told is None or told.end < least.from_offset else (told.end, told.evidence)
+    certain = (agreed and end == told.end if claims.below is None else end == claims.below) and end < seen.source_end
+    return Loss(end, seen.source_end if certain else None, case.bounds.cut_off, evidence)
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:

@@ -15,7 +15,7 @@ TAKEN = {
     SYNC: ("syncs", {"a": "upstream", "b": "downstream", "c": "sequence"}),
     FLOOR: ("floors", {"a": "source_end", "b": "target_end", "c": "replicated", "d": "sampled_at"}),
     SEEN: ("last_seen", {"a": "source_end", "b": "replicated", "c": "sampled_at", "d": "stable_end"}),
-    STRETCH: ("stretches", {"a": "start", "b": "end"}),
+    STRETCH: ("stretches", {"a": "start", "b": "end", "c": "downstream"}),
     SYNC_BACK: ("syncs_back", {"a": "upstream", "b": "downstream", "c": "sequence"}),
 }  # fmt: skip
 TAGGED = pa.schema(

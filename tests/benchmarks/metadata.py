@@ -72,7 +72,7 @@ def write_job(folder: Path, partitions: int, samples: int) -> Path:
     ends = {"source_start": np.zeros(partitions, np.int64), "cut_off": pa.nulls(partitions), "target_start": np.zeros(partitions, np.int64), "boundary": np.full(partitions, last)}
     write(folder, "bounds", places, target_topic=topics_of(places), **ends, **flags, compare_timestamps=np.ones(partitions, np.bool_))
     write(folder, "floors", history, source_end=copied + GROWTH, target_end=copied, replicated=copied - 1, sampled_at=BEGAN_AT + number * 10_000)
-    write(folder, "stretches", history, start=copied, end=copied + GROWTH)
+    write(folder, "stretches", history, start=copied, end=copied + GROWTH, downstream=copied)
     write(folder, "syncs", history, upstream=copied, downstream=copied, sequence=number * partitions + history)
     seen = {"source_end": np.full(partitions, last + GROWTH), "replicated": np.full(partitions, last - 1), "sampled_at": np.full(partitions, BEGAN_AT + samples * 10_000)}
     write(folder, "last_seen", places, **seen, stable_end=pa.nulls(partitions))

@@ -89,7 +89,7 @@ def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path
 def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: Path) -> None:
     """Certain up to the last sample where the source had no gaps; open beyond; a partition that no sample saw is unknown."""
     floors = [("orders", 0, FLOOR, 80, 70, 50, 1_000), ("orders", 0, FLOOR, 120, 105, 69, 4_000), ("orders", 0, FLOOR, 190, 150, 69, 5_000)]
-    rows = [("orders", 0, SYNC, 115, 155, 1), ("orders", 0, SYNC, 118, 158, 2), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 0, STRETCH, 0, 200), ("orders", 1, SEEN), *floors]
+    rows = [("orders", 0, SYNC, 115, 155, 1), ("orders", 0, SYNC, 118, 158, 2), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 0, STRETCH, 0, 200, 0), ("orders", 1, SEEN), *floors]
     found = assessed(clusters, tmp_path, *rows, source_readable=False)
     lost, unknown = found[0], found[1]
     assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (120, 190, None, None, False)
@@ -99,7 +99,7 @@ def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: 
 
 def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tuple, tmp_path: Path) -> None:
     """Its cut-off is its last end, and what was seen of it last; without one nobody knows it."""
-    rows = [("orders", 0, SYNC, 115, 155, 1), ("orders", 0, SYNC, 118, 158, 2), ("orders", 0, SEEN, 200, 69, 5_000), ("orders", 0, STRETCH, 0, 200), ("orders", 1, SEEN, 50, 49, 5_000)]
+    rows = [("orders", 0, SYNC, 115, 155, 1), ("orders", 0, SYNC, 118, 158, 2), ("orders", 0, SEEN, 200, 69, 5_000), ("orders", 0, STRETCH, 0, 200, 0), ("orders", 1, SEEN, 50, 49, 5_000)]
     found = assessed(clusters, tmp_path, *rows, source_readable=False, source_final=True)
     assert (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"]) == (120, 200, 200, False)
     assert (found[1]["from_offset"], found[1]["losing"]) == (50, False)

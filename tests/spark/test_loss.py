@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_dr_spark.anchors import Bounds, Floors, Pairs, usable_pairs
 from kafka_dr_spark.answers import Case, Limits
-from kafka_dr_spark.loss import LastSeen, Loss, highest_confirmed, loss_of, loss_with_source, plausible
+from kafka_dr_spark.loss import LastSeen, Loss, Unbroken, highest_confirmed, loss_of, loss_with_source, plausible
 from kafka_dr_spark.tasks import drive
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
@@ -24,13 +24,21 @@ def last_seen(dice: Random, world: World) -> LastSeen | None:
     mirrored = max([c.record for c in world.target[:length] if c.record is not None], default=-1)
     stored = dice.randint(-1, kept_at_most(world, length))
     end = dice.randint(mirrored + 1, world.bounds.cut_off)
-    stretches, at = [], dice.randint(0, end)
+    stretches, at = own_pair(world, length, end), dice.randint(0, end)
     while at < end:
         stop = min(end, at + dice.randint(1, 20))
         if all(cell.record is not None for cell in world.source[at:stop]):
-            stretches.append((at, stop))
+            stretches.append(Unbroken(at, stop, -1))
         at = stop
-    return LastSeen(end, None if stored < 0 else stored, tuple(stretches))
+    return LastSeen(end, None if stored < 0 else stored, tuple(sorted(stretches)))
+
+
+def own_pair(world: World, length: int, end: int) -> list[Unbroken]:
+    """The target's newest record at some length of it, found again on the source: its highest occurrence, if the source had no gaps from there on."""
+    newest = next((cell for cell in reversed(world.target[:length]) if cell.record is not None), None)
+    above = next((n for n in range(end - 1, -1, -1) if newest and world.source[n].record is not None and world.source[n].content == newest.content), None)
+    whole = above is not None and all(cell.record is not None for cell in world.source[above:end])
+    return [Unbroken(above, end, newest.offset)] if whole else []
 
 
 def truth_broken(world: World, told: Loss) -> str | None:
@@ -84,6 +92,40 @@ def test_one_wrong_sync_changes_neither(alphabet: int, limit: int, seed: int) ->
     world, told = assessed(alphabet, limit, seed, damage=True)
     wrong = truth_broken(world, told)
     assert wrong is None, (wrong, told, world)
+
+
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(2, 6), st.integers(0, 2**32))
+def test_where_an_own_pair_tells_any_number_of_wrong_syncs_changes_neither(wrong_syncs: int, seed: int) -> None:
+    """As where the last thing that anybody wrote into MirrorMaker 2's topic is wrong, and its syncs bear each other out."""
+    world, told = flooded(wrong_syncs, seed)
+    wrong = truth_broken(world, told)
+    assert wrong is None, (wrong, told, world)
+
+
+def test_an_own_pair_alone_makes_a_loss_certain() -> None:
+    """Though all that MirrorMaker 2 stated last is wrong."""
+    told = [flooded(4, seed)[1] for seed in range(2000)]
+    assert sum(one.certain_to is not None for one in told) > 20
+
+
+def flooded(wrong_syncs: int, seed: int) -> tuple[World, Loss]:
+    """A world whose last syncs are wrong by a low bit each, and in which the recorder found the target's newest record, a first copy, on a source without gaps."""
+    dice, world = Random(seed), None
+    while world is None or any(cell.record is None for cell in world.source) or world.target[-1].record in [cell.record for cell in world.target[:-1]]:
+        world = make_world(dice.randint(5, 40), dice, drained=False, recorded=True)
+        world = world if world.target else None
+    seen = last_seen(dice, world) or LastSeen(None, None)
+    mirrored = max([cell.record for cell in world.target if cell.record is not None], default=-1)
+    end = dice.randint(mirrored + 1, world.bounds.cut_off)
+    seen = LastSeen(end, seen.replicated, tuple(own_pair(world, len(world.target), end)))
+    for _ in range(wrong_syncs if world.syncs else 0):
+        sync = list(dice.choice(world.syncs))
+        sync[dice.randrange(2)] ^= 1 << dice.randrange(4)
+        world.syncs.append(tuple(sync))
+    case = world.case(content_limit=100, source_readable=False)
+    (told,) = drive([loss_of(case, seen)], lambda windows: [world.records(w) for w in windows])
+    return world, told
 
 
 def test_in_many_a_death_the_loss_is_known_to_the_record() -> None:

@@ -181,7 +181,7 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     # A pair of a copy that was made anew says nothing of the records below it.
     write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
-    write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end"))
+    write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end", "downstream"))
     if not source.readable and proven.rows is None:
         write_ahead(procedure, folder, positions, known.recorded.floors, known.syncs, known.recorded.pairs, bounds=bounds, flowed_back=known.recorded.flowed_back)
     # A topic that was made since the cut-off may still be written to.

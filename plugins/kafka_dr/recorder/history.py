@@ -70,9 +70,9 @@ class Recorded:
 
     @property
     def stretches(self) -> pd.DataFrame:
-        """Source offsets that all held a record: topic, partition, start, end."""
+        """Source offsets [start, end) that all held a record: topic, partition, start, end, downstream (a target record that comes from `start` or from below)."""
         whole = self.pairs[self.pairs["records"] == self.pairs["source_end"] - self.pairs["upstream"] - 1]
-        return whole[PARTITION].assign(start=whole["upstream"], end=whole["source_end"])
+        return whole[PARTITION].assign(start=whole["upstream"], end=whole["source_end"], downstream=whole["downstream"])
 
 
 def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:

@@ -198,7 +198,7 @@ def test_stretches_are_where_every_offset_held_a_record() -> None:
     sample = Sample(0)
     for upstream, records in ((10, 9), (40, 8)):
         sample.add(Kind.PAIR, topic="orders", partition=0, upstream=upstream, downstream=1, source_end=upstream + 10, records=records)
-    assert known(sample).stretches.values.tolist() == [["orders", 0, 10, 20]]
+    assert known(sample).stretches.values.tolist() == [["orders", 0, 10, 20, 1]]
 
 
 def test_an_empty_archive_knows_nothing(tmp_path: Path) -> None:
