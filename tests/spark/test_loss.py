@@ -109,12 +109,17 @@ def test_an_own_pair_alone_makes_a_loss_certain() -> None:
     assert sum(one.certain_to is not None for one in told) > 20
 
 
+def ends_in_a_first_copy(world: World) -> bool:
+    """Whether the target's newest record was not mirrored before."""
+    records = [cell.record for cell in world.target if cell.record is not None]
+    return bool(records) and records[-1] not in records[:-1]
+
+
 def flooded(wrong_syncs: int, seed: int) -> tuple[World, Loss]:
     """A world whose last syncs are wrong by a low bit each, and in which the recorder found the target's newest record, a first copy, on a source without gaps."""
     dice, world = Random(seed), None
-    while world is None or any(cell.record is None for cell in world.source) or world.target[-1].record in [cell.record for cell in world.target[:-1]]:
+    while world is None or not ends_in_a_first_copy(world) or any(cell.record is None for cell in world.source):
         world = make_world(dice.randint(5, 40), dice, drained=False, recorded=True)
-        world = world if world.target else None
     seen = last_seen(dice, world) or LastSeen(None, None)
     mirrored = max([cell.record for cell in world.target if cell.record is not None], default=-1)
     end = dice.randint(mirrored + 1, world.bounds.cut_off)
