@@ -153,8 +153,12 @@ def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np
     return Floors(*(column[since:][inside] for column in columns), fell=since > 0)
 
 
-def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:
-    """Order syncs by time, discard what later ones contradict, and keep those inside both logs."""
+def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds, unwatched: bool = False) -> Pairs:
+    """Order syncs by time, discard what later ones contradict, and keep those inside both logs.
+
+    Args:
+        unwatched: nobody else can tell that the target's log is another one by now, and the bounds are those of the whole log.
+    """
     order = np.argsort(sequence, kind="stable")
     u, d = upstream[order].astype(np.int64), downstream[order].astype(np.int64)
     repeated = np.zeros(len(u), np.bool_)
@@ -163,6 +167,9 @@ def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndar
     falls = np.flatnonzero(d[1:] <= d[:-1]) + 1
     # Danger: a pair of an older target log may be far too high, and nothing later would show it.
     since = int(falls[-1]) if len(falls) else 0
+    if unwatched and len(d) and bounds.boundary is not None and d[-1] >= bounds.boundary:
+        # The newest one names a record that the target has no more: it is of a longer log, and all before it are, too.
+        since = len(d)
     u, d = u[since:], d[since:]
     inside = _inside(u, bounds.source_start, bounds.cut_off) & _inside(d, bounds.target_start, bounds.boundary)
     return Pairs(u[inside], d[inside], since)

@@ -148,13 +148,17 @@ class PartitionTask:
 
     def _partition(self, key: Key, kinds: Kinds) -> Partition:
         syncs, back = (tuple(kinds[kind].numbers(name) for name in "abc") for kind in (SYNC, SYNC_BACK))
-        return partition_of(case_of(kinds, self._bounds[key], self._limits), self._segments.get(key, ()), syncs, back)
+        case = case_of(kinds, self._bounds[key], self._limits)
+        known = syncs if len(case.pairs) else tuple(column[:0] for column in syncs)
+        return partition_of(case, self._segments.get(key, ()), known, back)
 
 
 def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
     """Return what a partition's tagged rows say of it."""
-    pairs = usable_pairs(*(kinds[SYNC].numbers(name) for name in "abc"), bounds)
-    return Case(bounds, pairs, limits, usable_floors(*(kinds[FLOOR].numbers(name) for name in "abcd"), bounds))
+    floors = usable_floors(*(kinds[FLOOR].numbers(name) for name in "abcd"), bounds)
+    # A source that can be read, and a recorder's samples, tell themselves whether the target's log is the one that it was.
+    pairs = usable_pairs(*(kinds[SYNC].numbers(name) for name in "abc"), bounds, unwatched=not (limits.source_readable or len(floors)))
+    return Case(bounds, pairs, limits, floors)
 
 
 def finished_rows(key: Key, rows: Rows, case: Case | None, answers: dict[int, Answer | None]) -> pa.Table:

@@ -56,6 +56,15 @@ def test_two_sources_for_one_target_offset_contradict() -> None:
     assert listed(pairs_of((10, 11), (20, 11), (30, 31))) == [(20, 11), (30, 31)]
 
 
+@pytest.mark.parametrize(("unwatched", "left"), [(True, []), (False, [(100, 200), (150, 251)])])
+def test_a_newest_sync_beyond_the_target_is_of_an_older_log(unwatched: bool, left: list[tuple[int, int]]) -> None:
+    """The topic was made again, and the first sync of its new log was lost: where nobody else tells, those before it go, too."""
+    u, d = np.array([100, 150, 200]), np.array([200, 251, 12_000])
+    pairs = usable_pairs(u, d, np.arange(3), BOUNDS, unwatched)
+    assert listed(pairs) == left and pairs.discarded == (3 if unwatched else 0)
+    assert listed(usable_pairs(u[:2], d[:2], np.arange(2), BOUNDS, unwatched)) == [(100, 200), (150, 251)]
+
+
 @pytest.mark.parametrize("pair", [(99, 500), (2000, 500), (500, 49), (500, 1500)])
 def test_pairs_outside_either_log_are_dropped(pair: tuple[int, int]) -> None:
     """A pair below a log's start, or at or above its end, proves nothing."""

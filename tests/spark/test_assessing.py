@@ -69,6 +69,15 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
     assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
 
 
+@pytest.mark.parametrize(
+    ("more", "from_offset"),
+    [([("orders", 0, SYNC, 170, 170, 2)], 0), ([("orders", 0, SYNC, 170, 170, 2), ("orders", 0, FLOOR, 100, 100, 60, 1_000)], 61), ([("orders", 0, SYNC, 110, 110, 2)], 101)],
+)
+def test_a_sync_beyond_the_target_tells_of_an_older_log_where_no_sample_does(more: list[tuple], from_offset: int, clusters: tuple, tmp_path: Path) -> None:
+    """Nobody then knows what went with that log; with samples it is one wrong statement, and one within the log is none."""
+    assert assessed(clusters, tmp_path, *ROWS, *more, source_readable=False)[0]["from_offset"] == from_offset
+
+
 def test_a_source_that_is_still_written_to_has_no_end(clusters: tuple, tmp_path: Path) -> None:
     """What it holds is listed; what it will hold, nobody knows."""
     lost = assessed(clusters, tmp_path, *ROWS)
