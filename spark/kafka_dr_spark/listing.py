@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import file_digest, sha256
-from itertools import compress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_dr_spark.answers import SOURCE, Limits, Window
 from kafka_dr_spark.schemas import arrow_schema
-from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncollected
+from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, runs, uncollected
 
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
@@ -27,6 +27,8 @@ AT_ONCE = 64
 COMPRESSION = "none"
 NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
+#: Of all columns those that differ within a partition.
+ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
 #: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 
@@ -37,9 +39,9 @@ class Chosen(NamedTuple):
     some: np.ndarray
     all_from: int
 
-    def of(self, offsets: list[int]) -> np.ndarray:
+    def of(self, offsets: np.ndarray) -> np.ndarray:
         """Return a mask of those that are."""
-        return np.greater_equal(offsets, self.all_from) | np.isin(offsets, self.some)
+        return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
 
 class Listed(OpenWindow):
@@ -47,46 +49,56 @@ class Listed(OpenWindow):
 
     def __init__(self, window: Window, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
-        self.path, self.bytes, self._chosen = path, 0, chosen
-        self._held: list[Message] = []
-        self._bytes_held = 0
+        self.path, self.bytes, self._reached, self._chosen = path, 0, window.start, chosen
+        self._rows: list[pa.Table] = []
+        self._rows_held = self._bytes_held = 0
+        self._offsets = [np.empty(0, np.int64)]
         #: The smallest and the largest timestamp of each portion that has any.
         self._times: list[int] = []
         # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written out.
         self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"])
 
-    def take(self, messages: list[Message]) -> None:
-        """Write records down, unless only others were chosen."""
+    @property
+    def reached(self) -> int:
+        """The next offset to read."""
+        return self._reached
+
+    def add_rows(self, rows: pa.Table) -> bool:
+        """Take in rows of this partition, as `rows_of` makes them, and say whether the window is complete."""
+        offsets = rows["offset"].to_numpy()
+        self._reached = int(offsets[-1]) + 1
+        first, last = np.searchsorted(offsets, (self.window.start, self.window.end))
+        rows, offsets = rows.slice(first, last - first), offsets[first:last]
         if self._chosen is not None:
-            messages = self._taken(messages)
-        self._held += messages
-        self._bytes_held += sum(map(len, messages))
-        if len(self._held) >= RECORDS_HELD or self._bytes_held >= BYTES_HELD:
+            mask = self._chosen.of(offsets)
+            rows, offsets = rows.filter(mask), offsets[mask]
+        if len(rows):
+            self._hold(rows, offsets)
+        return self._reached >= self.window.end
+
+    def _hold(self, rows: pa.Table, offsets: np.ndarray) -> None:
+        self._rows.append(rows)
+        self._offsets.append(offsets)
+        self._rows_held += len(rows)
+        self._bytes_held += rows["value"].nbytes
+        if self._rows_held >= RECORDS_HELD or self._bytes_held >= BYTES_HELD:
             self._flush()
 
-    def _taken(self, messages: list[Message]) -> list[Message]:
-        """Return those of the newest records that were chosen, and forget the offsets of the others."""
-        offsets = self.offsets[-len(messages) :]
-        mask = self._chosen.of(offsets)
-        if not mask.all():
-            self.offsets[-len(messages) :] = compress(offsets, mask)
-        return list(compress(messages, mask))
-
     def _flush(self) -> None:
-        table = table_of(self._held, self.offsets[-len(self._held) :])
-        self._held, self._bytes_held = [], 0
-        self._file.write_table(table)
-        self.bytes += sum(pc.sum(pc.binary_length(table[name])).as_py() or 0 for name in ("key", "value"))
-        span = pc.min_max(table["timestamp"]).as_py()
+        rows, self._rows, self._rows_held, self._bytes_held = pa.concat_tables(self._rows), [], 0, 0
+        self._file.write_table(rows.add_column(0, SCHEMA.field("topic"), pa.repeat(self.window.topic, len(rows))).add_column(1, SCHEMA.field("partition"), pa.array(np.full(len(rows), self.window.partition, np.int32))))
+        self.bytes += sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in ("key", "value"))
+        span = pc.min_max(rows["timestamp"]).as_py()
         self._times += [at for at in span.values() if at is not None]
 
     def close(self) -> dict[str, Any]:
         """End the file and tell what is in it."""
-        if self._held:
+        if self._rows:
             self._flush()
         self._file.close()
-        told = {"records": len(self.offsets), "bytes": self.bytes, "first_at": min(self._times, default=None), "last_at": max(self._times, default=None)}
-        return {**told, "file": self.path.name, "sha256": sha256_of(self.path)}
+        offsets = np.concatenate(self._offsets)
+        told = {"records": len(offsets), "bytes": self.bytes, "first_at": min(self._times, default=None), "last_at": max(self._times, default=None)}
+        return {**told, "offsets": offsets, "file": self.path.name, "sha256": sha256_of(self.path)}
 
 
 def sha256_of(path: Path) -> str:
@@ -95,51 +107,44 @@ def sha256_of(path: Path) -> str:
         return file_digest(content, "sha256").hexdigest()
 
 
-def table_of(messages: list[Message], offsets: list[int]) -> pa.Table:
-    """Records of one partition in the shape of `stranded`; column by column, since a million rows are made while somebody waits to decide.
-
-    Args:
-        offsets: of the records, as they were asked for before: once more would be one more call a record.
-    """
+def rows_of(messages: list[Message]) -> pa.Table:
+    """Records in the shape of `stranded`, but for their place; column by column, since a million rows are made while somebody waits to decide."""
     count, keys = len(messages), list(map(Message.key, messages))
-    kinds, stamps = zip(*map(Message.timestamp, messages))
-    names, contents = _headers(list(map(Message.headers, messages)))
+    kinds, stamps = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
+    names, contents = _headers(messages)
     columns = {
-        "topic": pa.repeat(messages[0].topic(), count),
-        "partition": np.full(count, messages[0].partition()),
-        "offset": offsets,
-        "timestamp": stamps if all(kinds) else [at if kind else None for kind, at in zip(kinds, stamps)],
-        "log_append_time": np.equal(kinds, TIMESTAMP_LOG_APPEND_TIME),
+        "offset": np.fromiter(map(Message.offset, messages), np.int64, count),
+        "timestamp": pa.array(stamps, mask=kinds == TIMESTAMP_NOT_AVAILABLE),
+        "log_append_time": kinds == TIMESTAMP_LOG_APPEND_TIME,
         "key_sha256": _hashes(keys),
         "key": keys,
         "value": list(map(Message.value, messages)),
         "header_names": names,
         "header_values": contents,
     }
-    return pa.table(columns, schema=SCHEMA)
+    return pa.table(columns, schema=ROWS)
 
 
 def _hashes(keys: list[bytes | None]) -> pa.Array:
     """SHA-256 of each key in hex, null where there is none; all digests become text at once."""
-    texts = b"".join(map(_digest, keys)).hex().encode()
+    digests = []
+    for key in keys:
+        # A copy costs less than a new one: OpenSSL looks for its algorithm each time.
+        digest = NOTHING_HASHED.copy()
+        digest.update(key or b"")
+        digests.append(digest.digest())
+    texts = b"".join(digests).hex().encode()
     ends = np.arange(len(keys) + 1, dtype=np.int32) * (2 * NOTHING_HASHED.digest_size)
     found = pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends), pa.py_buffer(texts))
     return pc.if_else(pa.array([key is not None for key in keys]), found, None) if None in keys else found
 
 
-def _digest(key: bytes | None) -> bytes:
-    # A copy costs less than a new one: OpenSSL looks for its algorithm each time.
-    digest = NOTHING_HASHED.copy()
-    digest.update(key or b"")
-    return digest.digest()
-
-
-def _headers(of_records: list[list[tuple[str, bytes | None]] | None]) -> tuple[list | pa.Array, list | pa.Array]:
+def _headers(messages: list[Message]) -> tuple[list | pa.Array, list | pa.Array]:
     """Names and values of the headers, a list a record; most records have none."""
-    if not any(of_records):
-        none = pa.array(np.zeros(len(of_records) + 1, np.int32))
+    if not any(map(Message.headers, messages)):
+        none = pa.array(np.zeros(len(messages) + 1, np.int32))
         return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(none, pa.array([], pa.binary()))
-    found = [one or () for one in of_records]
+    found = [message.headers() or () for message in messages]
     return [[name for name, _ in one] for one in found], [[content for _, content in one] for one in found]
 
 
@@ -156,7 +161,28 @@ class ListingReader(WindowReader):
         listed = list(pending.values())
         with uncollected():
             self._read_side(SOURCE, pending)
-        return {one.window: {**one.close(), "offsets": np.array(one.offsets, np.int64)} for one in listed}
+        return {one.window: one.close() for one in listed}
+
+    def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
+        """As of every reader, but all records become rows at once, while they are in the processor's cache: by partition, or later, they cost a third more.
+
+        Where a log ends is taken in last: no record below the end comes after that is told.
+        """
+        records = [message for message in messages if message.error() is None]
+        finished = _take_rows(records, pending) if records else []
+        others = [message for message in messages if message.error() is not None] if len(records) < len(messages) else []
+        return finished + super()._take_in(side, others, pending)
+
+
+def _take_rows(records: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
+    """Hand records to their windows as rows; return those that are complete, which are pending no more."""
+    rows, finished = rows_of(records), []
+    for (*place, _), where in runs(records):
+        name = tuple(place)
+        if name in pending and pending[name].add_rows(rows.slice(where.start, where.stop - where.start)):
+            del pending[name]
+            finished.append(name)
+    return finished
 
 
 def name_of(topic: str, partition: int) -> str:

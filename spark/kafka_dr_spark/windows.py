@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain, compress, count, islice, pairwise, repeat
+from operator import is_, ne
 from secrets import randbits, token_hex
 from typing import Any, NamedTuple
 
@@ -131,6 +131,11 @@ class OpenWindow:
         self._bytes_held = 0
         self._prints: list[Prints] = []
         self._ended: tuple[int, float] | None = None
+
+    @property
+    def reached(self) -> int:
+        """The next offset to read."""
+        return self.offsets[-1] + 1 if self.offsets else self.window.start
 
     def end_seen(self, offset: int) -> bool:
         """Take in that the log ends at an offset and say whether the window is complete."""
@@ -262,12 +267,24 @@ class WindowReader:
                 wanted = sum(one.window.end - one.window.start for one in pending.values())
                 # consume() waits for as many as it is asked for: a short timeout keeps the last few from costing a long one.
                 messages = consumer.consume(min(wanted + len(pending), self._limits.rows_per_read), 0.02)
-                finished = _take_in(side, messages, pending)
+                finished = self._take_in(side, messages, pending)
                 if finished:
                     consumer.incremental_unassign([TopicPartition(*name) for name in finished])
                 self._check_progress(side, pending)
         finally:
             consumer.unassign()
+
+    def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
+        """Hand messages to their windows; return those that are complete, which are pending no more."""
+        finished = []
+        for (topic, partition, is_record), where in runs(messages):
+            name = topic, partition
+            one, together = pending.get(name), messages[where]
+            ends = [] if is_record else _ends(side, name, together, one)
+            if one is not None and (one.add(together) if is_record else any([one.end_seen(end) for end in ends])):
+                del pending[name]
+                finished.append(name)
+        return finished
 
     def _consumer(self, side: str) -> Consumer:
         if side not in self._consumers:
@@ -293,31 +310,24 @@ class WindowReader:
                 raise WindowUnreadable(f"{side} {topic}-{partition}: the log ends at {end}, below {one.window.end}")
         if pending and time.monotonic() > self._deadline:
             (topic, partition), one = next(iter(pending.items()))
-            reached = one.offsets[-1] + 1 if one.offsets else one.window.start
             raise WindowUnreadable(
                 f"{side} {topic}-{partition}: not read to offset {one.window.end} within {self._limits.deadline_seconds} s; "
-                f"reached {reached}; {len(pending)} windows open"
+                f"reached {one.reached}; {len(pending)} windows open"
             )
 
 
-def _take_in(side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
-    finished = []
-    for (topic, partition, is_record), together in _runs(messages):
-        name = topic, partition
-        one = pending.get(name)
-        ends = [] if is_record else _ends(side, name, together, one)
-        if one is not None and (one.add(together) if is_record else any([one.end_seen(end) for end in ends])):
-            del pending[name]
-            finished.append(name)
-    return finished
+def runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int, bool], slice]]:
+    """Where records, or errors, of one partition follow each other: what is done once a run instead of once a record halves the time."""
+    records = list(map(is_, map(Message.error, messages), repeat(None)))
+    columns = list(map(Message.topic, messages)), list(map(Message.partition, messages)), records
+    starts = sorted({0, *chain.from_iterable(map(_turns, columns))}) if messages else []
+    for start, end in pairwise([*starts, len(messages)]):
+        yield tuple(column[start] for column in columns), slice(start, end)
 
 
-def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int, bool], list[Message]]]:
-    """Messages in a row that are records, or errors, of one partition: what is done once a run instead of once a record halves the time."""
-    records = [error is None for error in map(Message.error, messages)]
-    places = zip(map(Message.topic, messages), map(Message.partition, messages), records)
-    for place, run in groupby(zip(places, messages), itemgetter(0)):
-        yield place, [message for _, message in run]
+def _turns(column: list[Any]) -> Iterator[int]:
+    """Where a column differs from the row before."""
+    return compress(count(1), map(ne, islice(column, 1, None), column))
 
 
 def _ends(side: str, name: tuple[str | None, int | None], messages: list[Message], one: OpenWindow | None) -> list[int]:

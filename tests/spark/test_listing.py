@@ -11,7 +11,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Mess
 
 from kafka_dr_spark import listing
 from kafka_dr_spark.answers import SOURCE, Window
-from kafka_dr_spark.listing import Listed
+from kafka_dr_spark.listing import Listed, rows_of
 
 
 def message(offset: int, at: int | None) -> Message:
@@ -29,7 +29,7 @@ def test_the_window_spans_all_portions(stamps: tuple[int | None, ...], window: t
     monkeypatch.setattr(listing, "RECORDS_HELD", 1)
     listed = Listed(Window(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
     for offset, at in enumerate(stamps, start=10):
-        listed.add([message(offset, at)])
+        listed.add_rows(rows_of([message(offset, at)]))
     told = listed.close()
     assert (told["first_at"], told["last_at"], told["records"], told["bytes"]) == (*window, 3, 6)
     rows = pq.read_table(tmp_path / told["file"])
@@ -45,7 +45,7 @@ def test_keys_are_told_apart_by_their_hash(keys: list[bytes | None]) -> None:
 def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
     """What comes before it or after it belongs to nobody; offsets stay with their records across portions."""
     listed = Listed(Window(SOURCE, "orders", 0, 11, 13), tmp_path / "orders-0.parquet")
-    assert not listed.add([message(10, 1), message(11, 2)])
-    assert listed.add([message(12, 3), message(13, 4)])
+    assert not listed.add_rows(rows_of([message(10, 1), message(11, 2)]))
+    assert listed.add_rows(rows_of([message(12, 3), message(13, 4)]))
     assert listed.close()["records"] == 2
     assert pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist() == [{"offset": 11, "timestamp": 2}, {"offset": 12, "timestamp": 3}]
