@@ -30,10 +30,10 @@ def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool =
     return [Finding("bolder", text, *_place(row), row["target_position"]) for row in rows for text in _bolder(known.get(_place(row)), row, sampled)]
 
 
-def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> int:
-    """Return how many positions stand higher on the target than where more was known."""
+def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
+    """Return the positions that stand higher on the target than where more was known."""
     known = {_place(row): row["target_position"] for row in fuller}
-    return sum(None not in (known.get(_place(row)), row["target_position"]) and row["target_position"] > known[_place(row)] for row in rows)
+    return [row for row in rows if None not in (known.get(_place(row)), row["target_position"]) and row["target_position"] > known[_place(row)]]
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
@@ -50,13 +50,18 @@ def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[st
     return found
 
 
-def bolder_groups(fuller: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return a finding for every group of which the plan tells fewer re-reads than where more was known."""
+def bolder_groups(fuller: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]], higher: Iterable[Row] = ()) -> list[Finding]:
+    """Return a finding for every group of which the plan tells fewer re-reads than where more was known.
+
+    Args:
+        higher: positions that stand higher, and may: whoever is further on reads less again, and how far that reaches is judged by position.
+    """
     known = {group["group"]: group["rereads"] for group in fuller}
+    compared = known.keys() - {row["group"] for row in higher}
     return [
         Finding("bolder", f"{group['rereads']} records were told before the approval, and {known[group['group']]} where more was known", group["group"])
         for group in groups
-        if group["group"] in known and _limit(group["rereads"]) < _limit(known[group["group"]])
+        if group["group"] in compared and _limit(group["rereads"]) < _limit(known[group["group"]])
     ]
 
 

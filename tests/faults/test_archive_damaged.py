@@ -99,9 +99,9 @@ class DamagedRounds(LostRounds):
     def bolder(self, run: Run, evidence: dict[str, Any], sampled: bool) -> list[Finding]:
         """Where a run claims more than the one with all that is known."""
         rows, known = self._rows(run, evidence), self._positions
-        print(f"{higher_positions(known, rows)} of {len(rows)} positions stand higher than with all that is known", flush=True)
-        groups = (one["plan"]["groups"] for one in (self.fuller, evidence))
-        return bolder_positions(known, rows, sampled) + bolder_losses(self.fuller["loss"], evidence["loss"]) + bolder_groups(*groups)
+        higher, groups = higher_positions(known, rows), (one["plan"]["groups"] for one in (self.fuller, evidence))
+        print(f"{len(higher)} of {len(rows)} positions stand higher than with all that is known", flush=True)
+        return bolder_positions(known, rows, sampled) + bolder_losses(self.fuller["loss"], evidence["loss"]) + bolder_groups(*groups, [] if sampled else higher)
 
     def _rows(self, run: Run, evidence: dict[str, Any]) -> list[dict[str, Any]]:
         return read_rows(self.lab.evidence / run.procedure_id / evidence["positions"])

@@ -61,7 +61,7 @@ def test_without_samples_a_position_may_stand_higher_if_its_bound_says_so() -> N
     """It rests on what nobody checked; that is counted, and its bound still reaches as far."""
     higher = position(**{"target_position": 12, "class": "SYNC", "bound": 3})
     assert bolder_positions([position()], [higher], sampled=False) == []
-    assert (higher_positions([position()], [higher]), higher_positions([position()], [position()])) == (1, 0)
+    assert (higher_positions([position()], [higher]), higher_positions([position()], [position()])) == ([higher], [])
     assert len(bolder_positions([position()], [higher | {"bound": 2}], sampled=False)) == 1
     assert len(bolder_positions([position()], [higher | {"exact": True}], sampled=False)) == 1
 
@@ -92,3 +92,10 @@ def test_nothing_becomes_certain_with_less_knowledge() -> None:
 def test_the_plan_tells_no_fewer_rereads(told: int | None, count: int) -> None:
     """Nobody knows how many is as safe as can be."""
     assert len(bolder_groups([{"group": "billing", "rereads": 5}], [{"group": "billing", "rereads": told}, {"group": "others", "rereads": 0}])) == count
+
+
+def test_a_group_that_may_stand_higher_may_be_told_less() -> None:
+    """Of every other group the plan tells no less; one that stands where it stood, or lower, is one of them."""
+    fuller, groups = ([{"group": name, "rereads": told} for name in ("billing", "audit")] for told in (5, 1))
+    higher = higher_positions([position(), position(group="audit")], [position(target_position=12), position(group="audit", target_position=9)])
+    assert [finding.group for finding in bolder_groups(fuller, groups, higher)] == ["audit"]
