@@ -168,17 +168,15 @@ class ListingReader(WindowReader):
 
         Where a log ends is taken in last: no record below the end comes after that is told.
         """
-        records = [message for message in messages if message.error() is None]
-        finished = _take_rows(records, pending) if records else []
-        others = [message for message in messages if message.error() is not None] if len(records) < len(messages) else []
-        return finished + super()._take_in(side, others, pending)
+        others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
+        records = [message for message in messages if message.error() is None] if others else messages
+        return (_take_rows(records, pending) if records else []) + super()._take_in(side, others, pending)
 
 
 def _take_rows(records: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
     """Hand records to their windows as rows; return those that are complete, which are pending no more."""
     rows, finished = rows_of(records), []
-    for (*place, _), where in runs(records):
-        name = tuple(place)
+    for name, where in runs(records):
         if name in pending and pending[name].add_rows(rows.slice(where.start, where.stop - where.start)):
             del pending[name]
             finished.append(name)

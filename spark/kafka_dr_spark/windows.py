@@ -276,8 +276,8 @@ class WindowReader:
 
     def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
         """Hand messages to their windows; return those that are complete, which are pending no more."""
-        finished = []
-        for (topic, partition, is_record), where in runs(messages):
+        finished, records = [], list(map(is_, map(Message.error, messages), repeat(None)))
+        for (topic, partition, is_record), where in runs(messages, records):
             name = topic, partition
             one, together = pending.get(name), messages[where]
             ends = [] if is_record else _ends(side, name, together, one)
@@ -316,10 +316,9 @@ class WindowReader:
             )
 
 
-def runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int, bool], slice]]:
-    """Where records, or errors, of one partition follow each other: what is done once a run instead of once a record halves the time."""
-    records = list(map(is_, map(Message.error, messages), repeat(None)))
-    columns = list(map(Message.topic, messages)), list(map(Message.partition, messages)), records
+def runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple, slice]]:
+    """Where messages of one topic and partition follow each other, alike in more columns, too: what is done once a run instead of once a record halves the time."""
+    columns = list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more
     starts = sorted({0, *chain.from_iterable(map(_turns, columns))}) if messages else []
     for start, end in pairwise([*starts, len(messages)]):
         yield tuple(column[start] for column in columns), slice(start, end)
