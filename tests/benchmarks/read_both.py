@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spark"))
 from kafka_dr_spark import session, sources  # noqa: E402
 from kafka_dr_spark.anchors import Bounds  # noqa: E402
 from kafka_dr_spark.answers import SOURCE, TARGET, Limits, Window  # noqa: E402
-from kafka_dr_spark.finding import COMPARED_AT_ONCE, weight_of  # noqa: E402
+from kafka_dr_spark.finding import COMPARED_AT_ONCE  # noqa: E402
 from kafka_dr_spark.running import access, options  # noqa: E402
 from kafka_dr_spark.tagging import Key  # noqa: E402
 from kafka_dr_spark.tasks import portions  # noqa: E402
@@ -68,6 +68,11 @@ def both_logs(bounds: Bounds) -> list[Window]:
     """Return a partition's logs as windows."""
     place = bounds.partition
     return [Window(SOURCE, bounds.topic, place, bounds.source_start, bounds.cut_off), Window(TARGET, bounds.target_topic, place, bounds.target_start, bounds.boundary)]
+
+
+def weight_of(bounds: Bounds) -> int:
+    """Return how many records of both sides there are to read of a partition."""
+    return sum(window.end - window.start for window in both_logs(bounds))
 
 
 def run() -> None:

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from kafka_dr_spark import sources
+from kafka_dr_spark.anchors import Bounds
+from kafka_dr_spark.answers import SOURCE, TARGET, Limits
 from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.inventory import summarise, write_inventory
 from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC
 from kafka_dr_spark.windows import KafkaAccess
 from lab.jars import PROJECT
-from tests.benchmarks import metadata, stranded
+from tests.benchmarks import metadata, read_both, stranded
 from tests.benchmarks.contestants import ColdRun
+from tests.spark.mock_clusters import MockCluster, bounds_row
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -66,3 +69,15 @@ def test_a_warm_pass_begins_the_job(job: str, tmp_path: Path) -> None:
     line = [sys.executable, "-m", "tests.benchmarks.job_passes", job, str(tmp_path)]
     done = subprocess.run(line, input=f"{tmp_path}\n", capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False)
     assert done.returncode == 1 and f"job.json: missing in {tmp_path}" in done.stderr, done.stderr[-1000:]
+
+
+def test_both_sides_are_read_whole() -> None:
+    """By as many records as there are, of every partition."""
+    source, target = MockCluster(), MockCluster()
+    for partition, (ours, theirs) in enumerate([(30, 20), (7, 0)]):
+        source.write("orders", partition, [b"id-%d" % number for number in range(ours)])
+        target.write("orders", partition, [b"id-%d" % number for number in range(theirs)])
+    bounds = {("orders", p): Bounds(**bounds_row("orders", p, *ends)) for p, ends in enumerate([(30, 20), (7, 0)])}
+    read = read_both.Reading(bounds, Limits(deadline_seconds=20), KafkaAccess(source.config, target.config))
+    assert read(list(bounds)) == {SOURCE: 37, TARGET: 20}
+    assert [read_both.weight_of(one) for one in bounds.values()] == [50, 7]
