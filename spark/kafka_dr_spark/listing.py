@@ -164,7 +164,7 @@ class ListingReader(WindowReader):
         return {one.window: one.close() for one in listed}
 
     def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
-        """As of every reader, but all records become rows at once, while they are in the processor's cache: by partition, or later, they cost a third more.
+        """As of every reader, but all records become rows at once, while they are in the processor's cache: by partition, or later, they cost an eighth more.
 
         Where a log ends is taken in last: no record below the end comes after that is told.
         """
