@@ -23,6 +23,8 @@ from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, runs, 
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
 #: Partitions that are listed together: each holds as many records.
 AT_ONCE = 64
+#: Rows that wait to be written keep all that was read together with them: no more than all partitions may hold is kept alive by them.
+BYTES_KEPT = AT_ONCE * BYTES_HELD
 #: Not the smallest files: who decides waits for them.
 COMPRESSION = "none"
 NOTHING_HASHED = sha256()
@@ -82,9 +84,12 @@ class Listed(OpenWindow):
         self._rows_held += len(rows)
         self._bytes_held += rows["value"].nbytes
         if self._rows_held >= RECORDS_HELD or self._bytes_held >= BYTES_HELD:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write down what waits for that."""
+        if not self._rows:
+            return
         rows, self._rows, self._rows_held, self._bytes_held = pa.concat_tables(self._rows), [], 0, 0
         self._file.write_table(rows.add_column(0, SCHEMA.field("topic"), pa.repeat(self.window.topic, len(rows))).add_column(1, SCHEMA.field("partition"), pa.array(np.full(len(rows), self.window.partition, np.int32))))
         self.bytes += sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in ("key", "value"))
@@ -93,8 +98,7 @@ class Listed(OpenWindow):
 
     def close(self) -> dict[str, Any]:
         """End the file and tell what is in it."""
-        if self._rows:
-            self._flush()
+        self.flush()
         self._file.close()
         offsets = np.concatenate(self._offsets)
         told = {"records": len(offsets), "bytes": self.bytes, "first_at": min(self._times, default=None), "last_at": max(self._times, default=None)}
@@ -158,10 +162,10 @@ class ListingReader(WindowReader):
             chosen: of a window of which not all records are wanted.
         """
         pending = {(window.topic, window.partition): Listed(window, path, (chosen or {}).get(window)) for window, path in windows.items()}
-        listed = list(pending.values())
+        self._listed, self._bytes_kept = list(pending.values()), 0
         with uncollected():
             self._read_side(SOURCE, pending)
-        return {one.window: one.close() for one in listed}
+        return {one.window: one.close() for one in self._listed}
 
     def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
         """As of every reader, but all records become rows at once, while they are in the processor's cache: by partition, or later, they cost an eighth more.
@@ -170,17 +174,21 @@ class ListingReader(WindowReader):
         """
         others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
         records = [message for message in messages if message.error() is None] if others else messages
-        return (_take_rows(records, pending) if records else []) + super()._take_in(side, others, pending)
+        return (self._take_rows(records, pending) if records else []) + super()._take_in(side, others, pending)
 
-
-def _take_rows(records: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
-    """Hand records to their windows as rows; return those that are complete, which are pending no more."""
-    rows, finished = rows_of(records), []
-    for name, where in runs(records):
-        if name in pending and pending[name].add_rows(rows.slice(where.start, where.stop - where.start)):
-            del pending[name]
-            finished.append(name)
-    return finished
+    def _take_rows(self, records: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
+        """Hand records to their windows as rows; return those that are complete, which are pending no more."""
+        rows, finished = rows_of(records), []
+        for name, where in runs(records):
+            if name in pending and pending[name].add_rows(rows.slice(where.start, where.stop - where.start)):
+                del pending[name]
+                finished.append(name)
+        self._bytes_kept += rows["value"].nbytes
+        if self._bytes_kept >= BYTES_KEPT:
+            self._bytes_kept = 0
+            for one in self._listed:
+                one.flush()
+        return finished
 
 
 def name_of(topic: str, partition: int) -> str:

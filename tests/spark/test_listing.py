@@ -10,8 +10,10 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_dr_spark import listing
-from kafka_dr_spark.answers import SOURCE, Window
-from kafka_dr_spark.listing import Listed, rows_of
+from kafka_dr_spark.answers import SOURCE, Limits, Window
+from kafka_dr_spark.listing import Listed, ListingReader, rows_of
+from kafka_dr_spark.windows import KafkaAccess
+from tests.spark.mock_clusters import MockCluster
 
 
 def message(offset: int, at: int | None) -> Message:
@@ -49,3 +51,20 @@ def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
     assert listed.add_rows(rows_of([message(12, 3), message(13, 4)]))
     assert listed.close()["records"] == 2
     assert pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist() == [{"offset": 11, "timestamp": 2}, {"offset": 12, "timestamp": 3}]
+
+
+@pytest.mark.parametrize(("kept", "together"), [(10**9, True), (1, False)])
+def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(kept: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once that is reached all partitions write down what they hold; the files are the same but for their row groups."""
+    monkeypatch.setattr(listing, "BYTES_KEPT", kept)
+    source, values = MockCluster(), [b"id-%d" % number for number in range(60)]
+    windows = {Window(SOURCE, "orders", partition, 5, 60): tmp_path / f"orders-{partition}.parquet" for partition in range(3)}
+    for partition in range(3):
+        source.write("orders", partition, values)
+    with ListingReader(KafkaAccess(source.config, source.config), Limits(deadline_seconds=20, rows_per_read=10)) as reader:
+        told = reader.list(windows)
+    for window, path in windows.items():
+        assert told[window]["offsets"].tolist() == list(range(5, 60)) and told[window]["records"] == 55
+        rows = pq.read_table(path)
+        assert rows["value"].to_pylist() == values[5:] and set(rows["partition"].to_pylist()) == {window.partition}
+        assert (pq.ParquetFile(path).num_row_groups == 1) == together
