@@ -1,16 +1,19 @@
 """
 # failback
 
-A failover has moved clients to `source`, and the old cluster, `target`, has returned: move them back, losing nothing and mirroring nothing twice.
+A failover has moved clients to `source`, and the old cluster, `target`, has returned: move them back, losing nothing
+and mirroring nothing twice.
 
-**When to run.** The old cluster is back and healthy, after `unplanned_failover` or `planned_failover`, and clients shall work there again.
+**When to run.** The old cluster is back and healthy, after `unplanned_failover` or `planned_failover`, and clients
+shall work there again.
 
-**Before you start.** Decide on `mode`, and on what becomes of records that were never replicated. Know who will approve: it cannot be you.
-Clients work on until `fence_producers`; from there to `redirect_clients` they stand still.
+**Before you start.** Decide on `mode`, and on what becomes of records that were never replicated. Know who will
+approve: it cannot be you. Clients work on until `fence_producers`; from there to `redirect_clients` they stand still.
 
-**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); what was found and made on the old cluster
-stays for the next run. From `open_target` on there is only forward: clear the failed step. The page `runbooks/failback.md` has one heading for
-every step of its own, `runbooks/planned_failover.md` for the others.
+**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); what was found
+and made on the old cluster stays for the next run. From `open_target` on there is only forward: clear the failed step.
+The page `runbooks/failback.md` has one heading for every step of its own, `runbooks/planned_failover.md` for the
+others.
 """
 
 from __future__ import annotations
@@ -73,10 +76,28 @@ with DAG(
     close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")
 
     before_opening = [
-        open_procedure, fence_returned_cluster, find_stranded_records, decide_stranded_records, prepare_topics, reconcile_stranded_records,
-        seed_flow_back, start_flow_back, wait_for_catch_up, check_readiness, forecast, approve_failover, fence_producers, drain_consumers,
-        wait_for_zero_lag, stop_mirror_maker, translate_offsets, review_translation, commit_groups, seed_reverse_replication, open_target,
-    ]  # fmt: skip
+        open_procedure,
+        fence_returned_cluster,
+        find_stranded_records,
+        decide_stranded_records,
+        prepare_topics,
+        reconcile_stranded_records,
+        seed_flow_back,
+        start_flow_back,
+        wait_for_catch_up,
+        check_readiness,
+        forecast,
+        approve_failover,
+        fence_producers,
+        drain_consumers,
+        wait_for_zero_lag,
+        stop_mirror_maker,
+        translate_offsets,
+        review_translation,
+        commit_groups,
+        seed_reverse_replication,
+        open_target,
+    ]
     chain(*before_opening, redirect_clients, verify_clients, start_reverse_replication, close_procedure)
     # redirect_clients finds out when open_target was only marked successful; then clients must come back, too.
     chain([*before_opening, redirect_clients], return_to_source, close_procedure)

@@ -3,13 +3,15 @@
 
 Both clusters are healthy: move all clients from `source` to `target`, losing nothing and reading nothing again.
 
-**When to run.** Maintenance of the source, a migration, a drill. If the source does not answer, this is the wrong procedure.
+**When to run.** Maintenance of the source, a migration, a drill. If the source does not answer, this is the wrong
+procedure.
 
-**Before you start.** Know who will approve: it cannot be you. Clients stand still from `fence_producers` to `redirect_clients`.
+**Before you start.** Know who will approve: it cannot be you. Clients stand still from `fence_producers` to
+`redirect_clients`.
 
-**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); the run is red, the
-evidence says why. From `open_target` on there is only forward: clear the failed step. The page `runbooks/planned_failover.md`
-has one heading for every step.
+**If it stops.** Before `open_target` it returns clients to the source by itself (`return_to_source`); the run is red,
+the evidence says why. From `open_target` on there is only forward: clear the failed step. The page
+`runbooks/planned_failover.md` has one heading for every step.
 """
 
 from __future__ import annotations
@@ -58,9 +60,20 @@ with DAG(
     close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")
 
     before_opening = [
-        open_procedure, check_readiness, forecast, approve_failover, fence_producers, drain_consumers, wait_for_zero_lag,
-        stop_mirror_maker, translate_offsets, review_translation, commit_groups, seed_reverse_replication, open_target,
-    ]  # fmt: skip
+        open_procedure,
+        check_readiness,
+        forecast,
+        approve_failover,
+        fence_producers,
+        drain_consumers,
+        wait_for_zero_lag,
+        stop_mirror_maker,
+        translate_offsets,
+        review_translation,
+        commit_groups,
+        seed_reverse_replication,
+        open_target,
+    ]
     chain(*before_opening, redirect_clients, verify_clients, start_reverse_replication, close_procedure)
     # redirect_clients finds out when open_target was only marked successful; then clients must come back, too.
     chain([*before_opening, redirect_clients], return_to_source, close_procedure)

@@ -1,16 +1,21 @@
 """
 # unplanned_failover
 
-The source is gone, or must be treated as gone: move all clients from `source` to `target` with what the target has, knowing what is lost.
+The source is gone, or must be treated as gone: move all clients from `source` to `target` with what the target has,
+knowing what is lost.
 
-**When to run.** The source does not answer, or cannot be trusted any more. If it still works, `planned_failover` loses nothing.
+**When to run.** The source does not answer, or cannot be trusted any more. If it still works, `planned_failover` loses
+nothing.
 
-If a planned failover was in hand when the source died, give its procedure id as `continue_procedure`: what it had proven counts.
+If a planned failover was in hand when the source died, give its procedure id as `continue_procedure`: what it had
+proven counts.
 
-**Before you start.** Know who will approve: it cannot be you. What the target never got is lost for now; `failback` finds it when the source is back.
+**Before you start.** Know who will approve: it cannot be you. What the target never got is lost for now; `failback`
+finds it when the source is back.
 
-**If it stops.** Before `open_target` it undoes what it did (`return_to_source`); the run is red, the evidence says why. From `open_target` on there
-is only forward: clear the failed step. The page `runbooks/unplanned_failover.md` has one heading for every step.
+**If it stops.** Before `open_target` it undoes what it did (`return_to_source`); the run is red, the evidence says why.
+From `open_target` on there is only forward: clear the failed step. The page `runbooks/unplanned_failover.md` has one
+heading for every step.
 """
 
 from __future__ import annotations
@@ -26,7 +31,12 @@ from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.fencing_source import FenceSource
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
+from kafka_dr.operators.without_source import (
+    CommitWithoutSource,
+    OpenWithoutSource,
+    StopLeftMirrorMaker,
+    TranslateWithoutSource,
+)
 
 with DAG(
     "unplanned_failover",
@@ -54,9 +64,17 @@ with DAG(
     close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")
 
     before_opening = [
-        open_procedure, confirm_source_lost, assess_data_loss, approve_data_loss, fence_source, stop_mirror_maker, translate_offsets,
-        review_translation, commit_groups, open_target,
-    ]  # fmt: skip
+        open_procedure,
+        confirm_source_lost,
+        assess_data_loss,
+        approve_data_loss,
+        fence_source,
+        stop_mirror_maker,
+        translate_offsets,
+        review_translation,
+        commit_groups,
+        open_target,
+    ]
     chain(*before_opening, redirect_clients, verify_clients, close_procedure)
     # redirect_clients finds out when open_target was only marked successful; then clients must come back, too.
     chain([*before_opening, redirect_clients], return_to_source, close_procedure)

@@ -1,1 +1,3 @@
-"""The embedded environment: two Kafka clusters, two Connect workers with MirrorMaker 2, and Airflow, from plain jars."""
+"""The embedded environment: two Kafka clusters, two Connect workers with MirrorMaker 2, and Airflow, from plain
+jars.
+"""

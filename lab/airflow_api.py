@@ -30,7 +30,9 @@ class Refused(LabError):
 
 
 def _database_busy(error: BaseException) -> bool:
-    failed = isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
+    failed = (
+        isinstance(error, Refused) and error.status == requests.codes.server_error and "Database error" in str(error)
+    )
     return failed or isinstance(error, requests.Timeout)
 
 
@@ -52,14 +54,18 @@ class AirflowApi:
         """
         airflow = lab.status()["airflow"]
         if airflow is None:
-            raise LabError(f"the lab under {lab.root} runs no Airflow; start it with: python -m lab up --state {lab.root}")
+            raise LabError(
+                f"the lab under {lab.root} runs no Airflow; start it with: python -m lab up --state {lab.root}"
+            )
         if user not in airflow["users"]:
             raise LabError(f"no user {user!r}; there are {', '.join(airflow['users'])}")
         return cls(airflow["url"], user, airflow["users"][user]["password"])
 
     def trigger(self, dag_id: str, conf: dict) -> str:
         """Start a run now; answers its id."""
-        return self._start(dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf})
+        return self._start(
+            dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf}
+        )
 
     # The lab's Airflow lives on SQLite, which has one writer. Asked again under the same id, no run starts twice.
     @retry(retry=retry_if_exception(_database_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
@@ -81,7 +87,11 @@ class AirflowApi:
 
     def open_gates(self, dag_id: str, run_id: str) -> list[dict]:
         """The gates of a run that wait for an answer."""
-        return self._all(f"{_run_path(dag_id, run_id)}/hitlDetails", "hitl_details", {"response_received": "false", "state": "awaiting_input"})
+        return self._all(
+            f"{_run_path(dag_id, run_id)}/hitlDetails",
+            "hitl_details",
+            {"response_received": "false", "state": "awaiting_input"},
+        )
 
     def answer(self, dag_id: str, run_id: str, task: dict, option: str, values: dict) -> dict:
         """Answer a gate with one option and the values of its form."""
@@ -127,7 +137,13 @@ class AirflowApi:
 
     @retry(retry=retry_if_exception_type(requests.Timeout), wait=wait_fixed(1), reraise=True)
     def _sent(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
-        return self._session.request(method, f"{self._url}/api/v2{path}", json=body, params=query, timeout=REQUEST_SECONDS if method == "GET" else WRITE_SECONDS)
+        return self._session.request(
+            method,
+            f"{self._url}/api/v2{path}",
+            json=body,
+            params=query,
+            timeout=REQUEST_SECONDS if method == "GET" else WRITE_SECONDS,
+        )
 
     def _login(self) -> None:
         login = {"username": self._user, "password": self._password}

@@ -66,7 +66,9 @@ def wait_for_airflow(lab: Lab, progress: Progress) -> None:
     wait_until(lambda: WARM_UP in api.dag_ids(), f"the DAG {WARM_UP} to be parsed", READY_SECONDS, still_possible=alive)
     lab.once("warm-up", lambda: _run_warm_up(api, alive))
     progress.say("a task has run")
-    count = wait_until(lambda: _all_parsed(api), "every DAG file to be parsed", READY_SECONDS, still_possible=alive, pause=0.3)
+    count = wait_until(
+        lambda: _all_parsed(api), "every DAG file to be parsed", READY_SECONDS, still_possible=alive, pause=0.3
+    )
     progress.say(f"{count} DAG files parsed")
 
 
@@ -78,7 +80,9 @@ def _argv(component: str) -> list[str]:
 
 def _is_healthy(lab: Lab) -> bool:
     health = _get(lab, "/api/v2/monitor/health").json()
-    return all(health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "triggerer", "dag_processor"))
+    return all(
+        health[part]["status"] == "healthy" for part in ("metadatabase", "scheduler", "triggerer", "dag_processor")
+    )
 
 
 def _get(lab: Lab, path: str) -> requests.Response:
@@ -103,8 +107,12 @@ def _all_parsed(api: AirflowApi) -> int:
     """The count of DAG files once each is parsed, else 0."""
     errors = api.import_errors()
     if errors:
-        raise LabError("these DAG files cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items()))
-    wanted = {(bundle, file.name) for bundle, folder in DAG_FOLDERS.items() for file in folder.glob("*.py") if _is_dag(file)}
+        raise LabError(
+            "these DAG files cannot be imported:\n" + "\n".join(f"{name}: {text}" for name, text in errors.items())
+        )
+    wanted = {
+        (bundle, file.name) for bundle, folder in DAG_FOLDERS.items() for file in folder.glob("*.py") if _is_dag(file)
+    }
     return len(wanted) if wanted <= api.dag_files() else 0
 
 

@@ -46,7 +46,9 @@ def own_environment(lab: Lab) -> dict[str, str]:
 
 
 def write_environment(lab: Lab) -> None:
-    """Write what the lab sets as a file for tests and shells (``set -a; . airflow.env``), readable by its owner only."""
+    """Write what the lab sets as a file for tests and shells (``set -a; . airflow.env``), readable by its owner
+    only.
+    """
     lines = (f"{key}={shlex.quote(value)}\n" for key, value in sorted(own_environment(lab).items()) if key != "PATH")
     write_private(lab.airflow_env, "".join(lines))
 
@@ -65,7 +67,11 @@ def connections(lab: Lab) -> dict[str, dict]:
         for suffix, principal in (("", "orchestrator"), ("_probe", "probe"))
     }
     record = lab.load()
-    web = {f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)} for alias in ALIASES if not record.runs_dedicated(alias)}
+    web = {
+        f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)}
+        for alias in ALIASES
+        if not record.runs_dedicated(alias)
+    }
     web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
     login = {"login": "switchback", "password": record.passwords["airflow_switchback"]}
     return kafka | web | {

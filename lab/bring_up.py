@@ -45,8 +45,10 @@ def up(
         airflow: whether Airflow is wanted; one that runs is not stopped.
         policy: ``identity`` or ``default`` naming; None keeps what is there, else identity.
         isolation: at which MM2 reads the source; None keeps what is there, else ``read_uncommitted``.
-        spark_workers: workers of a standalone Spark cluster; 0 for none, with Spark inside the task; None keeps what is there, else none.
-        dedicated: whether MirrorMaker 2 of primary->standby runs in dedicated mode, without a worker beside the standby; None keeps what is there, else not.
+        spark_workers: workers of a standalone Spark cluster; 0 for none, with Spark inside the task; None keeps what is
+            there, else none.
+        dedicated: whether MirrorMaker 2 of primary->standby runs in dedicated mode, without a worker beside the
+            standby; None keeps what is there, else not.
         progress: where lines about it go; the standard output by default.
 
     Raises:
@@ -81,10 +83,19 @@ def _bring_airflow(lab: Lab, progress: Progress) -> None:
     wait_for_airflow(lab, progress)
 
 
-def _open(lab: Lab, policy: str | None, isolation: str | None, airflow: bool, spark_workers: int | None = None, dedicated: bool | None = None) -> None:
+def _open(
+    lab: Lab,
+    policy: str | None,
+    isolation: str | None,
+    airflow: bool,
+    spark_workers: int | None = None,
+    dedicated: bool | None = None,
+) -> None:
     if not lab.exists():
         _refuse_foreign_files(lab)
-        lab.save(_new_record(policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False))
+        lab.save(
+            _new_record(policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False)
+        )
     record = lab.load()
     choices = (
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
@@ -103,19 +114,31 @@ def _refuse_foreign_files(lab: Lab) -> None:
         raise LabError(f"the lab's folder may hold none of the characters :${{}}\" in its path: {lab.root}")
     taken = [name for name in _OWN_NAMES if (lab.root / name).exists()]
     if taken:
-        raise LabError(f"{lab.root} holds {', '.join(taken)}, which no lab has made; choose another folder with --state")
+        raise LabError(
+            f"{lab.root} holds {', '.join(taken)}, which no lab has made; choose another folder with --state"
+        )
 
 
 def _new_record(policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False) -> Record:
     names = [*ALIASES, *(f"{kind}_{alias}" for kind in ("controller", "connect") for alias in ALIASES)]
-    names += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain", "spark_master", "spark_page", "stop_hook"]
+    names += [
+        "airflow",
+        "airflow_worker_log",
+        "airflow_trigger_log",
+        "drain",
+        "spark_master",
+        "spark_page",
+        "stop_hook",
+    ]
     users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES)]
     return Record(
         policy=policy,
         isolation=isolation,
         ports=free_ports(names),
         passwords={user: secrets.token_hex(16) for user in users},
-        airflow_secrets={name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in ("fernet", "jwt", "api")},
+        airflow_secrets={
+            name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in ("fernet", "jwt", "api")
+        },
         cluster_ids={alias: _cluster_id() for alias in ALIASES},
         spark_workers=spark_workers,
         dedicated=dedicated,
@@ -137,7 +160,9 @@ def _bring_kafka(lab: Lab, progress: Progress) -> None:
 
 
 def _start_flow(lab: Lab, worker: str) -> None:
-    """Make a flow run for the first time; a dedicated process that was ended since stays so, for a procedure may have done it."""
+    """Make a flow run for the first time; a dedicated process that was ended since stays so, for a procedure may
+    have done it.
+    """
     if lab.load().runs_dedicated(worker):
         start_dedicated(lab)
     else:

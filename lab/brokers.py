@@ -105,7 +105,8 @@ _SMALL_AND_QUICK = {
     "share.coordinator.state.topic.min.isr": 1,
     "share.coordinator.state.topic.num.partitions": 2,
     "group.initial.rebalance.delay.ms": 0,
-    # A client's or MM2's metadata request would bring back a deleted topic, or make a mirrored one with too few partitions.
+    # A client's or MM2's metadata request would bring back a deleted topic, or make a mirrored one with too few
+    # partitions.
     "auto.create.topics.enable": "false",
     "log.retention.hours": 168,
     "log.cleaner.backoff.ms": 1000,

@@ -1,4 +1,6 @@
-"""MirrorMaker 2 in dedicated mode, in the place of a Connect worker: one process that replicates primary->standby and has no REST API."""
+"""MirrorMaker 2 in dedicated mode, in the place of a Connect worker: one process that replicates
+primary->standby and has no REST API.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from pathlib import Path
 
 from lab.brokers import admin
 from lab.jvm import command, properties_text
-from lab.mirror_maker import FLOWS, KINDS, POLICIES, READY_SECONDS, cluster_client, login_provider, settings_of, write_login
+from lab.mirror_maker import (
+    FLOWS,
+    KINDS,
+    POLICIES,
+    READY_SECONDS,
+    cluster_client,
+    login_provider,
+    settings_of,
+    write_login,
+)
 from lab.progress import wait_until
 from lab.state import ALIASES, DEDICATED, Lab, write_private
 
@@ -15,13 +26,16 @@ _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
 def start_dedicated(lab: Lab) -> None:
-    """Start the process unless it lives, and wait until it has its own topics on the standby; nothing of it runs on the primary."""
+    """Start the process unless it lives, and wait until it has its own topics on the standby; nothing of it runs on
+    the primary.
+    """
     source, target = FLOWS["standby"]
     if lab.processes.pid(DEDICATED) is None:
         write_login(lab)
         write_private(_properties_path(lab), properties_text(mirror_maker_properties(lab)))
         heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
-        # Only this target: else the process would also write heartbeats to the primary, as the primary's worker does already.
+        # Only this target: else the process would also write heartbeats to the primary, as the primary's worker does
+        # already.
         argv = command(lab, DEDICATED, heap, _MAIN, str(_properties_path(lab)), "--clusters", target)
         lab.processes.start(DEDICATED, argv, dict(os.environ), lab.home)
     client = admin(lab, target)

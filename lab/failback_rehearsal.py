@@ -1,4 +1,6 @@
-"""Round trips on a lab: clients go over, as planned or because their source died, go on there, the old source comes back, and they return. Each change of sides is judged."""
+"""Round trips on a lab: clients go over, as planned or because their source died, go on there, the old source
+comes back, and they return. Each change of sides is judged.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class Leaving:
         kill_mirror_maker: before a planned failover kill MirrorMaker 2 with -9, so that the target has repeats.
         standby: after a planned failover the new primary gets a standby at once.
         more: records that are written before to each partition of the workload's topics, of every kind, and replicated.
-        stranded: as many of every kind that are not, for replication stands when the source dies; some in a transaction that nobody ends. Of an accident only.
+        stranded: as many of every kind that are not, for replication stands when the source dies; some in a transaction
+            that nobody ends. Of an accident only.
         params: of the run, beside source, target and reason.
     """
 
@@ -54,7 +57,9 @@ class Leaving:
 
     @classmethod
     def drawn(cls, number: int) -> Leaving:
-        """Draw one, the same for the same number: every other one is an accident; of eight in a row each sort has repeats or none, and a standby, or stranded records of every kind, or none."""
+        """Draw one, the same for the same number: every other one is an accident; of eight in a row each sort has
+        repeats or none, and a standby, or stranded records of every kind, or none.
+        """
         rng = random.Random(number)
         if number % 2 == 0:
             return cls(None, kill_mirror_maker=bool(number & 2), standby=bool(number & 4), more=rng.randrange(1, 40))
@@ -102,7 +107,17 @@ class RoundTrips(LostSourceRehearsal):
         meddle: called before the judge looks, with what is to be judged.
     """
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, recorded: bool = True, **load: Any) -> None:
+    def __init__(
+        self,
+        state: Path,
+        folder: Path,
+        seed: int,
+        rate: int = 0,
+        scale: float = 1.0,
+        groups: int | None = None,
+        recorded: bool = True,
+        **load: Any,
+    ) -> None:
         """As an unplanned rehearsal."""
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
@@ -138,7 +153,9 @@ class RoundTrips(LostSourceRehearsal):
         """Load where clients are; its records have numbers of their own every time."""
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
-            self.load = Load(self.status, folder, self._rate, self.seed, self.load.topics, cluster=self.source, first=2 * self._loads)
+            self.load = Load(
+                self.status, folder, self._rate, self.seed, self.load.topics, cluster=self.source, first=2 * self._loads
+            )
         self._loads += 1
         super().start_load(seconds)
 
@@ -146,17 +163,25 @@ class RoundTrips(LostSourceRehearsal):
         """Write records of every kind where clients are, each acknowledged or aborted when this returns."""
         self._written += 1
         if count:
-            self.ledger.take_truth(write_more(self._properties("producer"), self.truth, self.source, self.seed + self._written, count))
+            self.ledger.take_truth(
+                write_more(self._properties("producer"), self.truth, self.source, self.seed + self._written, count)
+            )
 
     def leave_transactions_open(self, count: int) -> None:
         """Write records of which nobody is ever told."""
         self._written += 1
-        self.ledger.take_truth(leave_transactions_open(self._properties("producer"), self.truth, self.source, self.seed + self._written, count, OPEN_SECONDS))
+        self.ledger.take_truth(
+            leave_transactions_open(
+                self._properties("producer"), self.truth, self.source, self.seed + self._written, count, OPEN_SECONDS
+            )
+        )
 
     def make_topic(self) -> None:
         """Clients make a topic where they are, and groups read it."""
         self._written += 1
-        made = Workload(self.seed + 1000 + self._written, self.status, self.source, scale=0.02, kinds=("plain",), groups=3).create()
+        made = Workload(
+            self.seed + 1000 + self._written, self.status, self.source, scale=0.02, kinds=("plain",), groups=3
+        ).create()
         self.ledger.take_truth(made)
 
     def move_groups(self) -> None:
@@ -166,8 +191,14 @@ class RoundTrips(LostSourceRehearsal):
         moved = reader.positions(self._chance.sample(idle, min(MOVED_GROUPS, len(idle))))
         places = {place for positions in moved.values() for place in positions}
         starts, ends = reader.starts(places), reader.ends(places)
-        anew = {group: {place: self._chance.randint(starts[place], ends[place]) for place in positions} for group, positions in moved.items() if positions}
-        Committer(AdminClient(dict(self._properties("admin"))), self._properties("consumer")).commit(Plan(group, ADMIN, positions) for group, positions in anew.items())
+        anew = {
+            group: {place: self._chance.randint(starts[place], ends[place]) for place in positions}
+            for group, positions in moved.items()
+            if positions
+        }
+        Committer(AdminClient(dict(self._properties("admin"))), self._properties("consumer")).commit(
+            Plan(group, ADMIN, positions) for group, positions in anew.items()
+        )
 
     def _properties(self, principal: str) -> Mapping[str, str]:
         return self.status["clusters"][self.source]["client_properties"][principal]
@@ -175,7 +206,8 @@ class RoundTrips(LostSourceRehearsal):
     # -- changes of sides -------------------------------------------------------------------------------------------
 
     def leave(self, how: Leaving, writes: bool = False) -> Verdict:
-        """Clients leave the cluster that they are on for the other one, and work there; where they were is up again when this returns.
+        """Clients leave the cluster that they are on for the other one, and work there; where they were is up again
+        when this returns.
 
         Args:
             how: they leave.
@@ -189,7 +221,9 @@ class RoundTrips(LostSourceRehearsal):
         self._stranding, self._more = how.stranded, how.more
         self.suffer(how.accident)
         mirrored = ClusterReader(self.target, self.status).ends(self._places(self.target))
-        return self._change(UNPLANNED, params, writes, crashed=how.crashed, mirrored_until=mirrored, died_at=self.died_at)
+        return self._change(
+            UNPLANNED, params, writes, crashed=how.crashed, mirrored_until=mirrored, died_at=self.died_at
+        )
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> Verdict:
         """Clients return to the cluster that they left last, and work there.
@@ -205,10 +239,21 @@ class RoundTrips(LostSourceRehearsal):
         self.start_clients()
         self.start_load()
         self.write_more(how.more)
-        return self._change(FAILBACK, how.params, writes, returned=returned, crashed=how.crashed, flows_on=True, mode=how.mode, decisions=how.stranded or {})
+        return self._change(
+            FAILBACK,
+            how.params,
+            writes,
+            returned=returned,
+            crashed=how.crashed,
+            flows_on=True,
+            mode=how.mode,
+            decisions=how.stranded or {},
+        )
 
     def suffer(self, accident: Accident) -> None:
-        """As of an unplanned rehearsal; where records of every kind are to be stranded, the source dies while replication stands."""
+        """As of an unplanned rehearsal; where records of every kind are to be stranded, the source dies while
+        replication stands.
+        """
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -244,7 +289,9 @@ class RoundTrips(LostSourceRehearsal):
             # Given back or refused, it is no change of sides; what clients were told meanwhile counts all the same.
             self.ledger.periods.pop()
             self._take_in(number)
-            return Verdict([Finding("run", f"{dag_id} ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")])
+            return Verdict(
+                [Finding("run", f"{dag_id} ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")]
+            )
         if dag_id == UNPLANNED:
             self.bring_source_back()
         self._take_in(number)
@@ -271,7 +318,9 @@ class RoundTrips(LostSourceRehearsal):
             return self._count(self.source) == before
 
         if not until(still, RESTART_SECONDS):
-            raise TimeoutError(f"replication to {self.source} still goes on {RESTART_SECONDS:.0f} s after clients have stopped")
+            raise TimeoutError(
+                f"replication to {self.source} still goes on {RESTART_SECONDS:.0f} s after clients have stopped"
+            )
 
     def mirrored_counter(self) -> Callable[[], int]:
         """Return what tells how many records the target holds so far."""
@@ -288,7 +337,9 @@ class RoundTrips(LostSourceRehearsal):
     def _judged(self, trip: Trip, writes: bool) -> Verdict:
         with uncollected():
             verdict = TripJudge(RoundTripExhibits(self.ledger, trip, self.status)).judge(writes)
-        (self.folder / f"verdict-{self.seed}-{trip.number}.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        (self.folder / f"verdict-{self.seed}-{trip.number}.json").write_text(
+            json.dumps(verdict.document(), indent=1), encoding="utf-8"
+        )
         return verdict
 
     def _positions(self, alias: str) -> dict[str, dict[Place, int]]:
@@ -311,8 +362,11 @@ class RoundTrips(LostSourceRehearsal):
         return sum(ClusterReader(alias, self.status).ends(self._places(alias)).values())
 
 
-def rehearse_round_trips(state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any) -> Verdict:
-    """Go to and fro on a lab that is up: workload, clients, load, and the judge after every change of sides; ended by the first one that is not right. After the last one he also tries to write.
+def rehearse_round_trips(
+    state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
+) -> Verdict:
+    """Go to and fro on a lab that is up: workload, clients, load, and the judge after every change of sides; ended
+    by the first one that is not right. After the last one he also tries to write.
 
     Args:
         rate: records per second of producers that ignore the drain hook; 0 for none.
@@ -326,7 +380,10 @@ def rehearse_round_trips(state: Path, folder: Path, seed: int, rate: int, trips:
     try:
         rehearsal.seed_topics()
         for number, (leaving, returning) in enumerate(trips, 1):
-            for change, how, last in ((rehearsal.leave, leaving, False), (rehearsal.come_back, returning, number == len(trips))):
+            for change, how, last in (
+                (rehearsal.leave, leaving, False),
+                (rehearsal.come_back, returning, number == len(trips)),
+            ):
                 found = change(how, writes=last)
                 print(f"change {rehearsal.number - 1}, {rehearsal.dag_id}, {how}: {dict(found.figures)}", flush=True)
                 verdict.add(found.findings, **found.figures)

@@ -1,4 +1,5 @@
-"""The jars, kept per user outside the checkout, resolved by the Ivy inside PySpark and checked against a manifest.
+"""The jars, kept per user outside the checkout, resolved by the Ivy inside PySpark and checked against a
+manifest.
 
 Standard library only: set-up runs this before anything else is installed.
 """
@@ -108,7 +109,9 @@ def _run_ivy(target: Path, ivy_jar: Path, java: str) -> None:
             _show_progress(seen)
     if ivy.returncode != 0:
         print("\n".join(seen[-30:]), file=sys.stderr)
-        raise SystemExit("jars: Ivy could not fetch them from Maven Central; run `make setup` again when it is reachable")
+        raise SystemExit(
+            "jars: Ivy could not fetch them from Maven Central; run `make setup` again when it is reachable"
+        )
 
 
 def _show_progress(seen: list[str]) -> None:

@@ -31,9 +31,16 @@ def command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[
     if jars is None:
         raise LabError("the Kafka jars are missing; run: make setup")
     options = [
-        f"-Xmx{heap}", *FLAGS, f"-Dlab.log={lab.logs / name}.log", f"-Dlog4j2.configurationFile={LAB / 'log4j2.properties'}",
-        f"-Djava.io.tmpdir={temporary_folder(lab)}", "-cp", f"{jars / 'kafka'}/*", main, *arguments,
-    ]  # fmt: skip
+        f"-Xmx{heap}",
+        *FLAGS,
+        f"-Dlab.log={lab.logs / name}.log",
+        f"-Dlog4j2.configurationFile={LAB / 'log4j2.properties'}",
+        f"-Djava.io.tmpdir={temporary_folder(lab)}",
+        "-cp",
+        f"{jars / 'kafka'}/*",
+        main,
+        *arguments,
+    ]
     file = lab.home / "arguments" / name
     write_private(file, "\n".join(_quoted(option) for option in options))
     return [java(), f"@{file}"]

@@ -1,4 +1,6 @@
-"""One unplanned failover on a lab: the source's broker and Connect worker are killed with -9, clients go on without it, and all is judged."""
+"""One unplanned failover on a lab: the source's broker and Connect worker are killed with -9, clients go on
+without it, and all is judged.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Accident:
     Args:
         after: seconds of load before it dies.
         kill_mirror_maker: kill MirrorMaker 2 with -9 before, so that the target has repeats.
-        lag: seconds that replication is paused before, so that it lags when the source dies; 0 for replication that runs.
+        lag: seconds that replication is paused before, so that it lags when the source dies; 0 for replication that
+            runs.
         offset_lag_max: of MirrorMaker 2's offset syncs; None leaves it as it is.
     """
 
@@ -51,16 +54,25 @@ class Accident:
 
     @classmethod
     def drawn(cls, number: int) -> Accident:
-        """Draw an accident, the same for the same number: at a random moment; eight in a row have repeats or none, lag or none, under both settings of the syncs.
+        """Draw an accident, the same for the same number: at a random moment; eight in a row have repeats or none, lag
+        or none, under both settings of the syncs.
 
-        What MirrorMaker 2 fetches at once, a megabyte a partition, is mirrored also after the source is dead: a shorter pause would leave no lag.
+        What MirrorMaker 2 fetches at once, a megabyte a partition, is mirrored also after the source is dead: a shorter
+        pause would leave no lag.
         """
         rng = random.Random(number)
-        return cls(rng.uniform(0.0, 12.0), bool(number & 1), rng.uniform(15.0, 25.0) if number & 2 else 0.0, 0 if number & 4 else 100)
+        return cls(
+            rng.uniform(0.0, 12.0),
+            bool(number & 1),
+            rng.uniform(15.0, 25.0) if number & 2 else 0.0,
+            0 if number & 4 else 100,
+        )
 
 
 class TargetWatch:
-    """Tells the most that was mirrored to each partition within some seconds; of topics that are made meanwhile, too."""
+    """Tells the most that was mirrored to each partition within some seconds; of topics that are made meanwhile,
+    too.
+    """
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
@@ -89,7 +101,8 @@ class TargetWatch:
         within: deque[tuple[float, dict[Place, int]]] = deque()
         for at, ends in self._looks:
             within.append((at, ends))
-            # One look from before the interval stays: records between two looks belong to every interval that touches them.
+            # One look from before the interval stays: records between two looks belong to every interval that touches
+            # them.
             while len(within) > 1 and within[1][0] <= at - seconds:
                 within.popleft()
             first = within[0][1]
@@ -101,7 +114,12 @@ class TargetWatch:
     def look(self) -> None:
         """Look at every partition that the target has now; of its internal topics nobody asks."""
         counts = self._reader.partitions()
-        self.take(time.monotonic(), self._reader.ends([(topic, p) for topic, count in counts.items() if not topic.startswith("__") for p in range(count)]))
+        self.take(
+            time.monotonic(),
+            self._reader.ends(
+                [(topic, p) for topic, count in counts.items() if not topic.startswith("__") for p in range(count)]
+            ),
+        )
 
     def _watch(self, ended: threading.Event) -> None:
         while not ended.wait(WATCH_SECONDS):
@@ -121,7 +139,9 @@ def longest_sample(archive: Path, until: int) -> float:
     took = [0]
     for path in archive.rglob("[!.]*.parquet"):
         try:
-            rows = pq.read_table(path, columns=["at", "details"], filters=[("kind", "=", "sample")], partitioning=None).to_pylist()
+            rows = pq.read_table(
+                path, columns=["at", "details"], filters=[("kind", "=", "sample")], partitioning=None
+            ).to_pylist()
         except FileNotFoundError:
             # Merged meanwhile.
             continue
@@ -135,7 +155,17 @@ class LostSourceRehearsal(Rehearsal):
 
     dag_id = "unplanned_failover"
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, recorded: bool = True, **load: Any) -> None:
+    def __init__(
+        self,
+        state: Path,
+        folder: Path,
+        seed: int,
+        rate: int = 0,
+        scale: float = 1.0,
+        groups: int | None = None,
+        recorded: bool = True,
+        **load: Any,
+    ) -> None:
         """As a planned rehearsal; `recorded` says that the flight recorder is expected to run."""
         super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
@@ -144,16 +174,25 @@ class LostSourceRehearsal(Rehearsal):
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
-        """As a planned rehearsal. From now on it is counted what is mirrored: of most topics everything is mirrored here, and nothing later."""
+        """As a planned rehearsal. From now on it is counted what is mirrored: of most topics everything is mirrored
+        here, and nothing later.
+        """
         self._watch = self._watching.enter_context(TargetWatch(ClusterReader(TARGET, self.status)).watching())
         return super().seed_topics()
 
     def lose_source(self, accident: Accident) -> None:
-        """Start the load, let the accident happen: when this returns, the source's broker and its Connect worker are dead."""
+        """Start the load, let the accident happen: when this returns, the source's broker and its Connect worker are
+        dead.
+        """
         self.suffer(accident)
         self._watching.close()
-        # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their beginnings.
-        self._most = self._watch.most(SAMPLING_SECONDS + longest_sample(self.lab.archive / FLOW, self.died_at)) if self._recorded else None
+        # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their
+        # beginnings.
+        self._most = (
+            self._watch.most(SAMPLING_SECONDS + longest_sample(self.lab.archive / FLOW, self.died_at))
+            if self._recorded
+            else None
+        )
 
     def suffer(self, accident: Accident) -> None:
         """The same where nobody asks how much was mirrored at a time."""
@@ -209,7 +248,9 @@ class LostSourceRehearsal(Rehearsal):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
-        """Have MirrorMaker 2 state a pair of offsets at least every so many records, and wait until its tasks are told so."""
+        """Have MirrorMaker 2 state a pair of offsets at least every so many records, and wait until its tasks are
+        told so.
+        """
         config = connector_config(self.lab, self.source, self.target, "source") | {"offset.lag.max": str(records)}
         self._connector("PUT", "config", config).raise_for_status()
 
@@ -219,7 +260,9 @@ class LostSourceRehearsal(Rehearsal):
             return bool(tasks) and all(task["config"].get("offset.lag.max") == str(records) for task in tasks)
 
         if not until(told, RESTART_SECONDS):
-            raise TimeoutError(f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s")
+            raise TimeoutError(
+                f"MirrorMaker 2's tasks are not told offset.lag.max={records} after {RESTART_SECONDS:.0f} s"
+            )
         self.await_state("RUNNING")
 
     def pause_replication(self) -> None:
@@ -238,7 +281,8 @@ class LostSourceRehearsal(Rehearsal):
             raise TimeoutError(f"MirrorMaker 2 mirrored nothing within {RESTART_SECONDS:.0f} s after it was resumed")
 
     def kill_source_held_back(self, seconds: float) -> None:
-        """Pause replication, kill the source while it stands, and leave it so: what the recorder saw the source take meanwhile is lost for certain.
+        """Pause replication, kill the source while it stands, and leave it so: what the recorder saw the source take
+        meanwhile is lost for certain.
 
         Args:
             seconds: of load beyond what the recorder needs to see that the source is ahead.
@@ -250,7 +294,12 @@ class LostSourceRehearsal(Rehearsal):
 
     def case(self, evidence: Mapping[str, Any], approver: str | None) -> LostCase:
         """Return what is to be judged; load and clients are stopped."""
-        return LostCase(**self._case_fields(evidence, approver), died_at=self.died_at, recorded=self._recorded, mirrored_in_interval=self._most)
+        return LostCase(
+            **self._case_fields(evidence, approver),
+            died_at=self.died_at,
+            recorded=self._recorded,
+            mirrored_in_interval=self._most,
+        )
 
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> LostSourceJudge:
         """Return the judge of this rehearsal."""
@@ -265,7 +314,9 @@ class LostSourceRehearsal(Rehearsal):
         """
         with uncollected():
             verdict = self.judge_of(evidence, None).judge_returned(stranded)
-        (self.folder / f"verdict-returned-{self.seed}.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        (self.folder / f"verdict-returned-{self.seed}.json").write_text(
+            json.dumps(verdict.document(), indent=1), encoding="utf-8"
+        )
         return verdict
 
     def stop(self) -> None:
@@ -289,14 +340,24 @@ class LostSourceRehearsal(Rehearsal):
 
 
 def rehearse_lost_source(
-    state: Path, folder: Path, seed: int, rate: int, accident: Accident, stranded: Callable[[LostSourceRehearsal], Path] | None = None,
-    recorded: bool = True, scale: float = 1.0, groups: int | None = None, load_topics: Mapping[str, int] | None = None, **params: Any,
-) -> tuple[Verdict, Path]:  # fmt: skip
+    state: Path,
+    folder: Path,
+    seed: int,
+    rate: int,
+    accident: Accident,
+    stranded: Callable[[LostSourceRehearsal], Path] | None = None,
+    recorded: bool = True,
+    scale: float = 1.0,
+    groups: int | None = None,
+    load_topics: Mapping[str, int] | None = None,
+    **params: Any,
+) -> tuple[Verdict, Path]:
     """A whole rehearsal on a lab that is up: workload, clients, load, accident, failover, verdict.
 
     Args:
         accident: how the source is lost.
-        stranded: called once the source is back, it answers where the list of stranded records is; None does not bring the source back.
+        stranded: called once the source is back, it answers where the list of stranded records is; None does not bring
+            the source back.
         recorded: the flight recorder is expected to run.
         scale: factor on the workload's size.
         groups: how many groups at most, besides those of clients and load.

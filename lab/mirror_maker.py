@@ -32,7 +32,9 @@ def connector_name(source: str, target: str, kind: str) -> str:
 
 
 def start_worker(lab: Lab, alias: str) -> bool:
-    """Start the worker beside a cluster unless it lives, and wait until it serves connectors; True if it was started."""
+    """Start the worker beside a cluster unless it lives, and wait until it serves connectors; True if it was
+    started.
+    """
     name = f"connect-{alias}"
     if started := lab.processes.pid(name) is None:
         write_login(lab)
@@ -51,7 +53,8 @@ def start_worker(lab: Lab, alias: str) -> bool:
 
 
 def create_flow(lab: Lab, worker: str) -> None:
-    """Create the three connectors of the flow that a worker runs: forward ones RUNNING, reverse ones STOPPED but for heartbeats.
+    """Create the three connectors of the flow that a worker runs: forward ones RUNNING, reverse ones STOPPED but for
+    heartbeats.
 
     Each worker writes heartbeats into the cluster beside it: mirrored, they tell on the other side that this one lives.
     """
@@ -109,7 +112,10 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
 
 def settings_of(lab: Lab, kind: str) -> dict[str, str]:
     """What one kind of connector does, wherever it runs: without clusters, names and converters."""
-    own = {"checkpoint": _checkpoint_intervals, "source": lambda: {"source.consumer.isolation.level": lab.load().isolation}}
+    own = {
+        "checkpoint": _checkpoint_intervals,
+        "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
+    }
     return {**_OF_KIND[kind], **own.get(kind, dict)()}
 
 
@@ -140,9 +146,11 @@ _OF_KIND = {
 
 
 def _checkpoint_intervals() -> dict[str, str]:
-    """How often groups are looked for and checkpoints written; asked when a connector is made, for one lab of a process may want them and the next one not.
+    """How often groups are looked for and checkpoints written; asked when a connector is made, for one lab of a
+    process may want them and the next one not.
 
-    MirrorMaker 2 refuses a checkpoint connector that is to write none: one that looks once a day finds no groups when it starts.
+    MirrorMaker 2 refuses a checkpoint connector that is to write none: one that looks once a day finds no groups when
+    it starts.
     """
     wanted = os.environ.get("SWITCHBACK_EMIT_CHECKPOINTS", "true") == "true"
     refresh, emit = ("2", "1") if wanted else ("86400", "86400")

@@ -1,4 +1,6 @@
-"""`run`: trigger a DAG, answer its gates for somebody if asked to, print each step as it ends, and say how it came out."""
+"""`run`: trigger a DAG, answer its gates for somebody if asked to, print each step as it ends, and say how it
+came out.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,8 @@ class _Watched:
                 _say(f"{_seconds(task):8.1f} s  {task['task_id']:<28} {task['state']}")
 
     def _answer_gates(self) -> None:
-        # An answer that comes while the gate's process still parks is lost, or fails the try: it is given at the second look.
+        # An answer that comes while the gate's process still parks is lost, or fails the try: it is given at the second
+        # look.
         seen_before, self._parked = self._parked, set()
         for gate in self._api.open_gates(*self._run):
             task = gate["task_instance"]
@@ -130,7 +133,9 @@ class _Watched:
 
 def proposed_values(form: dict[str, Any]) -> dict[str, Any]:
     """The defaults of a gate's form; Airflow shows a field as its bare value or as a param with a value."""
-    return {name: field["value"] if isinstance(field, dict) and "value" in field else field for name, field in form.items()}
+    return {
+        name: field["value"] if isinstance(field, dict) and "value" in field else field for name, field in form.items()
+    }
 
 
 def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str) -> tuple[str, str, str]:
@@ -139,7 +144,11 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
         return "failed", "", "the run has not ended in time and goes on; see it in Airflow"
     evidence = lab.evidence / procedure_id(dag_id, run_id) / "evidence.json"
     if not evidence.exists():
-        return ("completed", "", "") if run_state == "success" else ("failed", failed_task, "the run failed and left no evidence")
+        return (
+            ("completed", "", "")
+            if run_state == "success"
+            else ("failed", failed_task, "the run failed and left no evidence")
+        )
     try:
         found = json.loads(evidence.read_text())
     except ValueError as error:

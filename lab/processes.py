@@ -174,7 +174,8 @@ def sightings() -> Iterator[Sighting]:
 
 
 def _belongs(seen: Sighting, record: Started) -> bool:
-    # A session's number is not used again while it has members, so a later leader with this pid is told by its start time.
+    # A session's number is not used again while it has members, so a later leader with this pid is told by its start
+    # time.
     if seen.session != record.pid or seen.started < record.started:
         return False
     leader = sighting(record.pid)

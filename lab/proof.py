@@ -58,7 +58,9 @@ def _write(lab: Lab, token: bytes) -> str:
 def _wait_for(lab: Lab, token: bytes) -> None:
     topic = TOPIC if lab.load().policy == "identity" else f"primary.{TOPIC}"
     watcher = admin(lab, "standby")
-    wait_until(lambda: _exists(watcher.list_topics(topic, timeout=5).topics[topic]), f"topic {topic} on standby", PROOF_SECONDS)
+    wait_until(
+        lambda: _exists(watcher.list_topics(topic, timeout=5).topics[topic]), f"topic {topic} on standby", PROOF_SECONDS
+    )
     consumer = Consumer({
         **lab.client_properties("standby", "consumer"), "group.id": "__lab_readiness", "enable.auto.commit": False,
         "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest", "log_level": 0,

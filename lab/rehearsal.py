@@ -1,4 +1,6 @@
-"""One failover on a lab, from the workload to the verdict; what the demos, the tests and the seeds have in common."""
+"""One failover on a lab, from the workload to the verdict; what the demos, the tests and the seeds have in
+common.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,16 @@ class Rehearsal:
 
     dag_id = "planned_failover"
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None, load_topics: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        folder: Path,
+        seed: int,
+        rate: int = 0,
+        scale: float = 1.0,
+        groups: int | None = None,
+        load_topics: Mapping[str, int] | None = None,
+    ) -> None:
         self.lab = Lab(state)
         self.folder = folder
         self.seed = seed
@@ -86,11 +97,13 @@ class Rehearsal:
         clients = Workload(self.seed + 1, self.status, scale=0.2, kinds=CLIENT_KINDS, groups=3).create()
         self._client_topics, self._client_groups = list(clients.topics), list(clients.positions)
         self.truth.take_in(clients)
-        topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (self.load.topics if self.load else {})
+        topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (
+            self.load.topics if self.load else {}
+        )
         prefix = "" if self.policy == "identity" else f"{SOURCE}."
         await_mirrored(self.status, TARGET, {prefix + name: count for name, count in topics.items()})
-        # New topics have MirrorMaker 2 share its work out anew, seconds after they are mirrored: a task that is just moving runs nowhere for a moment.
-        # In dedicated mode nobody can be asked.
+        # New topics have MirrorMaker 2 share its work out anew, seconds after they are mirrored: a task that is just
+        # moving runs nowhere for a moment. In dedicated mode nobody can be asked.
         if not self.lab.load().dedicated:
             self.await_state("RUNNING", STEADY_SECONDS)
         return self.truth
@@ -102,13 +115,27 @@ class Rehearsal:
 
     def start_clients(self) -> None:
         """Start the demo application and wait until its producers write and its consumers read."""
-        argv = [sys.executable, "-m", "lab.clients", "--state", str(self.lab.root), "--folder", str(self._client_folder), "--until-eof"]
+        argv = [
+            sys.executable,
+            "-m",
+            "lab.clients",
+            "--state",
+            str(self.lab.root),
+            "--folder",
+            str(self._client_folder),
+            "--until-eof",
+        ]
         argv += [f"--topic={topic}" for topic in self._client_topics]
         argv += [f"--group={group}" for group in self._client_groups]
         with (self.folder / "clients.log").open("ab") as log:
-            self._application = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+            self._application = subprocess.Popen(
+                argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
         if not self._clients_work(self.source):
-            raise TimeoutError(f"the demo clients did not all work on {self.source} within {CLIENT_SECONDS:.0f} s; see {self.folder / 'clients.log'}")
+            raise TimeoutError(
+                f"the demo clients did not all work on {self.source} within {CLIENT_SECONDS:.0f} s; see"
+                f" {self.folder / 'clients.log'}"
+            )
 
     def start_load(self, seconds: float = 5.0) -> None:
         """Start the load, let it run, and place groups on its topics under way."""
@@ -132,7 +159,9 @@ class Rehearsal:
         time.sleep(seconds)
 
     def await_state(self, wanted: str, seconds: float = 0.0) -> None:
-        """Wait until the connector that mirrors from the source, and all of its tasks, are in a state, and have been for so long."""
+        """Wait until the connector that mirrors from the source, and all of its tasks, are in a state, and have been
+        for so long.
+        """
         since = time.monotonic()
 
         def reached() -> bool:
@@ -152,10 +181,20 @@ class Rehearsal:
             # A busy machine: asked again.
             return False
         found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
-        return found["connector"]["state"] == wanted and bool(found["tasks"]) and all(task["state"] == wanted for task in found["tasks"])
+        return (
+            found["connector"]["state"] == wanted
+            and bool(found["tasks"])
+            and all(task["state"] == wanted for task in found["tasks"])
+        )
 
     def _connector(self, method: str, what: str, body: dict[str, str] | None = None) -> requests.Response:
-        return call(self.lab, self.target, method, f"/connectors/{connector_name(self.source, self.target, 'source')}/{what}", body)
+        return call(
+            self.lab,
+            self.target,
+            method,
+            f"/connectors/{connector_name(self.source, self.target, 'source')}/{what}",
+            body,
+        )
 
     def settle(self) -> list[Finding]:
         """Let the clients work on the target, then stop everything that writes or reads; say if they did not work."""
@@ -175,8 +214,23 @@ class Rehearsal:
             params: of the run, beside source, target and reason.
         """
         conf = json.dumps({"source": self.source, "target": self.target, "reason": reason, **params})
-        argv = [sys.executable, "-m", "lab", "run", self.dag_id, "--state", str(self.lab.root), "--conf", conf, "--timeout", str(seconds), "--wait"]
-        return subprocess.run(argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False).returncode
+        argv = [
+            sys.executable,
+            "-m",
+            "lab",
+            "run",
+            self.dag_id,
+            "--state",
+            str(self.lab.root),
+            "--conf",
+            conf,
+            "--timeout",
+            str(seconds),
+            "--wait",
+        ]
+        return subprocess.run(
+            argv + (["--approve-as", approver] if approver else []), cwd=PROJECT, check=False
+        ).returncode
 
     def conclude(self, approver: str, **params: Any) -> Verdict:
         """Run the failover, let the clients settle, and judge; a run that did not complete is a finding.
@@ -190,10 +244,14 @@ class Rehearsal:
         self.stop()
         _, evidence = self.evidence()
         if code != 0:
-            return Verdict([Finding("run", f"ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")])
+            return Verdict(
+                [Finding("run", f"ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")]
+            )
         verdict = self.judge(evidence, approver)
         verdict.add(unsettled)
-        (self.folder / f"verdict-{self.seed}.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
+        (self.folder / f"verdict-{self.seed}.json").write_text(
+            json.dumps(verdict.document(), indent=1), encoding="utf-8"
+        )
         return verdict
 
     def stop(self) -> None:
@@ -240,12 +298,21 @@ class Rehearsal:
         loads = self.load.acknowledgements() if self.load else []
         clients = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
         folder = Path(self.status["evidence"]) / evidence["procedure_id"]
-        common = {"status": self.status, "truth": self.truth, "evidence": evidence, "source": self.source, "target": self.target, "policy": self.policy}
+        common = {
+            "status": self.status,
+            "truth": self.truth,
+            "evidence": evidence,
+            "source": self.source,
+            "target": self.target,
+            "policy": self.policy,
+        }
         return common | {"loads": loads, "clients": clients, "approver": approver, "folder": folder}
 
     def mirrored_counter(self) -> Callable[[], int]:
         """Return what tells how many records were mirrored so far, of the load if there is any."""
-        topics = self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
+        topics = (
+            self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
+        )
         prefix = "" if self.policy == "identity" else f"{self.source}."
         places = [(prefix + name, p) for name, count in topics.items() for p in range(count)]
         reader = ClusterReader(self.target, self.status)
@@ -254,7 +321,9 @@ class Rehearsal:
     def _clients_work(self, cluster: str) -> bool:
         def working() -> bool:
             logs = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
-            reading = {group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())}
+            reading = {
+                group for (where, group), places in logs.consumed.items() if where == cluster and any(places.values())
+            }
             return bool(logs.acknowledged[cluster]) and set(self._client_groups) <= reading
 
         return until(working, CLIENT_SECONDS)

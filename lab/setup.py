@@ -26,7 +26,9 @@ FAST_SPARK = VENV / "spark-classes.jsa"
 def main() -> int:
     """Do what is missing; answers the exit code."""
     if sys.version_info < OLDEST_PYTHON:
-        raise SystemExit(f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}")
+        raise SystemExit(
+            f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]}"
+        )
     ensure_java()
     ensure_packages()
     ensure_fast_spark()
@@ -61,12 +63,20 @@ def ensure_java() -> None:
     if suitable:
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise SystemExit(f"Java {OLDEST_JAVA} or newer is needed, found {version or 'none'}; install openjdk-17-jre-headless or the like")
+        raise SystemExit(
+            f"Java {OLDEST_JAVA} or newer is needed, found {version or 'none'}; install openjdk-17-jre-headless or the"
+            " like"
+        )
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "openjdk-17-jre-headless"]):
+    for command in (
+        ["apt-get", "update"],
+        ["apt-get", "install", "-y", "--no-install-recommends", "openjdk-17-jre-headless"],
+    ):
         subprocess.run(command, check=True, env=quiet)
     if (java_version() or 0) < OLDEST_JAVA:
-        raise SystemExit(f"Java was installed, but {java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it")
+        raise SystemExit(
+            f"Java was installed, but {java()} is not {OLDEST_JAVA} or newer; unset JAVA_HOME or correct it"
+        )
 
 
 def ensure_packages() -> None:
@@ -81,7 +91,15 @@ def ensure_packages() -> None:
     if not _python_works():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     start = time.monotonic()
-    install = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--require-hashes"]
+    install = [
+        str(VENV / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-compile",
+        "--require-hashes",
+    ]
     failed = subprocess.run([*install, "-r", str(LOCK)], cwd=PROJECT, check=False).returncode
     if failed:
         raise SystemExit("packages: pip could not install requirements.lock, see above; run `make setup` again")
@@ -91,7 +109,9 @@ def ensure_packages() -> None:
 
 
 def _compile_packages() -> None:
-    """Compile once, on all cores: every start of Airflow and Spark would do it again where Python may not write bytecode itself."""
+    """Compile once, on all cores: every start of Airflow and Spark would do it again where Python may not write
+    bytecode itself.
+    """
     command = [str(VENV / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
     # Some packages carry templates that are no valid Python; those are not needed.
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

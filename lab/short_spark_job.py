@@ -1,4 +1,6 @@
-"""What the product's jobs use of Spark, tasks over bytes in workers: `lab.spark_start` keeps the Java classes that this loads."""
+"""What the product's jobs use of Spark, tasks over bytes in workers: `lab.spark_start` keeps the Java classes
+that this loads.
+"""
 
 from __future__ import annotations
 

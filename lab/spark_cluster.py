@@ -30,7 +30,18 @@ def start_spark(lab: Lab, progress: Progress) -> None:
     workers = [f"spark-worker-{number}" for number in range(record.spark_workers)]
     for name in workers:
         folder = lab.home / "spark" / name
-        arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(folder)]
+        arguments = [
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            "--cores",
+            "1",
+            "--memory",
+            "1g",
+            "--work-dir",
+            str(folder),
+        ]
         _start(lab, name, "org.apache.spark.deploy.worker.Worker", *arguments, master_url(lab))
     wait_until(
         lambda: requests.get(f"http://127.0.0.1:{page}/json/", timeout=2).json()["aliveworkers"] == len(workers),
@@ -43,6 +54,15 @@ def start_spark(lab: Lab, progress: Progress) -> None:
 
 def _start(lab: Lab, name: str, main: str, *arguments: str) -> None:
     if lab.processes.pid(name) is None:
-        environment = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": " ".join(FLAGS)}
+        environment = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join(FLAGS),
+        }
         environment |= {"SPARK_LOCAL_DIRS": str(temporary_folder(lab)), "PYSPARK_PYTHON": sys.executable}
-        lab.processes.start(name, [str(Path(sys.executable).parent / "spark-class"), main, *arguments], os.environ | environment, lab.home)
+        lab.processes.start(
+            name,
+            [str(Path(sys.executable).parent / "spark-class"), main, *arguments],
+            os.environ | environment,
+            lab.home,
+        )

@@ -16,7 +16,8 @@ from lab.processes import ProcessTable
 ALIASES = ("primary", "standby")
 CLIENTS = ("admin", "producer", "consumer")
 PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
-# The least that suffices: `user` may answer gates, `viewer` may read runs, gates and XCom, which is all the product's account does.
+# The least that suffices: `user` may answer gates, `viewer` may read runs, gates and XCom, which is all the product's
+# account does.
 ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
 #: The process that is MirrorMaker 2 of primary->standby where that runs in dedicated mode.
 DEDICATED = "dedicated-standby"
@@ -74,7 +75,9 @@ class Lab:
         try:
             return Record(**json.loads(self.record_path.read_text()))
         except FileNotFoundError:
-            raise LabError(f"there is no lab under {self.root}; start one with: python -m lab up --state {self.root}") from None
+            raise LabError(
+                f"there is no lab under {self.root}; start one with: python -m lab up --state {self.root}"
+            ) from None
 
     def save(self, record: Record) -> None:
         """Write the record aside, then rename it."""

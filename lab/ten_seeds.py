@@ -24,7 +24,16 @@ from lab.judge import Finding, Verdict
 from lab.rehearsal import rehearse
 from lab.take_down import down
 
-FIGURES = ("groups", "positions", "exact", "records", "missing", "repeats", "acknowledged_by_load", "records_read_again")
+FIGURES = (
+    "groups",
+    "positions",
+    "exact",
+    "records",
+    "missing",
+    "repeats",
+    "acknowledged_by_load",
+    "records_read_again",
+)
 
 
 def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict]:
@@ -59,8 +68,16 @@ def main(arguments: Sequence[str]) -> int:
             console.print(f"seed {seed}: {line}", markup=False, soft_wrap=True)
         own = (evidence.get("seconds") or {}).get("own")
         figures = [str(verdict.figures[name]) for name in FIGURES]
-        table.add_row(str(seed), "passed" if verdict.passed else f"{len(verdict.findings)} findings", *figures, f"{own}", f"{time.monotonic() - begun:.0f}")
-        (options.keep / "seeds.jsonl").open("a", encoding="utf-8").write(json.dumps({"seed": seed, **verdict.document()}) + "\n")
+        table.add_row(
+            str(seed),
+            "passed" if verdict.passed else f"{len(verdict.findings)} findings",
+            *figures,
+            f"{own}",
+            f"{time.monotonic() - begun:.0f}",
+        )
+        (options.keep / "seeds.jsonl").open("a", encoding="utf-8").write(
+            json.dumps({"seed": seed, **verdict.document()}) + "\n"
+        )
         console.print(table)
     console.print(f"{passed} of {options.seeds} seeds passed; truth, logs and evidence: {options.keep}")
     return 0 if passed == options.seeds else 1
@@ -73,7 +90,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=10, help="how many")
     parser.add_argument("--first", type=int, help="first seed (default: random); the following ones count up")
     parser.add_argument("--rate", type=int, default=20_000, help="records per second of load; 0 for none")
-    parser.add_argument("--kill", action="store_true", help="kill MirrorMaker 2 with -9 under load before each failover")
+    parser.add_argument(
+        "--kill", action="store_true", help="kill MirrorMaker 2 with -9 under load before each failover"
+    )
     parser.add_argument("--keep", type=Path, help="folder for truth, logs and evidence (default: a temporary one)")
     options = parser.parse_args(arguments)
     options.keep = options.keep or Path(tempfile.mkdtemp(prefix="switchback-seeds-"))

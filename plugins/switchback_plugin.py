@@ -1,6 +1,8 @@
-"""Airflow plugin: the web page, and what every step needs, loaded once in the processes that tasks are forked from.
+"""Airflow plugin: the web page, and what every step needs, loaded once in the processes that tasks are forked
+from.
 
-A task is forked from the scheduler; what is imported there costs a step nothing, and a step's imports are on the critical path.
+A task is forked from the scheduler; what is imported there costs a step nothing, and a step's imports are on the
+critical path.
 """
 
 from __future__ import annotations
@@ -51,6 +53,17 @@ class SwitchbackPlugin(AirflowPlugin):
     name = "switchback"
     fastapi_apps = [{"app": WebPage(), "url_prefix": PREFIX, "name": "Switchback"}]
     external_views = [
-        {"name": "Switchback", "href": f"{BASE}{PREFIX}/", "destination": "nav", "url_route": "switchback", "nav_top_level": True},
-        {"name": "Switchback", "href": f"{BASE}{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}", "destination": "dag_run", "url_route": "switchback-run"},
+        {
+            "name": "Switchback",
+            "href": f"{BASE}{PREFIX}/",
+            "destination": "nav",
+            "url_route": "switchback",
+            "nav_top_level": True,
+        },
+        {
+            "name": "Switchback",
+            "href": f"{BASE}{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "switchback-run",
+        },
     ]

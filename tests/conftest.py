@@ -1,4 +1,6 @@
-"""One Airflow home for all tests, thrown away afterwards. Airflow reads its environment when it is first imported."""
+"""One Airflow home for all tests, thrown away afterwards. Airflow reads its environment when it is first
+imported.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def fresh_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
 
 @pytest.fixture(scope="session")
 def lab_status(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Return the status of the lab that SWITCHBACK_LAB_STATE names, or of one without Airflow started for this session."""
+    """Return the status of the lab that SWITCHBACK_LAB_STATE names, or of one without Airflow started for this
+    session.
+    """
     existing = os.environ.get("SWITCHBACK_LAB_STATE")
     if existing:
         yield Lab(existing).status()

@@ -36,10 +36,14 @@ def rehearsed_without_findings(state: Path, folder: Path, rate: int, kill: bool 
     return evidence
 
 
-def lost_without_findings(state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any) -> tuple[dict[str, Any], Counter[str]]:
-    """Lose the source of a lab that is up and rehearse without it, as of `rehearse_lost_source`; return the evidence and the judge's figures.
+def lost_without_findings(
+    state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any
+) -> tuple[dict[str, Any], Counter[str]]:
+    """Lose the source of a lab that is up and rehearse without it, as of `rehearse_lost_source`; return the evidence
+    and the judge's figures.
 
-    The judge found 0 skipped, every acknowledged record on the target or listed as lost, every bound kept, and clients that went on.
+    The judge found 0 skipped, every acknowledged record on the target or listed as lost, every bound kept, and clients
+    that went on.
     """
     with kept_if_it_fails(state, folder):
         return _lost_without_findings(state, folder, accident, rate, seed, **choices)
@@ -60,15 +64,23 @@ def kept_if_it_fails(state: Path, folder: Path) -> Iterator[None]:
         raise
 
 
-def _lost_without_findings(state: Path, folder: Path, accident: Accident, rate: int, seed: int, **choices: Any) -> tuple[dict[str, Any], Counter[str]]:
+def _lost_without_findings(
+    state: Path, folder: Path, accident: Accident, rate: int, seed: int, **choices: Any
+) -> tuple[dict[str, Any], Counter[str]]:
     verdict, kept = rehearse_lost_source(state, folder, seed, rate, accident, **choices)
     evidence = json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
-    print(f"seed {seed}, {accident}: {evidence['outcome']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}, {dict(verdict.figures)}", flush=True)
+    print(
+        f"seed {seed}, {accident}: {evidence['outcome']}, re-reads {evidence['rereads']}, seconds"
+        f" {evidence['seconds']}, {dict(verdict.figures)}",
+        flush=True,
+    )
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["positions"] > 0
     assert verdict.figures["acknowledged_by_load"] > rate
     assert verdict.figures["new_records_consumed"] > 0
-    assert evidence["rereads"]["mirror_maker"] is not None, "MirrorMaker 2's own checkpoints are not told beside the bound"
+    assert evidence["rereads"]["mirror_maker"] is not None, (
+        "MirrorMaker 2's own checkpoints are not told beside the bound"
+    )
     _page_shows(kept / "evidence.html", evidence)
     return evidence, verdict.figures
 
@@ -82,10 +94,14 @@ def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
     assert "When the loss was assessed: " in text or not evidence["loss"]
 
 
-def trips_without_findings(state: Path, folder: Path, trips: Sequence[tuple[Leaving, Returning]], rate: int, seed: int = SEED, **workload: Any) -> Counter[str]:
-    """Go to and fro on a lab that is up, as of `rehearse_round_trips`; return the judge's figures of all changes together.
+def trips_without_findings(
+    state: Path, folder: Path, trips: Sequence[tuple[Leaving, Returning]], rate: int, seed: int = SEED, **workload: Any
+) -> Counter[str]:
+    """Go to and fro on a lab that is up, as of `rehearse_round_trips`; return the judge's figures of all changes
+    together.
 
-    The judge found 0 skipped, every position exact where both sides could be read, nothing mirrored twice, every acknowledged record on the final primary or exported.
+    The judge found 0 skipped, every position exact where both sides could be read, nothing mirrored twice, every
+    acknowledged record on the final primary or exported.
     """
     with kept_if_it_fails(state, folder):
         verdict = rehearse_round_trips(state, folder, seed, rate, trips, **workload)
@@ -94,30 +110,39 @@ def trips_without_findings(state: Path, folder: Path, trips: Sequence[tuple[Leav
         # What nobody can tell apart would pass unseen.
         assert figures["positions"] > figures["positions_ambiguous"], dict(figures)
         assert figures["flowed_on"] > 0, "nothing that clients wrote after a failback was mirrored"
-        assert figures["new_records_consumed"] > 0, "no client was given a record that was written after a change of sides"
+        assert figures["new_records_consumed"] > 0, (
+            "no client was given a record that was written after a change of sides"
+        )
         assert figures["acknowledged"] > rate, "there was hardly any load"
         lost = [leaving for leaving, _ in trips if leaving.accident is not None]
-        assert not any(leaving.stranded for leaving in lost) or figures["stranded_listed"] > 0, "replication stood when the source died, and nothing was stranded"
+        assert not any(leaving.stranded for leaving in lost) or figures["stranded_listed"] > 0, (
+            "replication stood when the source died, and nothing was stranded"
+        )
         assert all(leaving.accident is not None for leaving, _ in trips) or figures["exact"] > 0
         return figures
 
 
 def exact_list(rehearsal: LostSourceRehearsal) -> Path:
-    """Have the product list what a source that is back holds and the target never got; the folder that holds the list.
+    """Have the product list what a source that is back holds and the target never got; the folder that holds the
+    list.
 
     A run that nobody approves reads the source to its end, and touches nothing.
     """
     params = {"override_source_lost": "it is back, and only its list is wanted", "approval_wait_seconds": 3}
     rehearsal.run(None, "what is stranded on the old source?", seconds=300, **params)
     folder, evidence = rehearsal.evidence()
-    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "approve_data_loss"), evidence["reason_for_outcome"]
+    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "approve_data_loss"), evidence[
+        "reason_for_outcome"
+    ]
     assert evidence["stranded"] is not None, "the source is back, and was not read"
     _receipts_hold(folder / evidence["stranded"])
     return folder / evidence["stranded"]
 
 
 def _receipts_hold(made: Path) -> None:
-    """Every file of stranded records, and of those that no transaction committed, is the one that its row of the inventory names."""
+    """Every file of stranded records, and of those that no transaction committed, is the one that its row of the
+    inventory names.
+    """
     rows = pq.read_table(made / "loss.parquet").to_pylist()
     for kind, column in (("stranded", "sha256"), ("uncommitted", "uncommitted_sha256")):
         told = {row["file"]: row[column] for row in rows if row[column] is not None}

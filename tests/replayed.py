@@ -1,4 +1,5 @@
-"""A failback whose stranded records are exported, as far as replaying them needs it: its journal, its files, and one process that replays.
+"""A failback whose stranded records are exported, as far as replaying them needs it: its journal, its files, and
+one process that replays.
 
 Run as a program it is such a process: what a test kills, freezes and starts twice.
 """
@@ -30,31 +31,63 @@ from kafka_dr.vocabulary import Entry, Step
 
 PAIR = "primary+standby"
 GROUP_ROWS = 500
-#: When stranded records were written unless a test says otherwise; brokers delete what is older than a topic's retention, replayed or not.
+#: When stranded records were written unless a test says otherwise; brokers delete what is older than a topic's
+#: retention, replayed or not.
 RECENTLY = int(time.time() * 1000) - 3_600_000
 
 
-def stranded(topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = (), timestamp: int | None = RECENTLY) -> Record:
+def stranded(
+    topic: str,
+    partition: int,
+    offset: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, bytes | None]] = (),
+    timestamp: int | None = RECENTLY,
+) -> Record:
     """A stranded record."""
     return Record(topic, partition, offset, timestamp, False, key, value, tuple(headers))
 
 
-def write_export(folder: Path, records: Iterable[Record], uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {}) -> pd.DataFrame:
+def write_export(
+    folder: Path, records: Iterable[Record], uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {}
+) -> pd.DataFrame:
     """Write records as find_stranded_records does, a file a partition; answers the receipt."""
     parts: dict[TopicPartition, list[Record]] = {}
     for record in records:
         parts.setdefault(record.topic_partition, []).append(record)
     for name in ("stranded", "uncommitted"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    return pd.DataFrame([_write_partition(folder, where, held, uncommitted.get(where, {})) for where, held in parts.items()])
+    return pd.DataFrame(
+        [_write_partition(folder, where, held, uncommitted.get(where, {})) for where, held in parts.items()]
+    )
 
 
-def _write_partition(folder: Path, where: TopicPartition, records: list[Record], uncommitted: Mapping[int, str]) -> dict[str, Any]:
+def _write_partition(
+    folder: Path, where: TopicPartition, records: list[Record], uncommitted: Mapping[int, str]
+) -> dict[str, Any]:
     file = f"{where}.parquet"
-    pq.write_table(pa.Table.from_pylist([_row(record) for record in records], schema=arrow_schema("stranded")), folder / "stranded" / file, compression=COMPRESSION, row_group_size=GROUP_ROWS)
-    told = {"topic": where.topic, "partition": where.partition, "records": len(records), "file": file, "sha256": sha256_of(folder / "stranded" / file), "uncommitted_sha256": None}
+    pq.write_table(
+        pa.Table.from_pylist([_row(record) for record in records], schema=arrow_schema("stranded")),
+        folder / "stranded" / file,
+        compression=COMPRESSION,
+        row_group_size=GROUP_ROWS,
+    )
+    told = {
+        "topic": where.topic,
+        "partition": where.partition,
+        "records": len(records),
+        "file": file,
+        "sha256": sha256_of(folder / "stranded" / file),
+        "uncommitted_sha256": None,
+    }
     if uncommitted:
-        states = {"topic": [where.topic] * len(uncommitted), "partition": [where.partition] * len(uncommitted), "offset": list(uncommitted), "state": list(uncommitted.values())}
+        states = {
+            "topic": [where.topic] * len(uncommitted),
+            "partition": [where.partition] * len(uncommitted),
+            "offset": list(uncommitted),
+            "state": list(uncommitted.values()),
+        }
         pq.write_table(pa.table(states, schema=arrow_schema("uncommitted")), folder / "uncommitted" / file)
         told["uncommitted_sha256"] = sha256_of(folder / "uncommitted" / file)
     return told
@@ -66,11 +99,34 @@ def _row(record: Record) -> dict[str, Any]:
     return record._asdict() | {"key_sha256": digest, "header_names": names, "header_values": values}
 
 
-def found_stranded(procedure: Procedure, records: list[Record], compacted: Iterable[str] = (), uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {}, after: str = "planned_failover-r0") -> None:
+def found_stranded(
+    procedure: Procedure,
+    records: list[Record],
+    compacted: Iterable[str] = (),
+    uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {},
+    after: str = "planned_failover-r0",
+) -> None:
     """The outcome of find_stranded_records, with its export."""
     files = write_export(procedure.folder / "export", records, uncommitted)
-    first = {where: min(r.offset for r in records if r.topic_partition == where) for where in {r.topic_partition for r in records}}
-    told = [{"topic": topic, "partition": 0, "records": n, "bytes": n, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0, "older": 0} for topic, n in pd.Series([r.topic for r in records]).value_counts().items()]
+    first = {
+        where: min(r.offset for r in records if r.topic_partition == where)
+        for where in {r.topic_partition for r in records}
+    }
+    told = [
+        {
+            "topic": topic,
+            "partition": 0,
+            "records": n,
+            "bytes": n,
+            "first_at": 1,
+            "last_at": 2,
+            "aborted": 0,
+            "undecided": 0,
+            "lacking": 0,
+            "older": 0,
+        }
+        for topic, n in pd.Series([r.topic for r in records]).value_counts().items()
+    ]
     figures = {
         "digest": "f" * 64, "after": after, "topics": told, "compacted": list(compacted), "bytes_there": 500,
         "frontier": procedure.keep("frontier", partitions_frame(first, "source_end")),
@@ -81,14 +137,25 @@ def found_stranded(procedure: Procedure, records: list[Record], compacted: Itera
 
 def failed_over(procedure: Procedure, boundary: Mapping[TopicPartition, int]) -> None:
     """The failover before, whose target ended at a boundary when clients began to write there."""
-    before = Procedure(Identity("planned_failover", "r0"), Request(source="standby", target="primary", reason="before"), procedure.topology, procedure.connections)
+    before = Procedure(
+        Identity("planned_failover", "r0"),
+        Request(source="standby", target="primary", reason="before"),
+        procedure.topology,
+        procedure.connections,
+    )
     epoch = procedure.journal.take_lease(PAIR, before.id)
     told = {"dag_id": "planned_failover", "run_id": "r0", "request": before.request.model_dump(mode="json")}
     procedure.journal.append(before.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
     plan = {"local_names": {tp.topic: tp.topic for tp in boundary}}
     before.write(Step.FORECAST, Entry.OUTCOME, {"plan": plan, "plan_digest": digest_of(plan)})
-    before.write(Step.STOP_MIRROR_MAKER, Entry.OUTCOME, {"boundary": before.keep("boundary", partitions_frame(boundary, "offset"))})
-    before.write(Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": before.keep("local_ends", partitions_frame({}, "offset"))})
+    before.write(
+        Step.STOP_MIRROR_MAKER,
+        Entry.OUTCOME,
+        {"boundary": before.keep("boundary", partitions_frame(boundary, "offset"))},
+    )
+    before.write(
+        Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": before.keep("local_ends", partitions_frame({}, "offset"))}
+    )
     procedure.journal.release_lease(PAIR, before.id, epoch, "completed")
 
 
@@ -107,14 +174,37 @@ class OneCluster:
         return f"sqlite:///{self._folder}/journal.db"
 
 
-def failback(folder: Path, config: Mapping[str, Any], decision: str = "replay", isolation: str = "read_uncommitted") -> Procedure:
+def failback(
+    folder: Path, config: Mapping[str, Any], decision: str = "replay", isolation: str = "read_uncommitted"
+) -> Procedure:
     """A failback from `primary`, a real cluster, to `standby`, which nobody asks here."""
-    flows = [{"source": s, "target": t, "connect": "c", "isolation": isolation, "connectors": {"source": "s", "checkpoint": "c"}} for s, t in (("primary", "standby"), ("standby", "primary"))]
+    flows = [
+        {
+            "source": s,
+            "target": t,
+            "connect": "c",
+            "isolation": isolation,
+            "connectors": {"source": "s", "checkpoint": "c"},
+        }
+        for s, t in (("primary", "standby"), ("standby", "primary"))
+    ]
     topology = Topology(
-        clusters={"primary": {"connection": "new"}, "standby": {"connection": "returned"}}, naming={"policy": "identity"}, flows=flows, cool_down_seconds=0,
-        routing={"kind": "file", "path": str(folder / "routing.json")}, journal={"connection": "j"}, airflow_api={"connection": "a"}, spark={"connection": "s"}, evidence=str(folder / "evidence"),
-    )  # fmt: skip
-    request = Request(source="primary", target="standby", reason="the site is back", choices={"mode": "recreate", "stranded": {".*": decision}})
+        clusters={"primary": {"connection": "new"}, "standby": {"connection": "returned"}},
+        naming={"policy": "identity"},
+        flows=flows,
+        cool_down_seconds=0,
+        routing={"kind": "file", "path": str(folder / "routing.json")},
+        journal={"connection": "j"},
+        airflow_api={"connection": "a"},
+        spark={"connection": "s"},
+        evidence=str(folder / "evidence"),
+    )
+    request = Request(
+        source="primary",
+        target="standby",
+        reason="the site is back",
+        choices={"mode": "recreate", "stranded": {".*": decision}},
+    )
     return Procedure(Identity("failback", "r1"), request, topology, OneCluster(folder, config))
 
 

@@ -1,4 +1,6 @@
-"""Steps of a procedure run in this process on a real lab: everything is the product's own but Airflow and its connections."""
+"""Steps of a procedure run in this process on a real lab: everything is the product's own but Airflow and its
+connections.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,13 @@ from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 
 OPERATORS = {
-    Step.OPEN_PROCEDURE: OpenProcedure, Step.CHECK_READINESS: CheckReadiness, Step.FORECAST: Forecast, Step.FENCE_PRODUCERS: FenceProducers,
-    Step.DRAIN_CONSUMERS: DrainConsumers, Step.RETURN_TO_SOURCE: ReturnToSource,
-}  # fmt: skip
+    Step.OPEN_PROCEDURE: OpenProcedure,
+    Step.CHECK_READINESS: CheckReadiness,
+    Step.FORECAST: Forecast,
+    Step.FENCE_PRODUCERS: FenceProducers,
+    Step.DRAIN_CONSUMERS: DrainConsumers,
+    Step.RETURN_TO_SOURCE: ReturnToSource,
+}
 BEFORE_THE_FENCE = (Step.OPEN_PROCEDURE, Step.CHECK_READINESS, Step.FORECAST)
 _SECONDS = 30.0
 Acl = tuple[str, str, str, str, str, str, str]
@@ -87,7 +93,9 @@ class Answers:
 
     def approve(self, gate: str, digest: str) -> None:
         """The approver says yes to this digest."""
-        self._given[gate] = HitlAnswer(f"Plan {digest}", "", (APPROVE,), (APPROVE,), "approver", "approver", datetime.now(UTC), {}, None)
+        self._given[gate] = HitlAnswer(
+            f"Plan {digest}", "", (APPROVE,), (APPROVE,), "approver", "approver", datetime.now(UTC), {}, None
+        )
 
 
 class Stage:
@@ -116,7 +124,9 @@ class Stage:
         return procedure.figures(steps[-1])
 
     def _run_one(self, procedure: Procedure, operator: Any) -> None:
-        run = SimpleNamespace(dag_id="planned_failover", run_id=procedure.identity.run_id, start_date=datetime.now(UTC), queued_at=None)
+        run = SimpleNamespace(
+            dag_id="planned_failover", run_id=procedure.identity.run_id, start_date=datetime.now(UTC), queued_at=None
+        )
         context, woken = {"dag_run": run, "ti": SimpleNamespace(try_number=1), "params": {}}, False
         while True:
             try:
@@ -158,7 +168,12 @@ class Stage:
         """SCRAM users on both clusters."""
         for alias in ALIASES:
             client = self.admin(alias)
-            made = [UserScramCredentialUpsertion(name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), f"{name}-password".encode()) for name in names]
+            made = [
+                UserScramCredentialUpsertion(
+                    name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), f"{name}-password".encode()
+                )
+                for name in names
+            ]
             for future in client.alter_user_scram_credentials(made).values():
                 future.result(_SECONDS)
         self.logins |= {name: {"sasl.username": name, "sasl.password": f"{name}-password"} for name in names}
@@ -171,7 +186,9 @@ class Stage:
     def acls(self, alias: str = "primary") -> set[Acl]:
         """Every ACL entry of a cluster, as a superuser sees it."""
         client = self.admin(alias)
-        asked = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        asked = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
         return {_plain(binding) for binding in client.describe_acls(asked, request_timeout=_SECONDS).result(_SECONDS)}
 
     def allow(self, *entries: AclBinding, aliases: Iterable[str] = ALIASES) -> None:
@@ -184,15 +201,24 @@ class Stage:
     def remove_acls(self, alias: str, kinds: Iterable[ResourceType]) -> None:
         """Remove all entries on resources of these kinds that are literal wildcards."""
         client = self.admin(alias)
-        filters = [AclBindingFilter(kind, "*", ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY) for kind in kinds]
+        filters = [
+            AclBindingFilter(
+                kind, "*", ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+            )
+            for kind in kinds
+        ]
         for future in client.delete_acls(filters, request_timeout=_SECONDS).values():
             future.result(_SECONDS)
 
-    def write(self, principal: str, topic: str, partition: int = 0, key: bytes | None = None, value: bytes = b"x") -> str:
+    def write(
+        self, principal: str, topic: str, partition: int = 0, key: bytes | None = None, value: bytes = b"x"
+    ) -> str:
         """Write one record; "ok", or Kafka's name of what refused it."""
         said: list[str] = []
         producer = Producer({**self.properties(principal), "message.timeout.ms": 10_000, "message.send.max.retries": 0})
-        producer.produce(topic, value, key, partition, on_delivery=lambda error, _: said.append(error.name() if error else "ok"))
+        producer.produce(
+            topic, value, key, partition, on_delivery=lambda error, _: said.append(error.name() if error else "ok")
+        )
         producer.flush(15)
         return said[0] if said else "no answer"
 
@@ -209,7 +235,12 @@ class Stage:
 
     def read(self, principal: str, topic: str, isolation: str = "read_uncommitted") -> str | list[bytes | None]:
         """Values of partition 0 as a principal reads them, or Kafka's name of what refused it."""
-        own = {"group.id": f"{principal}-reads", "enable.auto.commit": False, "isolation.level": isolation, "enable.partition.eof": True}
+        own = {
+            "group.id": f"{principal}-reads",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+        }
         consumer = Consumer({**self.properties(principal), **own})
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes | None] = []
@@ -228,7 +259,9 @@ class Stage:
 
     def positions(self, group: str) -> dict[tuple[str, int], int]:
         """What a group committed on the source."""
-        held = Consumer({**self.properties("admin"), "group.id": group}).committed([TopicPartition(t, 0) for t in self.topics()], timeout=_SECONDS)
+        held = Consumer({**self.properties("admin"), "group.id": group}).committed(
+            [TopicPartition(t, 0) for t in self.topics()], timeout=_SECONDS
+        )
         return {(tp.topic, tp.partition): tp.offset for tp in held if tp.offset >= 0}
 
     def topics(self) -> list[str]:
@@ -241,9 +274,13 @@ class Stage:
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
         return client.list_offsets({tp: OffsetSpec.latest()}, isolation_level=level)[tp].result(_SECONDS).offset
 
-    def open_transaction(self, name: str, topic: str, partitions: Iterable[int] = (0,), seconds: float = 600.0) -> Producer:
+    def open_transaction(
+        self, name: str, topic: str, partitions: Iterable[int] = (0,), seconds: float = 600.0
+    ) -> Producer:
         """A transaction of the ordinary producer with three records a partition, left open."""
-        producer = Producer({**self.properties("producer"), "transactional.id": name, "transaction.timeout.ms": int(seconds * 1000)})
+        producer = Producer(
+            {**self.properties("producer"), "transactional.id": name, "transaction.timeout.ms": int(seconds * 1000)}
+        )
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
         for partition in partitions:
@@ -262,10 +299,34 @@ def commit_error(producer: Producer) -> str:
     return "ok"
 
 
-def acl(principal: str, operation: str, name: str, kind: str = "TOPIC", pattern: str = "LITERAL", host: str = "*", permission: str = "ALLOW") -> AclBinding:
+def acl(
+    principal: str,
+    operation: str,
+    name: str,
+    kind: str = "TOPIC",
+    pattern: str = "LITERAL",
+    host: str = "*",
+    permission: str = "ALLOW",
+) -> AclBinding:
     """One ACL entry."""
-    return AclBinding(ResourceType[kind], name, ResourcePatternType[pattern], principal, host, AclOperation[operation], AclPermissionType[permission])
+    return AclBinding(
+        ResourceType[kind],
+        name,
+        ResourcePatternType[pattern],
+        principal,
+        host,
+        AclOperation[operation],
+        AclPermissionType[permission],
+    )
 
 
 def _plain(binding: AclBinding) -> Acl:
-    return (binding.restype.name, binding.name, binding.resource_pattern_type.name, binding.principal, binding.host, binding.operation.name, binding.permission_type.name)
+    return (
+        binding.restype.name,
+        binding.name,
+        binding.resource_pattern_type.name,
+        binding.principal,
+        binding.host,
+        binding.operation.name,
+        binding.permission_type.name,
+    )

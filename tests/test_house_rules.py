@@ -86,8 +86,18 @@ def test_imports_go_one_way(layer: str) -> None:
 
 def test_dags_import_operators_and_policy_only() -> None:
     """A DAG orders steps: it reaches for no hook, no domain, no client."""
-    allowed = ("kafka_dr.operators.", "kafka_dr.sensors.", "kafka_dr.dag_policy.", "airflow.", "__future__.", "datetime.")
-    report("a DAG imports", [f"{p}: {m}" for p in PARSED if p.startswith("dags/") for m in imports(p) if not m.startswith(allowed)])
+    allowed = (
+        "kafka_dr.operators.",
+        "kafka_dr.sensors.",
+        "kafka_dr.dag_policy.",
+        "airflow.",
+        "__future__.",
+        "datetime.",
+    )
+    report(
+        "a DAG imports",
+        [f"{p}: {m}" for p in PARSED if p.startswith("dags/") for m in imports(p) if not m.startswith(allowed)],
+    )
 
 
 @pytest.mark.parametrize("module", ["vocabulary", "errors"])
@@ -96,7 +106,10 @@ def test_words_and_errors_import_nothing_of_ours(module: str) -> None:
     assert not [m for m in imports(f"plugins/kafka_dr/{module}.py") if m.startswith("kafka_dr")]
 
 
-IMPURE = "time os io socket random secrets subprocess threading asyncio pathlib tempfile shutil sqlite3 urllib.request http airflow confluent_kafka requests jinja2 sqlalchemy pyspark pandas numpy yaml tenacity".split()
+IMPURE = (
+    "time os io socket random secrets subprocess threading asyncio pathlib tempfile shutil sqlite3 urllib.request http"
+    " airflow confluent_kafka requests jinja2 sqlalchemy pyspark pandas numpy yaml tenacity".split()
+)
 
 
 def impure(path: str) -> list[str]:
@@ -113,7 +126,9 @@ def test_the_domain_never_asks_for_the_time() -> None:
     """No call of now, today, utcnow, open or print in the domain: the time is given."""
     banned = {"now", "today", "utcnow", "open", "print", "input"}
     calls = [(p, n) for p in DOMAIN for n in ast.walk(PARSED[p]) if isinstance(n, ast.Call)]
-    names = [(p, n.lineno, n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")) for p, n in calls]
+    names = [
+        (p, n.lineno, n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")) for p, n in calls
+    ]
     report("asked in the domain", [f"{p}:{line} {name}" for p, line, name in names if name in banned])
 
 
@@ -123,17 +138,49 @@ def test_the_domain_imports_only_itself_and_words() -> None:
     report("the domain imports", [f"{p}: {m}" for p, m in ours if not m.startswith(("kafka_dr.domain", *OPEN_TO_ALL))])
 
 
-@pytest.mark.parametrize(("tree", "banned"), [("spark/", ("kafka_dr.", "airflow", "lab")), ("plugins/", ("kafka_dr_spark", "pyspark", "lab.")), ("lab/", ("kafka_dr.", "kafka_dr_spark"))])
+@pytest.mark.parametrize(
+    ("tree", "banned"),
+    [
+        ("spark/", ("kafka_dr.", "airflow", "lab")),
+        ("plugins/", ("kafka_dr_spark", "pyspark", "lab.")),
+        ("lab/", ("kafka_dr.", "kafka_dr_spark")),
+    ],
+)
 def test_the_trees_do_not_know_each_other(tree: str, banned: tuple[str, ...]) -> None:
     """spark/ and plugins/ share a schema, not code; lab/ imports neither, the judge above all."""
-    report(f"{tree} imports", [f"{p}: {m}" for p in PARSED if p.startswith(tree) for m in imports(p) if m.startswith(banned)])
+    report(
+        f"{tree} imports",
+        [f"{p}: {m}" for p in PARSED if p.startswith(tree) for m in imports(p) if m.startswith(banned)],
+    )
 
 
 def test_dags_only_say_what_follows_what() -> None:
     """No if, for, while or try in a DAG, and at most 120 lines."""
-    branching = (ast.If, ast.For, ast.While, ast.Try, ast.IfExp, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Match)
-    report("a DAG decides", [f"{p}:{n.lineno} {type(n).__name__}" for p in PARSED if p.startswith("dags/") for n in ast.walk(PARSED[p]) if isinstance(n, branching)])
-    report("a DAG is long", [p for p in PARSED if p.startswith("dags/") and len((ROOT / p).read_text().splitlines()) > 120])
+    branching = (
+        ast.If,
+        ast.For,
+        ast.While,
+        ast.Try,
+        ast.IfExp,
+        ast.ListComp,
+        ast.DictComp,
+        ast.SetComp,
+        ast.GeneratorExp,
+        ast.Match,
+    )
+    report(
+        "a DAG decides",
+        [
+            f"{p}:{n.lineno} {type(n).__name__}"
+            for p in PARSED
+            if p.startswith("dags/")
+            for n in ast.walk(PARSED[p])
+            if isinstance(n, branching)
+        ],
+    )
+    report(
+        "a DAG is long", [p for p in PARSED if p.startswith("dags/") and len((ROOT / p).read_text().splitlines()) > 120]
+    )
 
 
 def test_functions_are_short() -> None:
@@ -155,12 +202,20 @@ def test_returns_are_annotated() -> None:
 
 def test_what_is_public_is_documented() -> None:
     """At least 95 % of public classes, functions and methods have a docstring; every module has one."""
-    found = [(p, names, node) for p, tree in PARSED.items() for names, node in definitions(tree) if public([*Path(p).with_suffix("").parts[1:], *names])]
+    found = [
+        (p, names, node)
+        for p, tree in PARSED.items()
+        for names, node in definitions(tree)
+        if public([*Path(p).with_suffix("").parts[1:], *names])
+    ]
     bare = [f"{p}:{'.'.join(names)}" for p, names, node in found if ast.get_docstring(node) is None]
     share = 1 - len(bare) / len(found)
     print(f"documented: {share:.1%} of {len(found)}")
     assert share >= 0.95, bare
-    report("modules without a docstring", [p for p, tree in PARSED.items() if tree.body and ast.get_docstring(tree) is None])
+    report(
+        "modules without a docstring",
+        [p for p, tree in PARSED.items() if tree.body and ast.get_docstring(tree) is None],
+    )
 
 
 def test_no_module_hides_another() -> None:
@@ -171,31 +226,78 @@ def test_no_module_hides_another() -> None:
 
 def texts() -> Iterator[tuple[str, str]]:
     """Everything a person may read in the project."""
-    places = [*FILES, *(p for tree in (*TREES, "runbooks") for p in (ROOT / tree).rglob("*") if p.suffix in {".md", ".j2", ".json", ".yaml", ".xml"})]
-    places += [ROOT / name for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.txt") if (ROOT / name).exists()]
+    places = [
+        *FILES,
+        *(
+            p
+            for tree in (*TREES, "runbooks")
+            for p in (ROOT / tree).rglob("*")
+            if p.suffix in {".md", ".j2", ".json", ".yaml", ".xml"}
+        ),
+    ]
+    places += [
+        ROOT / name
+        for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.txt")
+        if (ROOT / name).exists()
+    ]
     yield from ((p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8")) for p in places)
 
 
 FORBIDDEN = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "/work/", "design" + r"\.md"]))
-MADE_BY = re.compile(r"\b(" + "|".join(["spice" + "rack", "pg" + "consul", "patr" + "oni", "vi" + "tess", "open" + "verse", "gen" + "tropy", "chat" + "gpt", "cla" + "ude", "ll" + "m", "ai" + "-generated", "pro" + "mpt"]) + r")\b", re.IGNORECASE)
+MADE_BY = re.compile(
+    r"\b("
+    + "|".join(
+        [
+            "spice" + "rack",
+            "pg" + "consul",
+            "patr" + "oni",
+            "vi" + "tess",
+            "open" + "verse",
+            "gen" + "tropy",
+            "chat" + "gpt",
+            "cla" + "ude",
+            "ll" + "m",
+            "ai" + "-generated",
+            "pro" + "mpt",
+        ]
+    )
+    + r")\b",
+    re.IGNORECASE,
+)
 
 
 def test_nothing_is_left_to_do_and_no_source_is_named() -> None:
     """No open ends, and no word about how or after what the project was made."""
-    found = [f"{p}:{n}: {line.strip()[:80]}" for p, text in texts() for n, line in enumerate(text.splitlines(), 1) if FORBIDDEN.search(line) or MADE_BY.search(line)]
+    found = [
+        f"{p}:{n}: {line.strip()[:80]}"
+        for p, text in texts()
+        for n, line in enumerate(text.splitlines(), 1)
+        if FORBIDDEN.search(line) or MADE_BY.search(line)
+    ]
     report("words", found)
 
 
 def test_no_cluster_is_named_in_the_product() -> None:
     """Direction is a parameter: no alias stands in code."""
-    strings = [(p, n) for p in PARSED if p.startswith(("plugins/", "dags/", "spark/")) for n in ast.walk(PARSED[p]) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    strings = [
+        (p, n)
+        for p in PARSED
+        if p.startswith(("plugins/", "dags/", "spark/"))
+        for n in ast.walk(PARSED[p])
+        if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
     report("aliases", [f"{p}:{n.lineno}" for p, n in strings if n.value in ("primary", "standby")])
 
 
 def test_only_our_own_errors_are_raised() -> None:
     """Hooks and operators raise the tree's errors (and Airflow's, at its border), never bare ones."""
     banned = {"Exception", "RuntimeError", "BaseException", "AssertionError"}
-    raised = [(p, n.lineno, getattr(n.exc.func if isinstance(n.exc, ast.Call) else n.exc, "id", "")) for p in PRODUCT for n in ast.walk(PARSED[p]) if isinstance(n, ast.Raise) and n.exc]
+    raised = [
+        (p, n.lineno, getattr(n.exc.func if isinstance(n.exc, ast.Call) else n.exc, "id", ""))
+        for p in PRODUCT
+        for n in ast.walk(PARSED[p])
+        if isinstance(n, ast.Raise) and n.exc
+    ]
     report("raised", [f"{p}:{line} {name}" for p, line, name in raised if name in banned])
 
 

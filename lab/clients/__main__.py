@@ -26,7 +26,12 @@ def main(arguments: Sequence[str]) -> None:
     topics = tuple(options.topic)
     producers = [ClientPlan(f"producer-{n}", topics, rate=options.rate) for n in range(options.producers)]
     consumers = [ClientPlan(f"consumer-{n}", topics, group) for n, group in enumerate(options.group)]
-    run(Application.on(Lab(options.state).status(), producers + consumers, options.folder or Path(options.state) / "clients"), options.until_eof)
+    run(
+        Application.on(
+            Lab(options.state).status(), producers + consumers, options.folder or Path(options.state) / "clients"
+        ),
+        options.until_eof,
+    )
 
 
 if __name__ == "__main__":

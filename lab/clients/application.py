@@ -51,7 +51,9 @@ class Application:
         """Make the application of a running lab."""
         aliases = list(status["clusters"])
         identity = status["policy"] == "identity"
-        prefixes = {alias: () if identity else tuple(f"{other}." for other in aliases if other != alias) for alias in aliases}
+        prefixes = {
+            alias: () if identity else tuple(f"{other}." for other in aliases if other != alias) for alias in aliases
+        }
         properties = {alias: status["clusters"][alias]["client_properties"] for alias in aliases}
         return cls(tuple(clients), properties, Path(status["routing"]), status["drain_url"], prefixes, folder)
 

@@ -47,7 +47,9 @@ def hook_handler(application: Drainable) -> type[BaseHTTPRequestHandler]:
                 return self._answer(404, {"error": f"no {self.path} here"})
             procedure_id = self._procedure_id()
             if procedure_id is None:
-                return self._answer(400, {"error": "the body must be a JSON object with a non-empty string procedure_id"})
+                return self._answer(
+                    400, {"error": "the body must be a JSON object with a non-empty string procedure_id"}
+                )
             return self._answer(200, act(procedure_id))
 
         def _procedure_id(self) -> str | None:

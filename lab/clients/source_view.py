@@ -1,4 +1,6 @@
-"""How the cluster that clients use looks from where they are: the application's word when the cluster seems lost."""
+"""How the cluster that clients use looks from where they are: the application's word when the cluster seems
+lost.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ def view_of(properties: Mapping[str, Any], servers: str, seconds: float = SECOND
     """Ask a cluster for its metadata with a fresh client.
 
     Returns:
-        `reachable`: whether it answered; `writable`: None, since a record of ours among the clients' would be nobody's; `detail`: what it said.
+        `reachable`: whether it answered; `writable`: None, since a record of ours among the clients' would be nobody's;
+        `detail`: what it said.
     """
     try:
         found = AdminClient({**properties, "bootstrap.servers": servers, "log_level": 0}).list_topics(timeout=seconds)

@@ -18,7 +18,8 @@ from lab.clients.working import client_process
 WATCH_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 STOP_SECONDS = 20.0
-#: Whoever is sent to another cluster leaves the old one behind, which may be dead: an application that waited for it would be slow for nothing.
+#: Whoever is sent to another cluster leaves the old one behind, which may be dead: an application that waited for it
+#: would be slow for nothing.
 LEAVE_SECONDS = 3.0
 
 
@@ -71,7 +72,10 @@ class Supervisor:
             "producers": {"running": producers},
             "consumers": {"running": len(running) - producers},
             "drained_for": self._drained_for,
-            "detail": {"cluster": self._route.cluster if self._route else None, "clients": [plan.name for plan in running]},
+            "detail": {
+                "cluster": self._route.cluster if self._route else None,
+                "clients": [plan.name for plan in running],
+            },
         }
 
     def source(self) -> dict[str, Any]:
@@ -93,7 +97,9 @@ class Supervisor:
 
     def _start(self, plan: ClientPlan, route: Route) -> None:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=client_process, args=(plan, self._application, route, theirs), daemon=True, name=plan.name)
+        process = self._context.Process(
+            target=client_process, args=(plan, self._application, route, theirs), daemon=True, name=plan.name
+        )
         process.start()
         theirs.close()
         self._processes[plan.name] = (process, ours)

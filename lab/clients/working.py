@@ -27,7 +27,9 @@ class EventLog:
 
     def write(self, event: str, **fields: Any) -> None:
         """Add one event with the wall-clock milliseconds of now."""
-        self._lines.write(json.dumps({"event": event, "client": self._client, "at": int(time.time() * 1000), **fields}) + "\n")
+        self._lines.write(
+            json.dumps({"event": event, "client": self._client, "at": int(time.time() * 1000), **fields}) + "\n"
+        )
 
     def flush(self) -> None:
         """Hand everything to the operating system, so that a killed client loses nothing."""
@@ -40,7 +42,15 @@ class ProducingClient:
     def __init__(self, plan: ClientPlan, application: Application, route: Route, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
         properties = application.properties[route.cluster]["producer"]
-        self._producer = Producer({**properties, "bootstrap.servers": route.bootstrap_servers, "acks": "all", "linger.ms": 5, "enable.idempotence": True})
+        self._producer = Producer(
+            {
+                **properties,
+                "bootstrap.servers": route.bootstrap_servers,
+                "acks": "all",
+                "linger.ms": 5,
+                "enable.idempotence": True,
+            }
+        )
         self._number = 0
 
     def run(self, stopped: Callable[[], bool]) -> None:
@@ -61,7 +71,13 @@ class ProducingClient:
         self._number += 1
         name = f"{self._plan.name}-{self._route.cluster}-{self._route.version}-{time.time_ns()}-{self._number}"
         topic = self._plan.topics[self._number % len(self._plan.topics)]
-        self._producer.produce(topic, name.encode(), b"k%d" % (self._number % 17), headers=[("id", name.encode())], on_delivery=self._delivered)
+        self._producer.produce(
+            topic,
+            name.encode(),
+            b"k%d" % (self._number % 17),
+            headers=[("id", name.encode())],
+            on_delivery=self._delivered,
+        )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -78,10 +94,17 @@ class ConsumingClient:
 
     def __init__(self, plan: ClientPlan, application: Application, route: Route, log: EventLog) -> None:
         self._plan, self._route, self._log = plan, route, log
-        self._wanted = [prefix + topic for topic in plan.topics for prefix in ("", *application.prefixes[route.cluster])]
+        self._wanted = [
+            prefix + topic for topic in plan.topics for prefix in ("", *application.prefixes[route.cluster])
+        ]
         properties = application.properties[route.cluster]["consumer"]
         # `latest` on purpose: a partition without a position would show as records never delivered.
-        reading = {"group.id": plan.group, "isolation.level": "read_committed", "auto.offset.reset": "latest", "enable.auto.commit": False}
+        reading = {
+            "group.id": plan.group,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "latest",
+            "enable.auto.commit": False,
+        }
         fresh = {"topic.metadata.refresh.interval.ms": 2000, "session.timeout.ms": 6000}
         self._consumer = Consumer({**properties, "bootstrap.servers": route.bootstrap_servers, **reading, **fresh})
 
@@ -103,7 +126,9 @@ class ConsumingClient:
 
     def _write_positions(self) -> None:
         topics = self._consumer.list_topics(timeout=METADATA_SECONDS).topics
-        places = [TopicPartition(topic, p) for topic in self._wanted if topic in topics for p in topics[topic].partitions]
+        places = [
+            TopicPartition(topic, p) for topic in self._wanted if topic in topics for p in topics[topic].partitions
+        ]
         found = self._consumer.committed(places, timeout=METADATA_SECONDS) if places else []
         positions = [[place.topic, place.partition, place.offset if place.offset >= 0 else None] for place in found]
         self._log.write("started", cluster=self._route.cluster, group=self._plan.group, positions=positions)
@@ -113,7 +138,9 @@ class ConsumingClient:
         for message in messages:
             if message.error() is None:
                 where = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
-                self._log.write("consumed", cluster=self._route.cluster, group=self._plan.group, **where, id=_id_of(message))
+                self._log.write(
+                    "consumed", cluster=self._route.cluster, group=self._plan.group, **where, id=_id_of(message)
+                )
         self._log.flush()
 
     def _commit(self) -> None:

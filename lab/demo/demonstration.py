@@ -74,7 +74,10 @@ class Demo:
         self._stages.begin("Topics, records and groups at several lags; demo clients")
         truth = rehearsal.seed_topics()
         rehearsal.start_clients()
-        self._stages.say(f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions; clients write and read")
+        self._stages.say(
+            f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions; clients"
+            " write and read"
+        )
         self.before_failover()
         self._stages.begin(f"{self.kind.capitalize()} primary -> standby")
         code = self._fail_over(status)

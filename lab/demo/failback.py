@@ -1,4 +1,6 @@
-"""The demo of a whole round trip: the source is killed with -9 under load, clients go on without it, it comes back, and they return."""
+"""The demo of a whole round trip: the source is killed with -9 under load, clients go on without it, it comes
+back, and they return.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class FailbackDemo(Demo):
     """One demo of an unplanned failover and the failback after it, on a lab of its own."""
 
     kind = "failback"
-    passed = "nobody skipped, nothing mirrored twice, every acknowledged record on primary or exported, every position exact"
+    passed = (
+        "nobody skipped, nothing mirrored twice, every acknowledged record on primary or exported, every position exact"
+    )
 
     def run(self) -> int:
         """Go through all stages; return the exit code."""
@@ -35,15 +39,24 @@ class FailbackDemo(Demo):
         rehearsal = self._rehearsal = self.rehearsal(self._state, self._state / "rehearsal")
         self._stages.begin("Topics, records and groups at several lags")
         truth = rehearsal.seed_topics()
-        self._stages.say(f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions")
-        self._stages.begin(f"Load of {RATE:,} records/s, kill -9 of primary while replication lags; unplanned failover primary -> standby")
-        verdict, evidence, kept = self._changed(status, UNPLANNED, lambda: rehearsal.leave(Leaving(Accident(after=AFTER), more=MORE, stranded=STRANDED)))
+        self._stages.say(
+            f"{len(truth.topics)} topics, {len(truth.positions)} groups, {len(list(truth.placed()))} positions"
+        )
+        self._stages.begin(
+            f"Load of {RATE:,} records/s, kill -9 of primary while replication lags; unplanned failover primary ->"
+            " standby"
+        )
+        verdict, evidence, kept = self._changed(
+            status, UNPLANNED, lambda: rehearsal.leave(Leaving(Accident(after=AFTER), more=MORE, stranded=STRANDED))
+        )
         if not verdict.passed:
             return self._conclude(verdict, evidence, kept)
         self._show(verdict, evidence, kept)
         self._stages.begin("primary is back; load on standby; failback standby -> primary")
         rehearsal.meddle = self._meddle
-        return self._conclude(*self._changed(status, FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True))))
+        return self._conclude(
+            *self._changed(status, FAILBACK, lambda: rehearsal.come_back(Returning(more=MORE, born=True)))
+        )
 
     def rehearsal(self, state: Path, folder: Path) -> RoundTrips:
         """Make what is demonstrated."""
@@ -51,7 +64,9 @@ class FailbackDemo(Demo):
         made.approver, made.seconds = (None, PERSON_SECONDS) if self._choices.ask else (APPROVER, RUN_SECONDS)
         return made
 
-    def _changed(self, status: Mapping[str, Any], dag_id: str, change: Callable[[], Verdict]) -> tuple[Verdict, dict[str, Any], Path]:
+    def _changed(
+        self, status: Mapping[str, Any], dag_id: str, change: Callable[[], Verdict]
+    ) -> tuple[Verdict, dict[str, Any], Path]:
         """Let clients change sides, and keep what tells of it."""
         with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
             verdict = change()
@@ -69,5 +84,13 @@ class FailbackDemo(Demo):
         """Spoil the result if that is asked for."""
         if self._choices.tamper:
             made = self._rehearsal
-            case = Case(made.status, made.truth, trip.evidence, trip.source, trip.target, made.policy, clients=made.ledger.now.clients)
+            case = Case(
+                made.status,
+                made.truth,
+                trip.evidence,
+                trip.source,
+                trip.target,
+                made.policy,
+                clients=made.ledger.now.clients,
+            )
             self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](Tampering(case))}")

@@ -20,7 +20,9 @@ class Guard:
     def __init__(self, state: Path) -> None:
         argv = [sys.executable, "-m", "lab.demo.guard", str(state)]
         quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
+        self._process = subprocess.Popen(
+            argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+        )
 
     def dismiss(self) -> None:
         """Say that everything has been taken down."""

@@ -29,7 +29,9 @@ class LostSourceDemo(Demo):
 
     def before_failover(self) -> None:
         """Put the source under load, let the recorder see it, and kill it."""
-        self._stages.begin(f"Load of {RATE:,} records/s; then kill -9 of the source's broker and of the Connect worker beside it")
+        self._stages.begin(
+            f"Load of {RATE:,} records/s; then kill -9 of the source's broker and of the Connect worker beside it"
+        )
         self._rehearsal.lose_source(Accident(after=AFTER))
         counts = self._rehearsal.load.counts()
         self._stages.say(f"primary is dead; {counts['acknowledged']:,} records of the load were acknowledged by then")

@@ -25,7 +25,11 @@ LOG_WIDTH = 140
 
 def make_console() -> Console:
     """Return a console; a plain log gets a fixed width and no colours."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=LOG_WIDTH, force_terminal=False)
+    return (
+        Console(highlight=False)
+        if sys.stdout.isatty()
+        else Console(highlight=False, width=LOG_WIDTH, force_terminal=False)
+    )
 
 
 class Stages:
@@ -102,8 +106,13 @@ class GateWatcher:
 def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
     """Return what a person does to answer a gate."""
     page = f"{airflow['url']}/dags/{task['dag_id']}/runs/{task['dag_run_id']}/tasks/{task['task_id']}/required_actions"
-    people = "\n".join(f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items())
-    return f"This gate waits for a person. Open {page}\nand sign in as somebody other than operator, who started the run:\n{people}"
+    people = "\n".join(
+        f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items()
+    )
+    return (
+        f"This gate waits for a person. Open {page}\nand sign in as somebody other than operator, who started the"
+        f" run:\n{people}"
+    )
 
 
 def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
@@ -118,7 +127,9 @@ def evidence_tables(evidence: Mapping[str, Any]) -> list[Table]:
     for step in evidence.get("steps", []):
         steps.add_row(str(step.get("id")), str(step.get("state")), _duration(step))
     for name in ("own", "drain", "people"):
-        steps.add_row(f"in all: {name}", "", f"{seconds[name]:.1f}" if isinstance(seconds.get(name), int | float) else "?")
+        steps.add_row(
+            f"in all: {name}", "", f"{seconds[name]:.1f}" if isinstance(seconds.get(name), int | float) else "?"
+        )
     return [classes, steps]
 
 
@@ -126,9 +137,18 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     """Return what was foretold to be lost, partition by partition, as it was approved."""
     inventory = (evidence.get("plan") or {}).get("inventory", {})
     table = _table("Foretold loss, by source offsets", ["partition", "lost from", "certainly up to", "possibly up to"])
-    rows = sorted(evidence.get("loss", []), key=lambda row: (row["from_offset"] - (row["certain_to"] or row["from_offset"]), row["topic"], row["partition"]))
+    rows = sorted(
+        evidence.get("loss", []),
+        key=lambda row: (
+            row["from_offset"] - (row["certain_to"] or row["from_offset"]),
+            row["topic"],
+            row["partition"],
+        ),
+    )
     for row in rows[:limit]:
-        certain, possible = (_offset(row[name], otherwise) for name, otherwise in (("certain_to", "none"), ("possible_to", "no bound")))
+        certain, possible = (
+            _offset(row[name], otherwise) for name, otherwise in (("certain_to", "none"), ("possible_to", "no bound"))
+        )
         table.add_row(f"{row['topic']}-{row['partition']}", str(row["from_offset"]), certain, possible)
     if len(rows) > limit:
         table.add_row(f"and {len(rows) - limit} more", "", "", "")
@@ -139,11 +159,19 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
 
 def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     """Return the groups that MirrorMaker 2's own checkpoints would set back most, beside our bound."""
-    figures = next((step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {})
-    table = _table("Records read again, all partitions of a group", ["group", "at most, by us", "by MirrorMaker 2's checkpoints"])
+    figures = next(
+        (step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {}
+    )
+    table = _table(
+        "Records read again, all partitions of a group", ["group", "at most, by us", "by MirrorMaker 2's checkpoints"]
+    )
     for row in figures.get("rereads_by_group", [])[:limit]:
         table.add_row(Text(str(row["group"])), _offset(row["bound"], "no bound"), str(row["mirror_maker"]))
-    table.add_row("largest for one position", _offset(figures.get("bound"), "no bound"), _offset(figures.get("mirror_maker_bound"), "no checkpoint"))
+    table.add_row(
+        "largest for one position",
+        _offset(figures.get("bound"), "no bound"),
+        _offset(figures.get("mirror_maker_bound"), "no checkpoint"),
+    )
     table.add_row("positions without a checkpoint", "", str(figures.get("mirror_maker_missing")))
     return table
 
@@ -171,4 +199,6 @@ def _table(title: str, columns: list[str]) -> Table:
 def _duration(step: Mapping[str, Any]) -> str:
     if not step.get("started_at") or not step.get("ended_at"):
         return "-"
-    return f"{(datetime.fromisoformat(step['ended_at']) - datetime.fromisoformat(step['started_at'])).total_seconds():.1f}"
+    return (
+        f"{(datetime.fromisoformat(step['ended_at']) - datetime.fromisoformat(step['started_at'])).total_seconds():.1f}"
+    )

@@ -48,7 +48,11 @@ class Tampering:
         for place, record_id in self._plain_places():
             log = self._log(place)
             if log:
-                self._done(self._admin.delete_records([TopicPartition(*place, log[0].offset + 1)], request_timeout=REQUEST_SECONDS))
+                self._done(
+                    self._admin.delete_records(
+                        [TopicPartition(*place, log[0].offset + 1)], request_timeout=REQUEST_SECONDS
+                    )
+                )
                 return f"record {record_id} was removed from {place[0]}-{place[1]}, offset {log[0].offset}"
         raise LookupError("no plain topic has records on the target")
 

@@ -1,4 +1,6 @@
-"""The independent judge: it knows the ground truth and reads the real clusters; it shares nothing with the product."""
+"""The independent judge: it knows the ground truth and reads the real clusters; it shares nothing with the
+product.
+"""
 
 from __future__ import annotations
 
@@ -11,4 +13,16 @@ from lab.judge.lost_exhibits import LostCase
 from lab.judge.round_trip_court import TripJudge
 from lab.judge.round_trip_exhibits import RoundTripExhibits, Trip
 
-__all__ = ["Case", "Finding", "Judge", "Ledger", "LostCase", "LostSourceJudge", "Names", "RoundTripExhibits", "Trip", "TripJudge", "Verdict"]
+__all__ = [
+    "Case",
+    "Finding",
+    "Judge",
+    "Ledger",
+    "LostCase",
+    "LostSourceJudge",
+    "Names",
+    "RoundTripExhibits",
+    "Trip",
+    "TripJudge",
+    "Verdict",
+]

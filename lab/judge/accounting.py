@@ -1,4 +1,6 @@
-"""Whether every acknowledged record is somewhere: on the cluster where clients are in the end, in an export, or in the quarantine."""
+"""Whether every acknowledged record is somewhere: on the cluster where clients are in the end, in an export, or
+in the quarantine.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,18 @@ def origin_of(cluster: str, place: tuple[str, int], offset: int) -> str:
     return f"{cluster}/{place[0]}/{place[1]}/{offset}"
 
 
-def unaccounted(owed: Sequence[Owed], place: tuple[str, int], here: str, held: Sequence[Held], exported: set[int], elsewhere: Iterable[int]) -> list[Owed]:
+def unaccounted(
+    owed: Sequence[Owed],
+    place: tuple[str, int],
+    here: str,
+    held: Sequence[Held],
+    exported: set[int],
+    elsewhere: Iterable[int],
+) -> list[Owed]:
     """Return the records that are nowhere.
 
-    A record that stands where it was written, was replayed, or is exported, as itself, vouches for no record that looks like it.
+    A record that stands where it was written, was replayed, or is exported, as itself, vouches for no record that looks
+    like it.
 
     Args:
         owed: in the order in which they were written.
@@ -71,7 +81,11 @@ def stale_keys(owed: Sequence[Owed], held: Sequence[Held], exported: set[int]) -
     by_key: dict[int, list[int]] = {}
     for index, one in enumerate(owed):
         by_key.setdefault(one.record.key, []).append(index)
-    return [owed[found] for key, indexes in by_key.items() if (found := _stale(owed, indexes, latest.get(key), exported)) is not None]
+    return [
+        owed[found]
+        for key, indexes in by_key.items()
+        if (found := _stale(owed, indexes, latest.get(key), exported)) is not None
+    ]
 
 
 def _stale(owed: Sequence[Owed], indexes: Sequence[int], held: Held | None, exported: set[int]) -> int | None:
@@ -86,7 +100,11 @@ def _stale(owed: Sequence[Owed], indexes: Sequence[int], held: Held | None, expo
 
 def twice_replayed(held: Iterable[Held]) -> dict[str, int]:
     """Return the origins that a log holds more than one replay of, with their number."""
-    return {origin: count for origin, count in Counter(one.origin for one in held if one.origin is not None).items() if count > 1}
+    return {
+        origin: count
+        for origin, count in Counter(one.origin for one in held if one.origin is not None).items()
+        if count > 1
+    }
 
 
 def replayed_wrongly(held: Iterable[Held], written: Mapping[str, int]) -> list[Held]:

@@ -43,7 +43,9 @@ class ClientLogs:
 
     acknowledged: dict[str, list[Acknowledgement]] = field(default_factory=lambda: defaultdict(list))
     started: dict[tuple[str, str], dict[Place, int]] = field(default_factory=dict)
-    consumed: dict[tuple[str, str], dict[Place, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    consumed: dict[tuple[str, str], dict[Place, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
     committed: dict[tuple[str, str], dict[Place, Commit]] = field(default_factory=lambda: defaultdict(dict))
 
     def groups(self) -> set[str]:
@@ -64,14 +66,18 @@ class ClientLogs:
         """Take in events in the order in which each client wrote them."""
         logs = cls()
         for event in sorted((event for event in events if event["event"] == "started"), key=lambda event: event["at"]):
-            found = {(topic, partition): offset for topic, partition, offset in event["positions"] if offset is not None}
+            found = {
+                (topic, partition): offset for topic, partition, offset in event["positions"] if offset is not None
+            }
             logs.started.setdefault((event["cluster"], event["group"]), found)
         for event in events:
             if event["event"] == "acknowledged":
                 fields = {name: event[name] for name in Acknowledgement._fields}
                 logs.acknowledged[event["cluster"]].append(Acknowledgement(**fields))
             elif event["event"] == "consumed":
-                logs.consumed[event["cluster"], event["group"]][event["topic"], event["partition"]].append(event["offset"])
+                logs.consumed[event["cluster"], event["group"]][event["topic"], event["partition"]].append(
+                    event["offset"]
+                )
         logs._take_commits(event for event in events if event["event"] in ("committed", "commit failed"))
         return logs
 

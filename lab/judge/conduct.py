@@ -1,4 +1,6 @@
-"""What clients and the fence did: acknowledgements in time, who consumed what, positions that must or must not exist."""
+"""What clients and the fence did: acknowledgements in time, who consumed what, positions that must or must not
+exist.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Consumption(NamedTuple):
     reached: int
 
 
-def late_acknowledgements(acknowledgements: Iterable[Acknowledgement], fenced_at: int, event: str = "the fence was proven", grace: int = 0) -> list[Finding]:
+def late_acknowledgements(
+    acknowledgements: Iterable[Acknowledgement], fenced_at: int, event: str = "the fence was proven", grace: int = 0
+) -> list[Finding]:
     """Return a finding for every record that the source acknowledged after its fence was proven.
 
     Args:
@@ -56,7 +60,14 @@ def late_acknowledgements(acknowledgements: Iterable[Acknowledgement], fenced_at
 def beyond_cut_off(acknowledgements: Iterable[Acknowledgement], cut_off: Positions) -> list[Finding]:
     """Return a finding for every record that the source acknowledged at or above its cut-off."""
     return [
-        Finding("fence", "acknowledged by the source at or above the cut-off", topic=a.topic, partition=a.partition, offset=a.offset, record=a.id)
+        Finding(
+            "fence",
+            "acknowledged by the source at or above the cut-off",
+            topic=a.topic,
+            partition=a.partition,
+            offset=a.offset,
+            record=a.id,
+        )
         for a in acknowledgements
         if a.offset >= cut_off.get((a.topic, a.partition), a.offset + 1)
     ]
@@ -92,14 +103,27 @@ def uncalled_positions(
     called_for = {(remote(topic), partition) for topic, partition in source}
     local = {topic for topic, _ in source} if local_topics else set()
     return [
-        Finding("never committed", f"has position {position} although it never committed here", group, topic, partition, position)
+        Finding(
+            "never committed",
+            f"has position {position} although it never committed here",
+            group,
+            topic,
+            partition,
+            position,
+        )
         for (topic, partition), position in target.items()
         if (topic, partition) not in called_for and not (topic in local and position == 0)
     ]
 
 
 def misplaced(
-    group: str, at: Place, alignment: Alignment, position: int, target_position: int, start: int = 0, unread: str | None = None
+    group: str,
+    at: Place,
+    alignment: Alignment,
+    position: int,
+    target_position: int,
+    start: int = 0,
+    unread: str | None = None,
 ) -> list[Finding]:
     """Return findings where a target position skips records or makes the group read records again.
 
@@ -117,12 +141,18 @@ def misplaced(
     return findings + below_start(group, at, target_position, start, unread)
 
 
-def skipping(group: str, at: Place, alignment: Alignment, position: int, target_position: int, unread: str | None = None) -> list[Finding]:
-    """Return a finding where a target position skips unread records, or what will be written above the boundary; as of `misplaced`."""
+def skipping(
+    group: str, at: Place, alignment: Alignment, position: int, target_position: int, unread: str | None = None
+) -> list[Finding]:
+    """Return a finding where a target position skips unread records, or what will be written above the boundary; as
+    of `misplaced`.
+    """
     standing = alignment.standing(position, target_position)
     belongs = f"source position {position} belongs at {standing.expected}, found {target_position}"
     if standing.skipped:
-        text = f"{belongs}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
+        text = (
+            f"{belongs}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
+        )
     elif target_position > alignment.boundary:
         text = f"{belongs}: beyond the boundary {alignment.boundary}"
     else:
@@ -131,9 +161,16 @@ def skipping(group: str, at: Place, alignment: Alignment, position: int, target_
 
 
 def reading_again(
-    group: str, at: Place, alignment: Alignment, position: int, target_position: int, bound: int | None = 0, unread: str | None = None
+    group: str,
+    at: Place,
+    alignment: Alignment,
+    position: int,
+    target_position: int,
+    bound: int | None = 0,
+    unread: str | None = None,
 ) -> list[Finding]:
-    """Return a finding where a group would read more records again than announced; as of `misplaced`, and a bound of None is none.
+    """Return a finding where a group would read more records again than announced; as of `misplaced`, and a bound of
+    None is none.
 
     Without a bound to use up, the position must be the exact one: then copies of unread records count as well.
     """
@@ -142,7 +179,10 @@ def reading_again(
     if bound is None or rereads <= bound:
         return []
     announced = f", at most {bound} were announced" if bound else ""
-    text = f"source position {position} belongs at {standing.expected}, found {target_position}: {rereads} records would be read again{announced}"
+    text = (
+        f"source position {position} belongs at {standing.expected}, found {target_position}: {rereads} records would"
+        f" be read again{announced}"
+    )
     return [Finding("bound" if bound else "not exact", text, group, *at, target_position, unread)]
 
 
@@ -152,7 +192,9 @@ def below_start(group: str, at: Place, target_position: int, start: int, unread:
     return [Finding("out of range", text, group, *at, target_position, unread)] if target_position < start else []
 
 
-def consumed_findings(consumption: Consumption, live: Log, target: Log, bound: int) -> tuple[list[Finding], dict[str, int]]:
+def consumed_findings(
+    consumption: Consumption, live: Log, target: Log, bound: int
+) -> tuple[list[Finding], dict[str, int]]:
     """Judge by contents whether a group was given every record, and which ones twice.
 
     Args:
@@ -172,7 +214,14 @@ def consumed_findings(consumption: Consumption, live: Log, target: Log, bound: i
     mirrored_twice = {digest for digest, count in copies.items() if count > 1}
     again = sum(count for digest, count in given.items() if digest not in mirrored_twice and digest in copies)
     findings = [
-        Finding("never delivered", "consumed on neither cluster", consumption.group, consumption.topic, consumption.partition, offset)
+        Finding(
+            "never delivered",
+            "consumed on neither cluster",
+            consumption.group,
+            consumption.topic,
+            consumption.partition,
+            offset,
+        )
         for offset in skipped
     ]
     if again > bound:

@@ -63,9 +63,15 @@ class Judge:
         wanted = {self.case.remote(topic): count for topic, count in self.seen.topics.items()}
         if self.case.policy != "identity":
             wanted |= self.seen.topics
-        lost = [Finding("topic", "is gone from the source", topic=name) for name in self.case.truth.topics if name not in self.seen.topics]
+        lost = [
+            Finding("topic", "is gone from the source", topic=name)
+            for name in self.case.truth.topics
+            if name not in self.seen.topics
+        ]
         unlike = [
-            Finding("topic", f"has {existing.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
+            Finding(
+                "topic", f"has {existing.get(name, 'no')} partitions on the target, {count} on the source", topic=name
+            )
             for name, count in wanted.items()
             if existing.get(name) != count
         ]
@@ -93,17 +99,33 @@ class Judge:
         return [Finding("missing", text, None, there, partition, record.offset, record.id) for record in missing]
 
     def _foreign(self, place: Place, known: list[int], target: list[seen.Held]) -> list[Finding]:
-        changed = seen.contradictions(((r.offset, r.digest) for r in self.seen.history[place]), pairs(self.seen.source_logs[place]))
-        findings = [Finding("source changed", "holds another record than was acknowledged", None, *place, offset) for offset in changed]
+        changed = seen.contradictions(
+            ((r.offset, r.digest) for r in self.seen.history[place]), pairs(self.seen.source_logs[place])
+        )
+        findings = [
+            Finding("source changed", "holds another record than was acknowledged", None, *place, offset)
+            for offset in changed
+        ]
         return self._foreign_on_target(place, known, target) + findings
 
     def _foreign_on_target(self, place: Place, known: list[int], target: list[seen.Held]) -> list[Finding]:
         there, partition = self.seen.there(place)
-        below = [("stranger", "is on the target below the boundary, the source never held it", held) for held in seen.strangers(known, target)]
+        below = [
+            ("stranger", "is on the target below the boundary, the source never held it", held)
+            for held in seen.strangers(known, target)
+        ]
         written = [held for held in self.seen.written_there(place) if held.digest not in self._ours_there]
         unknown = {held.offset for held in seen.strangers(known, written)}
         above = [
-            ("boundary", "was written above the boundary by nobody the judge knows" if h.offset in unknown else "was mirrored above the boundary", h)
+            (
+                "boundary",
+                (
+                    "was written above the boundary by nobody the judge knows"
+                    if h.offset in unknown
+                    else "was mirrored above the boundary"
+                ),
+                h,
+            )
             for h in written
         ]
         return [Finding(check, text, None, there, partition, held.offset) for check, text, held in below + above]
@@ -144,7 +166,13 @@ class Judge:
     def _moved_on_source(self, here: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
         running = self.case.clients.groups()
         return [
-            Finding("source position", f"was committed at {offset}, the source now says {here.get(group, {}).get((topic, p))}", group, topic, p)
+            Finding(
+                "source position",
+                f"was committed at {offset}, the source now says {here.get(group, {}).get((topic, p))}",
+                group,
+                topic,
+                p,
+            )
             for group, topic, p, offset in self.case.truth.placed()
             if group not in running and here.get(group, {}).get((topic, p)) != offset
         ]
@@ -154,7 +182,11 @@ class Judge:
         findings = beyond_cut_off(acknowledged, self.seen.cut_off)
         if self.case.evidence.get("fenced_at"):
             findings += late_acknowledgements(acknowledged, told.milliseconds(self.case.evidence["fenced_at"]))
-        self.verdict.add(findings, acknowledged_by_load=len(self.case.loads), acknowledged_by_clients=len(acknowledged) - len(self.case.loads))
+        self.verdict.add(
+            findings,
+            acknowledged_by_load=len(self.case.loads),
+            acknowledged_by_clients=len(acknowledged) - len(self.case.loads),
+        )
 
     def _judge_consumption(self) -> None:
         bound = self._announced_rereads()
@@ -172,8 +204,12 @@ class Judge:
         given_here = self.case.clients.consumed[self.case.source, group].get(place, [])
         given_there = self.case.clients.consumed[self.case.target, group]
         consumption = Consumption(group, *place, start, given_here, given_there.get(there, []), reached.get(there, 0))
-        findings, figures = consumed_findings(consumption, self.seen.live_logs[place], pairs(self.seen.mirrored(place)), bound)
-        new = pairs(self.seen.written_there(place) if self.case.policy == "identity" else self.seen.target_logs.get(place, []))
+        findings, figures = consumed_findings(
+            consumption, self.seen.live_logs[place], pairs(self.seen.mirrored(place)), bound
+        )
+        new = pairs(
+            self.seen.written_there(place) if self.case.policy == "identity" else self.seen.target_logs.get(place, [])
+        )
         written_at = there if self.case.policy == "identity" else place
         end = reached.get(written_at, 0)
         findings += unread_new_records(group, written_at, new, given_there.get(written_at, []), end)
@@ -189,26 +225,46 @@ class Judge:
     def _judge_boundary(self) -> None:
         claimed = told.offsets(self.case.evidence["boundary"])
         mirrored = {self.seen.there(place): place for place in self.seen.places}
-        quiet = {at: self.seen.target_ends.get(at, 0) for at, place in mirrored.items() if not self.seen.written_there(place) and at not in self.seen.probed}
+        quiet = {
+            at: self.seen.target_ends.get(at, 0)
+            for at, place in mirrored.items()
+            if not self.seen.written_there(place) and at not in self.seen.probed
+        }
         self.verdict.add([Finding("evidence", "has no boundary", None, *at) for at in mirrored if at not in claimed])
-        self.verdict.add(told.offset_findings("boundary", claimed, {at: end for at, end in quiet.items() if at in claimed}))
+        self.verdict.add(
+            told.offset_findings("boundary", claimed, {at: end for at, end in quiet.items() if at in claimed})
+        )
 
     def _judge_writes(self) -> None:
         # Last of all, for an accepted write changes what the other checks read.
         refused = self.seen.source.try_writes(self.seen.topics)
-        open_here = [f"{topic} ({refused.get(topic, 'no answer') or 'accepted'})" for topic in self.seen.topics if refused.get(topic) not in REFUSALS]
+        open_here = [
+            f"{topic} ({refused.get(topic, 'no answer') or 'accepted'})"
+            for topic in self.seen.topics
+            if refused.get(topic) not in REFUSALS
+        ]
         if open_here:
             self.verdict.add([Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")])
         self._judge_writes_there()
 
     def _judge_writes_there(self) -> None:
         accepted = self.seen.target.try_writes(self.seen.topics)
-        closed_there = [f"{topic} ({accepted.get(topic, 'no answer')})" for topic in self.seen.topics if accepted.get(topic) != ""]
+        closed_there = [
+            f"{topic} ({accepted.get(topic, 'no answer')})" for topic in self.seen.topics if accepted.get(topic) != ""
+        ]
         if closed_there:
-            self.verdict.add([Finding("target closed", f"does not accept a producer's write: {examples(closed_there)}")])
+            self.verdict.add(
+                [Finding("target closed", f"does not accept a producer's write: {examples(closed_there)}")]
+            )
         if self.case.policy != "identity":
             answers = self.seen.target.try_writes(self.case.remote(topic) for topic in self.seen.topics)
-            self.verdict.add([Finding("mirror open", "accepts a producer's write", topic=topic) for topic, error in answers.items() if not error])
+            self.verdict.add(
+                [
+                    Finding("mirror open", "accepts a producer's write", topic=topic)
+                    for topic, error in answers.items()
+                    if not error
+                ]
+            )
 
 
 def _of(positions: Mapping[Place, int], topics: Iterable[str]) -> dict[Place, int]:

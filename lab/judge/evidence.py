@@ -12,11 +12,29 @@ from typing import Any
 from lab.judge.findings import Finding, examples
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
-    "procedure_id": str, "dag_id": str, "source": str, "target": str, "reason": str, "outcome": str,
-    "plan": (dict, str), "plan_digest": str, "approvals": list, "steps": list, "fenced_at": str, "cut_off": list,
-    "boundary": list, "classes": dict, "rereads": dict, "repeats": (int, dict, list), "loss": list,
-    "positions": str, "stranded": (str, type(None)), "seconds": dict, "digest": str, "previous_digest": (str, type(None)),
-}  # fmt: skip
+    "procedure_id": str,
+    "dag_id": str,
+    "source": str,
+    "target": str,
+    "reason": str,
+    "outcome": str,
+    "plan": (dict, str),
+    "plan_digest": str,
+    "approvals": list,
+    "steps": list,
+    "fenced_at": str,
+    "cut_off": list,
+    "boundary": list,
+    "classes": dict,
+    "rereads": dict,
+    "repeats": (int, dict, list),
+    "loss": list,
+    "positions": str,
+    "stranded": (str, type(None)),
+    "seconds": dict,
+    "digest": str,
+    "previous_digest": (str, type(None)),
+}
 #: A lost source may be fenced later, by a watcher that waits for it.
 LOST_FIELDS = {**FIELDS, "fenced_at": (str, type(None))}
 PLANNED_STEPS = (
@@ -27,9 +45,19 @@ PLANNED_STEPS = (
 
 
 LOST_STEPS = (
-    "open_procedure", "confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source", "stop_mirror_maker",
-    "translate_offsets", "review_translation", "commit_groups", "open_target", "redirect_clients", "verify_clients",
-)  # fmt: skip
+    "open_procedure",
+    "confirm_source_lost",
+    "assess_data_loss",
+    "approve_data_loss",
+    "fence_source",
+    "stop_mirror_maker",
+    "translate_offsets",
+    "review_translation",
+    "commit_groups",
+    "open_target",
+    "redirect_clients",
+    "verify_clients",
+)
 
 
 FAILBACK_STEPS = (
@@ -51,7 +79,9 @@ def offsets(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
     return {(row["topic"], int(row["partition"])): int(row["offset"]) for row in rows}
 
 
-def shape_findings(evidence: Mapping[str, Any], fields: Mapping[str, type | tuple[type, ...]] = FIELDS) -> list[Finding]:
+def shape_findings(
+    evidence: Mapping[str, Any], fields: Mapping[str, type | tuple[type, ...]] = FIELDS
+) -> list[Finding]:
     """Return a finding for every field that is absent or of the wrong kind."""
     findings = []
     for name, kind in fields.items():
@@ -66,7 +96,8 @@ def story_findings(
     evidence: Mapping[str, Any], source: str, target: str, approver: str | None = None, folder: Path = Path(),
     dag_id: str = "planned_failover", steps: Iterable[str] = PLANNED_STEPS,
 ) -> list[Finding]:  # fmt: skip
-    """Return findings where the evidence of a completed procedure, whose source could be read, does not tell one; by default of a planned failover.
+    """Return findings where the evidence of a completed procedure, whose source could be read, does not tell one; by
+    default of a planned failover.
 
     Args:
         evidence: a document without shape findings.
@@ -77,25 +108,37 @@ def story_findings(
         dag_id: the procedure.
         steps: that it must have done.
     """
-    findings = _unexpected(evidence, {"outcome": "completed", "dag_id": dag_id, "source": source, "target": target, "loss": []})
+    findings = _unexpected(
+        evidence, {"outcome": "completed", "dag_id": dag_id, "source": source, "target": target, "loss": []}
+    )
     if approver is not None and approver not in json.dumps(evidence["approvals"]):
         findings.append(_evidence(f"approvals do not name {approver}: {evidence['approvals']!r:.200}"))
     return findings + _plan_findings(evidence, folder) + _step_findings(evidence, steps) + _second_findings(evidence)
 
 
 def lost_story_findings(
-    evidence: Mapping[str, Any], source: str, target: str, starter: str, approver: str | None = None, folder: Path = Path()
+    evidence: Mapping[str, Any],
+    source: str,
+    target: str,
+    starter: str,
+    approver: str | None = None,
+    folder: Path = Path(),
 ) -> list[Finding]:
-    """Return findings where the evidence of a completed unplanned failover does not tell one; as of `story_findings`.
+    """Return findings where the evidence of a completed unplanned failover does not tell one; as of
+    `story_findings`.
 
     Args:
         starter: user who started the run, and whose answer approves nothing.
     """
-    findings = _unexpected(evidence, {"outcome": "completed", "dag_id": "unplanned_failover", "source": source, "target": target})
+    findings = _unexpected(
+        evidence, {"outcome": "completed", "dag_id": "unplanned_failover", "source": source, "target": target}
+    )
     findings += _approval_findings(evidence, starter, approver)
     if not _is_digest_of({name: value for name, value in evidence.items() if name != "digest"}, evidence["digest"]):
         findings.append(_evidence("digest is not the SHA-256 of the evidence's canonical JSON"))
-    return findings + _plan_findings(evidence, folder) + _step_findings(evidence, LOST_STEPS) + _second_findings(evidence)
+    return (
+        findings + _plan_findings(evidence, folder) + _step_findings(evidence, LOST_STEPS) + _second_findings(evidence)
+    )
 
 
 def figures_of(evidence: Mapping[str, Any], step: str) -> Mapping[str, Any]:
@@ -104,7 +147,11 @@ def figures_of(evidence: Mapping[str, Any], step: str) -> Mapping[str, Any]:
 
 
 def _unexpected(evidence: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Finding]:
-    return [_evidence(f"{name} is {evidence[name]!r:.200}, expected {wanted!r}") for name, wanted in expected.items() if evidence[name] != wanted]
+    return [
+        _evidence(f"{name} is {evidence[name]!r:.200}, expected {wanted!r}")
+        for name, wanted in expected.items()
+        if evidence[name] != wanted
+    ]
 
 
 def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
@@ -118,17 +165,34 @@ def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
 
 def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str | None) -> list[Finding]:
     """What was approved must be this very plan and this very translation, and by a second person."""
-    bound_to, asked = {"approve_data_loss": evidence["plan_digest"]}, figures_of(evidence, "review_translation").get("asked")
+    bound_to, asked = (
+        {"approve_data_loss": evidence["plan_digest"]},
+        figures_of(evidence, "review_translation").get("asked"),
+    )
     if asked:
         bound_to["review_translation"] = _reviewed_digest(evidence)
     grown = evidence.get("loss_grown")
-    findings = [_evidence(f"loss_grown names {len(grown)} partitions that lose more than was approved, and review_translation asked nobody")] if grown and not asked else []
+    findings = (
+        [
+            _evidence(
+                f"loss_grown names {len(grown)} partitions that lose more than was approved, and review_translation"
+                " asked nobody"
+            )
+        ]
+        if grown and not asked
+        else []
+    )
     for gate, digest in bound_to.items():
         given = [approval for approval in evidence["approvals"] if gate in (approval.get("step"), approval.get("gate"))]
         for approval in given:
             by = approval.get("by")
             if not by or by == starter or (approver is not None and by != approver):
-                findings.append(_evidence(f"{gate} was answered by {by!r}; {starter} started the run, {approver or 'a second person'} should have answered"))
+                findings.append(
+                    _evidence(
+                        f"{gate} was answered by {by!r}; {starter} started the run, {approver or 'a second person'}"
+                        " should have answered"
+                    )
+                )
         # What was asked anew has answers to the earlier question, too: the last one counts.
         if not given:
             findings.append(_evidence(f"{gate} was approved by nobody"))
@@ -143,10 +207,18 @@ def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
     return _digests({"translation": translation, "loss": grown})[-1] if grown else translation
 
 
-def offset_findings(name: str, claimed: Mapping[tuple[str, int], int], seen: Mapping[tuple[str, int], int]) -> list[Finding]:
+def offset_findings(
+    name: str, claimed: Mapping[tuple[str, int], int], seen: Mapping[tuple[str, int], int]
+) -> list[Finding]:
     """Return a finding for every partition whose claimed end is not the one seen on the cluster."""
     return [
-        Finding("evidence", f"{name} says {claimed.get(at, 'nothing')}, the cluster's log ends at {end}", topic=at[0], partition=at[1], offset=end)
+        Finding(
+            "evidence",
+            f"{name} says {claimed.get(at, 'nothing')}, the cluster's log ends at {end}",
+            topic=at[0],
+            partition=at[1],
+            offset=end,
+        )
         for at, end in seen.items()
         if claimed.get(at) != end
     ]
@@ -177,7 +249,11 @@ def _step_findings(evidence: Mapping[str, Any], expected: Iterable[str]) -> list
 
 def _second_findings(evidence: Mapping[str, Any]) -> list[Finding]:
     seconds = evidence["seconds"]
-    wrong = [name for name in ("own", "drain", "people") if not isinstance(seconds.get(name), int | float) or seconds[name] < 0]
+    wrong = [
+        name
+        for name in ("own", "drain", "people")
+        if not isinstance(seconds.get(name), int | float) or seconds[name] < 0
+    ]
     return [_evidence(f"seconds.{name} is {seconds.get(name)!r}") for name in wrong]
 
 
@@ -189,7 +265,10 @@ def _is_digest_of(plan: Mapping[str, Any] | str, digest: str) -> bool:
 
 def _digests(value: Mapping[str, Any]) -> list[str]:
     """Return the SHA-256 of canonical JSON, with other characters than ASCII escaped, and as they are."""
-    texts = (json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only) for ascii_only in (True, False))
+    texts = (
+        json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only)
+        for ascii_only in (True, False)
+    )
     return [sha256(text.encode()).hexdigest() for text in texts]
 
 

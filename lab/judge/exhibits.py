@@ -154,7 +154,10 @@ class Exhibits:
     @cached_property
     def known(self) -> dict[Place, Log]:
         """Everything the source ever gave an offset."""
-        return {place: merge_known(((r.offset, r.digest) for r in self.history[place]), pairs(self.source_logs[place])) for place in self.places}
+        return {
+            place: merge_known(((r.offset, r.digest) for r in self.history[place]), pairs(self.source_logs[place]))
+            for place in self.places
+        }
 
     @cached_property
     def alignments(self) -> dict[Place, Alignment]:
@@ -172,7 +175,12 @@ class Exhibits:
         return [held for held in self.target_logs.get(there, []) if held.offset >= self.boundary[there]]
 
     def _align(self, place: Place) -> Alignment:
-        return Alignment(self.live_logs[place], self.known[place], pairs(self.mirrored(place)), self.boundary.get(self.there(place), 0))
+        return Alignment(
+            self.live_logs[place],
+            self.known[place],
+            pairs(self.mirrored(place)),
+            self.boundary.get(self.there(place), 0),
+        )
 
     def there(self, place: Place) -> Place:
         """Return a source partition's name on the target."""

@@ -33,20 +33,29 @@ class Export(NamedTuple):
             for row in pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist():
                 apart.setdefault((row["topic"], row["partition"]), set()).add(row["offset"])
         everything = listed(folder / "stranded")
-        told = {place: {offset: digest for offset, digest in rows.items() if offset not in apart.get(place, ())} for place, rows in everything.items()}
+        told = {
+            place: {offset: digest for offset, digest in rows.items() if offset not in apart.get(place, ())}
+            for place, rows in everything.items()
+        }
         return cls(told, listed(folder / "older"), apart)
 
     @property
     def records(self) -> dict[Place, dict[int, int]]:
         """Everything that is kept in it."""
-        return {place: self.older.get(place, {}) | self.stranded.get(place, {}) for place in {*self.older, *self.stranded}}
+        return {
+            place: self.older.get(place, {}) | self.stranded.get(place, {}) for place in {*self.older, *self.stranded}
+        }
 
 
 def listed(folder: Path) -> dict[Place, dict[int, int]]:
-    """Return the content of each record that the files of a folder list, by place and offset; nothing where there is no folder."""
+    """Return the content of each record that the files of a folder list, by place and offset; nothing where there is
+    no folder.
+    """
     found: dict[Place, dict[int, int]] = {}
     for path in sorted(folder.glob("*.parquet")):
         for row in pq.read_table(path).to_pylist():
             headers = list(zip(row["header_names"], row["header_values"], strict=True))
-            found.setdefault((row["topic"], row["partition"]), {})[row["offset"]] = content_digest(row["key"], row["value"], headers)
+            found.setdefault((row["topic"], row["partition"]), {})[row["offset"]] = content_digest(
+                row["key"], row["value"], headers
+            )
     return found

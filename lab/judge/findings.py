@@ -22,7 +22,9 @@ class Finding:
     record: str | None = None
 
     def __str__(self) -> str:
-        where = f"{self.topic}-{self.partition}" if self.topic is not None and self.partition is not None else self.topic
+        where = (
+            f"{self.topic}-{self.partition}" if self.topic is not None and self.partition is not None else self.topic
+        )
         named = {"group": self.group, "at": where, "offset": self.offset, "record": self.record}
         parts = [f"{name} {value}" for name, value in named.items() if value is not None]
         return f"[{self.check}] {', '.join(parts)}: {self.text}" if parts else f"[{self.check}] {self.text}"

@@ -1,4 +1,6 @@
-"""What was written to two clusters while clients went to and fro between them: kept by whoever wrote it, period by period."""
+"""What was written to two clusters while clients went to and fro between them: kept by whoever wrote it, period
+by period.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Names:
         return there, (local if origin == there else f"{alias}{self.separator}{topic}", partition)
 
     def names_on(self, alias: str, topic: str) -> list[str]:
-        """Return the names of all logs on a cluster that hold an application's topic: where clients write, and the mirrored one."""
+        """Return the names of all logs on a cluster that hold an application's topic: where clients write, and the
+        mirrored one.
+        """
         return [topic] if self.policy == "identity" else [topic, f"{self.other(alias)}{self.separator}{topic}"]
 
     def _written_on(self, topic: str) -> tuple[str | None, str]:
@@ -115,7 +119,8 @@ class Ledger:
         since: the first period whose offsets count in a log: it was made anew before.
         exported: records that are in an export, by period, place and offset.
         exported_copies: contents in exports that are no record of a client at this very place, by topic.
-        stood: contents that a returned cluster held, and that are rightly in an export, by where they stood; also those that no client was told to be kept.
+        stood: contents that a returned cluster held, and that are rightly in an export, by where they stood; also those
+            that no client was told to be kept.
     """
 
     def __init__(self, cluster: str, names: Names, begun_at: int = 0) -> None:
@@ -159,7 +164,9 @@ class Ledger:
             self._take(self.periods[period], one)
 
     def take_clients(self, *folders: Path) -> None:
-        """Take in everything that the demo clients wrote down so far, folder by folder in the order in which these were begun."""
+        """Take in everything that the demo clients wrote down so far, folder by folder in the order in which these
+        were begun.
+        """
         events: list[list[dict[str, Any]]] = [[] for _ in self.periods]
         for event in (event for folder in folders for event in events_in(folder)):
             events[self._period_of(event["cluster"], event["at"])].append(event)
@@ -210,7 +217,12 @@ class Ledger:
             listed: contents by place and offset there.
         """
         for place, rows in listed.items():
-            known = {record.offset: (number, record) for number in range(period + 1) if self.periods[number].cluster == alias for record in self.periods[number].written(place)}
+            known = {
+                record.offset: (number, record)
+                for number in range(period + 1)
+                if self.periods[number].cluster == alias
+                for record in self.periods[number].written(place)
+            }
             for offset, digest in rows.items():
                 number, record = known.get(offset, (0, None))
                 if record is not None and record.digest == digest:
@@ -226,7 +238,11 @@ class Ledger:
     def _known(self, topic: str, partition: int, record: Record) -> bool:
         # In a log that was made anew offsets come again, and records that look alike may stand at the same ones.
         periods = self.periods[self.since.get((self.now.cluster, (topic, partition)), 0) : -1]
-        found = (period.records.get((topic, partition), {}).get(record.offset) for period in periods if period.cluster == self.now.cluster)
+        found = (
+            period.records.get((topic, partition), {}).get(record.offset)
+            for period in periods
+            if period.cluster == self.now.cluster
+        )
         return any(before is not None and before.digest == record.digest for before in found)
 
     def _period_of(self, cluster: str, at: int) -> int:

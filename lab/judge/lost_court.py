@@ -1,4 +1,6 @@
-"""The judge of an unplanned failover: what every client was told against what the target holds and the evidence admits."""
+"""The judge of an unplanned failover: what every client was told against what the target holds and the evidence
+admits.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ import pyarrow.parquet as pq
 
 from lab.judge import evidence as told
 from lab.judge import records as seen
-from lab.judge.conduct import absent_positions, below_start, late_acknowledgements, reading_again, skipping, uncalled_positions
+from lab.judge.conduct import (
+    absent_positions,
+    below_start,
+    late_acknowledgements,
+    reading_again,
+    skipping,
+    uncalled_positions,
+)
 from lab.judge.court import INTERNAL_GROUPS, Judge
 from lab.judge.exhibits import pairs
 from lab.judge.exports import listed as listed_in
@@ -69,16 +78,23 @@ class LostSourceJudge(Judge):
         third = unaccounted(acknowledged, present, rows)
         known = self.seen.known[place]
         figures = {
-            "records": len(acknowledged), "not_on_target": sum(record.offset not in present for record in acknowledged), "missing": len(third),
-            "listed_certain": sum((row.certain_to or row.from_offset) - row.from_offset for row in rows), "open_ends": sum(row.possible_to is None for row in rows),
-            "unconfirmed_mirrored": len(self.seen.unconfirmed[place]), "repeats": seen.repeats([digest for _, digest in known], digests),
-            "aborted_visible": seen.aborted_visible(history, digests), "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
-        }  # fmt: skip
+            "records": len(acknowledged),
+            "not_on_target": sum(record.offset not in present for record in acknowledged),
+            "missing": len(third),
+            "listed_certain": sum((row.certain_to or row.from_offset) - row.from_offset for row in rows),
+            "open_ends": sum(row.possible_to is None for row in rows),
+            "unconfirmed_mirrored": len(self.seen.unconfirmed[place]),
+            "repeats": seen.repeats([digest for _, digest in known], digests),
+            "aborted_visible": seen.aborted_visible(history, digests),
+            "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
+        }
         findings = self._third_place(place, third) + self._wrongly_lost(place, rows)
         self.verdict.add(findings + self._foreign_on_target(place, [digest for _, digest in known], target), **figures)
 
     def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
-        """Source offsets of records that count as being on the target; of a compacted topic only the latest of each key count at all."""
+        """Source offsets of records that count as being on the target; of a compacted topic only the latest of each
+        key count at all.
+        """
         if place[0] not in self.seen.named("compacted"):
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in seen.stale_keys(acknowledged, self.seen.mirrored(place))}
@@ -106,7 +122,9 @@ class LostSourceJudge(Judge):
         for group, stands in ours.items():
             # A group with consumers has moved on by now: what counts is what its first consumer found.
             self._judge_stands(group, stands, started.get(group, now.get(group, {})))
-        self.verdict.figures["positions_of_others"] = sum(len(rows) for group, rows in self.seen.claims.items() if group not in ours)
+        self.verdict.figures["positions_of_others"] = sum(
+            len(rows) for group, rows in self.seen.claims.items() if group not in ours
+        )
 
     def _judge_stands(self, group: str, stands: Mapping[Place, Stand], there: Mapping[Place, int]) -> None:
         local, rows = self.case.policy != "identity", self.seen.claims.get(group, {})
@@ -114,35 +132,69 @@ class LostSourceJudge(Judge):
         left = {place for place, claim in rows.items() if claim.target_position is None}
         wanted = {place: stand.position for place, stand in stands.items() if place not in unknown | left}
         mirrored = {self.case.remote(topic) for topic in self.seen.topics}
-        found = {place: offset for place, offset in there.items() if place[0] in mirrored or place[0] in self.seen.topics}
-        self.verdict.add(absent_positions(group, wanted, found, self.case.remote, local), groups=1, positions_unknown=len(unknown), positions_refused=len(left & set(stands)))
+        found = {
+            place: offset for place, offset in there.items() if place[0] in mirrored or place[0] in self.seen.topics
+        }
+        self.verdict.add(
+            absent_positions(group, wanted, found, self.case.remote, local),
+            groups=1,
+            positions_unknown=len(unknown),
+            positions_refused=len(left & set(stands)),
+        )
         # A refused position has none on the copy; on the topic that clients write the group begins all the same.
         begun = {place for place in left if local and place in stands and found.get(place) == 0}
-        self.verdict.add(uncalled_positions(group, wanted, {place: offset for place, offset in found.items() if place not in begun}, self.case.remote, local))
+        self.verdict.add(
+            uncalled_positions(
+                group,
+                wanted,
+                {place: offset for place, offset in found.items() if place not in begun},
+                self.case.remote,
+                local,
+            )
+        )
         for place in wanted:
             self._judge_stand(group, place, stands[place], rows.get(place), found.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether nobody need know of a position: nothing recorded it, or it was committed for the first time just before the end."""
+        """Whether nobody need know of a position: nothing recorded it, or it was committed for the first time just
+        before the end.
+        """
         died_at = self.case.died_at
-        return not self.case.recorded or (died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS)
+        return not self.case.recorded or (
+            died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
+        )
 
-    def _judge_stand(self, group: str, place: Place, stand: Stand, claim: Claim | None, target_position: int | None) -> None:
+    def _judge_stand(
+        self, group: str, place: Place, stand: Stand, claim: Claim | None, target_position: int | None
+    ) -> None:
         at = self.seen.there(place)
         if claim is None:
-            return self.verdict.add([Finding("group missing", f"source position {stand.position} has no row in the file of positions", group, *place)])
+            return self.verdict.add(
+                [
+                    Finding(
+                        "group missing",
+                        f"source position {stand.position} has no row in the file of positions",
+                        group,
+                        *place,
+                    )
+                ]
+            )
         findings = _contradicted(group, place, at, stand, claim, target_position)
         if target_position is not None:
             findings += self._judge_place(group, place, stand.known_as(claim.position), claim, target_position)
         self._tell_age(stand, claim)
         return self.verdict.add(findings, positions=1, claimed_exact=int(claim.exact))
 
-    def _judge_place(self, group: str, place: Place, position: int, claim: Claim, target_position: int) -> list[Finding]:
+    def _judge_place(
+        self, group: str, place: Place, position: int, claim: Claim, target_position: int
+    ) -> list[Finding]:
         at, alignment = self.seen.there(place), self.seen.alignments[place]
         skipped = alignment.standing(position, target_position).skipped
         unread = self._names(place).get(skipped[0]) if skipped else None
         findings = skipping(group, at, alignment, position, target_position, unread)
-        findings += reading_again(group, at, alignment, claim.position, target_position, 0 if claim.exact else claim.bound)
+        findings += reading_again(
+            group, at, alignment, claim.position, target_position, 0 if claim.exact else claim.bound
+        )
         findings += below_start(group, at, target_position, self.seen.target_starts.get(at, 0))
         again = alignment.consumed_again(claim.position, target_position)
         self._rereads = max(self._rereads, again)
@@ -154,10 +206,20 @@ class LostSourceJudge(Judge):
         counted = self.case.mirrored_in_interval
         if not counted or claim.exact or (claim.bound is not None and claim.bound <= counted.get(at, 0)):
             return []
-        return [Finding("interval", f"bound is {claim.bound}, at most {counted.get(at, 0)} were mirrored in one sampling interval", group, *at, claim.target_position)]
+        return [
+            Finding(
+                "interval",
+                f"bound is {claim.bound}, at most {counted.get(at, 0)} were mirrored in one sampling interval",
+                group,
+                *at,
+                claim.target_position,
+            )
+        ]
 
     def _told_beyond_interval(self) -> list[Finding]:
-        """Idle groups of which the plan told a larger bound than one sampling interval brought to any of their partitions: a group that rests is vague by no more, however far it lags."""
+        """Idle groups of which the plan told a larger bound than one sampling interval brought to any of their
+        partitions: a group that rests is vague by no more, however far it lags.
+        """
         counted, clients, source = self.case.mirrored_in_interval, self.case.clients, self.case.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not counted:
@@ -166,7 +228,10 @@ class LostSourceJudge(Judge):
         for group, told in _told_bounds(self.case.evidence).items():
             most = max((counted.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
             if group in self.seen.stands and group not in busy and (told is None or told > most):
-                text = f"up to {told} records were told before the approval, at most {most} were mirrored to one of its partitions in one sampling interval"
+                text = (
+                    f"up to {told} records were told before the approval, at most {most} were mirrored to one of its"
+                    " partitions in one sampling interval"
+                )
                 found.append(Finding("approved interval", text, group))
         return found
 
@@ -189,7 +254,12 @@ class LostSourceJudge(Judge):
             findings += late_acknowledgements(self.case.acknowledged, self.case.died_at, f"{source} was dead", GRACE_MS)
             findings += self._late_commits(self.case.died_at + GRACE_MS)
         loads = len(self.case.loads)
-        self.verdict.add(findings, acknowledged_by_load=loads, acknowledged_by_clients=len(self.case.acknowledged) - loads, load_per_second=_per_second(self.case.loads))
+        self.verdict.add(
+            findings,
+            acknowledged_by_load=loads,
+            acknowledged_by_clients=len(self.case.acknowledged) - loads,
+            load_per_second=_per_second(self.case.loads),
+        )
 
     def _idle(self, group: str) -> list[Finding]:
         target = self.case.target
@@ -201,21 +271,30 @@ class LostSourceJudge(Judge):
 
     def _late_commits(self, moment: int) -> list[Finding]:
         return [
-            Finding("fence", f"was committed on {cluster} {commit.at - moment} ms after it was dead and its last answers were in", group, *place, commit.position)
+            Finding(
+                "fence",
+                f"was committed on {cluster} {commit.at - moment} ms after it was dead and its last answers were in",
+                group,
+                *place,
+                commit.position,
+            )
             for (cluster, group), commits in self.case.clients.committed.items()
             for place, commit in commits.items()
             if cluster == self.case.source and commit.position is not None and commit.at > moment
         ]
 
     def _announced_rereads(self) -> int:
-        # What a group read after its last commit is read again rightly; positions are judged one by one against their bounds.
+        # What a group read after its last commit is read again rightly; positions are judged one by one against their
+        # bounds.
         return sys.maxsize
 
     # Evidence.
 
     def _judge_evidence(self) -> None:
         case = self.case
-        self.verdict.add(told.lost_story_findings(case.evidence, case.source, case.target, case.starter, case.approver, case.folder))
+        self.verdict.add(
+            told.lost_story_findings(case.evidence, case.source, case.target, case.starter, case.approver, case.folder)
+        )
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
             self.verdict.add(agreement_findings(case.evidence, self.seen.rows, self.seen.positions_path))
         self.verdict.add(_planned_loss(case.evidence))
@@ -228,12 +307,18 @@ class LostSourceJudge(Judge):
         """Hold the list of stranded records against the source that is back, both ways.
 
         Args:
-            stranded_folder: holds `stranded/*.parquet`, the list, and `loss.parquet`, what is lost by an inventory that had read the source.
+            stranded_folder: holds `stranded/*.parquet`, the list, and `loss.parquet`, what is lost by an inventory that
+                had read the source.
         """
         listed = listed_in(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():
             self.verdict.add([Finding("stranded", f"there is no list under {stranded_folder}")])
-        self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(listed) - set(self.seen.places)])
+        self.verdict.add(
+            [
+                Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place)
+                for place in set(listed) - set(self.seen.places)
+            ]
+        )
         for place in self.seen.places:
             self._judge_stranded(place, listed.get(place, {}))
         if (stranded_folder / "loss.parquet").is_file():
@@ -245,7 +330,9 @@ class LostSourceJudge(Judge):
             rows, acknowledged = loss.get(place, []), acknowledged_of(self.seen.history[place])
             third = unaccounted(acknowledged, self._present(place, acknowledged), rows)
             certain = sum(row.certain_to - row.from_offset for row in rows if row.certain_to is not None)
-            self.verdict.add(self._third_place(place, third) + self._wrongly_lost(place, rows), stranded_certain=certain)
+            self.verdict.add(
+                self._third_place(place, third) + self._wrongly_lost(place, rows), stranded_certain=certain
+            )
 
     def _judge_stranded(self, place: Place, listed: Mapping[int, int]) -> None:
         acknowledged, names = acknowledged_of(self.seen.history[place]), self._names(place)
@@ -257,27 +344,56 @@ class LostSourceJudge(Judge):
             "is on the list, and on the target": found.mirrored,
             "is on the list, and the source does not hold it so": found.unheld,
         }
-        findings = [Finding("stranded", text, None, *place, offset, names.get(offset)) for text, offsets in wrong.items() for offset in offsets]
+        findings = [
+            Finding("stranded", text, None, *place, offset, names.get(offset))
+            for text, offsets in wrong.items()
+            for offset in offsets
+        ]
         self.verdict.add(findings, stranded_listed=len(listed), stranded_unconfirmed=len(found.unconfirmed))
 
 
-def _contradicted(group: str, place: Place, at: Place, stand: Stand, claim: Claim, target_position: int | None) -> list[Finding]:
+def _contradicted(
+    group: str, place: Place, at: Place, stand: Stand, claim: Claim, target_position: int | None
+) -> list[Finding]:
     """What the file of positions says otherwise than the truth and the target."""
     findings = []
     if claim.position > stand.at_most:
-        findings.append(Finding("recorded position", f"says {claim.position}, the group never committed beyond {stand.at_most}", group, *place, claim.position))
+        findings.append(
+            Finding(
+                "recorded position",
+                f"says {claim.position}, the group never committed beyond {stand.at_most}",
+                group,
+                *place,
+                claim.position,
+            )
+        )
     if claim.target_topic is not None and claim.target_topic != at[0]:
-        findings.append(Finding("position", f"belongs on {at[0]}, the file of positions says {claim.target_topic}", group, *at))
+        findings.append(
+            Finding("position", f"belongs on {at[0]}, the file of positions says {claim.target_topic}", group, *at)
+        )
     if target_position is not None and target_position != claim.target_position:
-        findings.append(Finding("position", f"stands at {target_position}, the file of positions says {claim.target_position}", group, *at, target_position))
+        findings.append(
+            Finding(
+                "position",
+                f"stands at {target_position}, the file of positions says {claim.target_position}",
+                group,
+                *at,
+                target_position,
+            )
+        )
     return findings
 
 
 def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
-    """What was approved as lost must be listed as lost, or be told beside what was found out of it since; more may have been found since."""
+    """What was approved as lost must be listed as lost, or be told beside what was found out of it since; more may
+    have been found since.
+    """
     plan, names = evidence["plan"], ("topic", "partition", "from_offset", "certain_to", "possible_to")
     told = [row | (row.get("approved") or {}) for row in evidence["loss"]]
-    approved, listed = ([tuple(row.get(name) for name in names) for row in rows] for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told))
+    approved, listed = (
+        [tuple(row.get(name) for name in names) for row in rows]
+        for rows in (plan.get("loss", []) if isinstance(plan, Mapping) else [], told)
+    )
     return [Finding("evidence", f"loss lacks a row that was approved: {row}") for row in approved if row not in listed]
 
 
@@ -285,7 +401,12 @@ def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> l
     """Groups that read more records again, on one position, than whoever approved the loss was told."""
     told = _told_bounds(evidence)
     return [
-        Finding("approved bound", f"one of its positions reads {count} records again, at most {told[group]} were told before the loss was approved", group)
+        Finding(
+            "approved bound",
+            f"one of its positions reads {count} records again, at most {told[group]} were told before the loss was"
+            " approved",
+            group,
+        )
         for group, count in again.items()
         if told.get(group) is not None and count > told[group]
     ]
@@ -294,7 +415,9 @@ def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> l
 def _told_bounds(evidence: Mapping[str, Any]) -> dict[str, int | None]:
     """How many records each group may be given again on one position, as the approved plan tells it."""
     plan = evidence["plan"]
-    return {group["group"]: group.get("rereads") for group in plan.get("groups", [])} if isinstance(plan, Mapping) else {}
+    return (
+        {group["group"]: group.get("rereads") for group in plan.get("groups", [])} if isinstance(plan, Mapping) else {}
+    )
 
 
 def _per_second(told: Sequence[Acknowledgement]) -> int:

@@ -1,4 +1,6 @@
-"""Everything the judge looks at where the source cannot be read: the truth is what its clients were told, and the target."""
+"""Everything the judge looks at where the source cannot be read: the truth is what its clients were told, and
+the target.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class LostCase(Case):
         died_at: when the source was seen dead, in milliseconds since 1970; None for a source that was given up alive.
         starter: user who started the run.
         recorded: a recorder was running, so that every position committed well before the source died must be known.
-        mirrored_in_interval: by place on the target, the most that was mirrored there in one sampling interval; empty where nobody counted.
+        mirrored_in_interval: by place on the target, the most that was mirrored there in one sampling interval; empty
+            where nobody counted.
     """
 
     died_at: int | None = None
@@ -42,7 +45,8 @@ class Stand(NamedTuple):
     Args:
         position: the last commit that it knows of.
         at_most: the highest position that it asked to be committed: the source may have taken it and died.
-        first_at: when it first committed there, in milliseconds since 1970; None where that was before anything was recorded.
+        first_at: when it first committed there, in milliseconds since 1970; None where that was before anything was
+            recorded.
         at: when it last did.
     """
 
@@ -57,7 +61,9 @@ class Stand(NamedTuple):
 
 
 class LostExhibits(Exhibits):
-    """What is known of both clusters while the source is lost. Nothing here reads the source but `source_logs`, of one that has returned."""
+    """What is known of both clusters while the source is lost. Nothing here reads the source but `source_logs`, of
+    one that has returned.
+    """
 
     case: LostCase
 
@@ -82,14 +88,22 @@ class LostExhibits(Exhibits):
 
     @cached_property
     def unconfirmed(self) -> dict[Place, list[Record]]:
-        """Records that were mirrored though nobody was told that they are kept, by source place; only where somebody was writing."""
+        """Records that were mirrored though nobody was told that they are kept, by source place; only where somebody
+        was writing.
+        """
         written = {a.topic for a in self.case.acknowledged}
-        return {place: unconfirmed(self.history[place], pairs(self.mirrored(place))) if place[0] in written else [] for place in self.places}
+        return {
+            place: unconfirmed(self.history[place], pairs(self.mirrored(place))) if place[0] in written else []
+            for place in self.places
+        }
 
     @cached_property
     def known(self) -> dict[Place, Log]:
         """Everything that is known to have had an offset on the source."""
-        return {place: [(r.offset, r.digest) for r in sorted((*self.history[place], *self.unconfirmed[place]))] for place in self.places}
+        return {
+            place: [(r.offset, r.digest) for r in sorted((*self.history[place], *self.unconfirmed[place]))]
+            for place in self.places
+        }
 
     @cached_property
     def at_most_mirrored(self) -> dict[Place, set[int]]:
@@ -120,14 +134,20 @@ class LostExhibits(Exhibits):
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:
-        """Where the target's logs ended when the loss was assessed, by place on the target; nothing where the evidence does not keep it."""
+        """Where the target's logs ended when the loss was assessed, by place on the target; nothing where the
+        evidence does not keep it.
+        """
         receipt = figures_of(self.case.evidence, "assess_data_loss").get("bounds") or {}
         path = self.case.folder / receipt.get("file", "")
         rows = pq.read_table(path).to_pylist() if path.is_file() else []
-        return {(row["target_topic"], row["partition"]): int(row["boundary"]) for row in rows if row["boundary"] is not None}
+        return {
+            (row["target_topic"], row["partition"]): int(row["boundary"]) for row in rows if row["boundary"] is not None
+        }
 
     def taken_since(self, at: Place) -> int:
-        """How many offsets a mirrored partition of the target took from the assessment of the loss until replication stood."""
+        """How many offsets a mirrored partition of the target took from the assessment of the loss until replication
+        stood.
+        """
         end = self.boundary.get(at, 0)
         return end - self.assessed_ends.get(at, end)
 
@@ -153,7 +173,9 @@ class LostExhibits(Exhibits):
     def _align(self, place: Place) -> Alignment:
         mirrored = self.at_most_mirrored[place]
         known = [(offset, digest) for offset, digest in self.known[place] if offset in mirrored]
-        return Alignment(self.live_logs[place], known, pairs(self.mirrored(place)), self.boundary.get(self.there(place), 0))
+        return Alignment(
+            self.live_logs[place], known, pairs(self.mirrored(place)), self.boundary.get(self.there(place), 0)
+        )
 
     def _live(self, place: Place) -> list[tuple[int, int]]:
         mirrored = self.at_most_mirrored[place]

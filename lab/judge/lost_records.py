@@ -1,4 +1,5 @@
-"""Which records of a source that cannot be read reached the target, and whether the loss list tells of all the others.
+"""Which records of a source that cannot be read reached the target, and whether the loss list tells of all the
+others.
 
 MirrorMaker 2 mirrors a partition in order and never leaves a record out, so that of n records with one content and
 m < n copies on the target it is the first m that may have been mirrored, and the first one that surely was.
@@ -42,7 +43,9 @@ def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]
 
 
 def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
-    """Return the source offsets that may have been mirrored: of equal contents the first ones, as many as there are copies."""
+    """Return the source offsets that may have been mirrored: of equal contents the first ones, as many as there are
+    copies.
+    """
     copies = Counter(target)
     reached = set()
     for offset, digest in known:
@@ -61,7 +64,8 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def unconfirmed(history: Sequence[Record], target: Log) -> list[Record]:
-    """Return the records of which nobody was told, though the source kept and mirrored them: its answer died with it.
+    """Return the records of which nobody was told, though the source kept and mirrored them: its answer died with
+    it.
 
     They stand in gaps of what was acknowledged: on the target, right behind the record before them.
     """
@@ -80,7 +84,9 @@ def unconfirmed(history: Sequence[Record], target: Log) -> list[Record]:
     return sorted(found)
 
 
-def _source_offset(digest: int, before: int | None, places: Mapping[int, list[int]], taken: Mapping[int, int]) -> int | None:
+def _source_offset(
+    digest: int, before: int | None, places: Mapping[int, list[int]], taken: Mapping[int, int]
+) -> int | None:
     """Where a record of the target stood on the source, as far as its content or the record before it tells."""
     known = places.get(digest, [])
     if len(known) == 1:
@@ -92,7 +98,11 @@ def _source_offset(digest: int, before: int | None, places: Mapping[int, list[in
 
 def unaccounted(acknowledged: Iterable[Record], mirrored: set[int], rows: Sequence[LossRow]) -> list[Record]:
     """Return the acknowledged records that are neither on the target nor listed as lost."""
-    return [record for record in acknowledged if record.offset not in mirrored and not any(row.may_lack(record.offset) for row in rows)]
+    return [
+        record
+        for record in acknowledged
+        if record.offset not in mirrored and not any(row.may_lack(record.offset) for row in rows)
+    ]
 
 
 def wrongly_lost(known: Log, surely: set[int], rows: Sequence[LossRow]) -> list[int]:
@@ -126,7 +136,11 @@ def stranded(acknowledged: Iterable[Record], source: Log, mirrored: set[int], li
         listed: the list, digest by source offset.
     """
     held = dict(source)
-    due = {record.offset for record in acknowledged if held.get(record.offset) == record.digest and record.offset not in mirrored}
+    due = {
+        record.offset
+        for record in acknowledged
+        if held.get(record.offset) == record.digest and record.offset not in mirrored
+    }
     unheld = [offset for offset, digest in listed.items() if held.get(offset) != digest]
     rightly = set(listed) - set(unheld) - mirrored
     return Stranded(sorted(due - rightly), sorted(mirrored & set(listed)), sorted(unheld), sorted(rightly - due))

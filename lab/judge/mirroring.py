@@ -1,7 +1,9 @@
-"""What replication made of one log: which records are in it twice, which came back to where they were written, and which came late.
+"""What replication made of one log: which records are in it twice, which came back to where they were written,
+and which came late.
 
-Clients write to one cluster at a time, so that whatever is right stands in a log by periods: what was written earlier comes
-earlier. A flow that begins where it should copies nothing of an earlier period, and no record back to the cluster that it came from.
+Clients write to one cluster at a time, so that whatever is right stands in a log by periods: what was written earlier
+comes earlier. A flow that begins where it should copies nothing of an earlier period, and no record back to the cluster
+that it came from.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ class Mirroring(NamedTuple):
         looped: copies of records that were written on this very cluster, and on no other.
         copied_again: copies of records that were here before the other cluster's next period.
         late: first copies that stand behind records of a later period: nobody should have copied them any more.
-        repeats: second copies within the period in which their records were written, as MirrorMaker 2 makes them when it was killed.
+        repeats: second copies within the period in which their records were written, as MirrorMaker 2 makes them when
+            it was killed.
         unknown: records of which nobody was told.
     """
 
@@ -43,14 +46,17 @@ def origins_of(written: Iterable[tuple[int, str, Record]]) -> dict[int, list[tup
     return origins
 
 
-def mirroring(log: Sequence[tuple[int, int]], here: str, origins: Origins, repeated: Mapping[int, int] | None = None) -> Mirroring:
+def mirroring(
+    log: Sequence[tuple[int, int]], here: str, origins: Origins, repeated: Mapping[int, int] | None = None
+) -> Mirroring:
     """Say what stands in a log.
 
     Args:
         log: offsets and contents, without replays.
         here: the cluster that has it.
         origins: where every content was written, and when.
-        repeated: how often a content may stand in it where that is more often than it was written: the log was copied whole from one with repeats.
+        repeated: how often a content may stand in it where that is more often than it was written: the log was copied
+            whole from one with repeats.
     """
     found = Mirroring([], [], [], [], [], [])
     seen: Counter[int] = Counter()

@@ -46,7 +46,9 @@ class Alignment:
         self._last_copies = _last_copies(live, places)
         self._limits = _suffix_minima(self._last_copies, boundary)
         self._owners = {
-            copy: offset for (offset, _), copy in zip(known, _last_copies(known, places), strict=True) if copy is not None
+            copy: offset
+            for (offset, _), copy in zip(known, _last_copies(known, places), strict=True)
+            if copy is not None
         }
         self._target_offsets = [offset for offset, _ in target]
         # The last source offset of each content: earlier copies on the target have no owner of their own.
@@ -59,7 +61,9 @@ class Alignment:
     def standing(self, position: int, target_position: int) -> Standing:
         """Judge one target position against the group's source position."""
         expected = self.exact_position(position)
-        return Standing(expected, self._skipped(position, target_position), self._rereads(position, target_position, expected))
+        return Standing(
+            expected, self._skipped(position, target_position), self._rereads(position, target_position, expected)
+        )
 
     def source_of(self, target_offset: int) -> int | None:
         """Return the source offset whose last copy stands here; None for an earlier copy of a repeated record."""
@@ -70,9 +74,13 @@ class Alignment:
 
         MirrorMaker 2's repeats of records that the group has not read are none of these.
         """
-        first, last = (bisect_left(self._target_offsets, offset) for offset in (target_position, self.exact_position(position)))
+        first, last = (
+            bisect_left(self._target_offsets, offset) for offset in (target_position, self.exact_position(position))
+        )
         between = self.target[first:last]
-        return sum(self._owners.get(offset, self._newest.get(digest, position)) < position for offset, digest in between)
+        return sum(
+            self._owners.get(offset, self._newest.get(digest, position)) < position for offset, digest in between
+        )
 
     def _skipped(self, position: int, target_position: int) -> list[int]:
         first = bisect_left(self._live_offsets, position)

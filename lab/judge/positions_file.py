@@ -15,9 +15,28 @@ from lab.judge.evidence import figures_of
 from lab.judge.findings import Finding
 
 COLUMNS = (
-    "group", "topic", "partition", "position", "position_at", "target_topic", "target_position", "class", "exact", "bound", "evidence", "clamped",
-)  # fmt: skip
-WHOLE_NUMBERS = ("partition", "position", "position_at", "target_position", "bound", "mirror_maker_position", "mirror_maker_rereads")
+    "group",
+    "topic",
+    "partition",
+    "position",
+    "position_at",
+    "target_topic",
+    "target_position",
+    "class",
+    "exact",
+    "bound",
+    "evidence",
+    "clamped",
+)
+WHOLE_NUMBERS = (
+    "partition",
+    "position",
+    "position_at",
+    "target_position",
+    "bound",
+    "mirror_maker_position",
+    "mirror_maker_rereads",
+)
 REFUSED = "REFUSED"
 
 Row = Mapping[str, Any]
@@ -53,7 +72,10 @@ def claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], Claim]]:
     """Return what is said of each position, by group and source partition."""
     found: dict[str, dict[tuple[str, int], Claim]] = defaultdict(dict)
     for row in rows:
-        told = (row[name] for name in ("position", "position_at", "target_topic", "target_position", "class", "exact", "bound"))
+        told = (
+            row[name]
+            for name in ("position", "position_at", "target_topic", "target_position", "class", "exact", "bound")
+        )
         found[row["group"]][row["topic"], row["partition"]] = Claim(*told)
     return dict(found)
 
@@ -61,7 +83,10 @@ def claims(rows: Iterable[Row]) -> dict[str, dict[tuple[str, int], Claim]]:
 def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: Path) -> list[Finding]:
     """Return a finding for every figure of the evidence that the file of positions denies."""
     figures = figures_of(evidence, "translate_offsets")
-    receipt, bounds = figures.get("translation") or {}, [row["bound"] for row in rows if row["target_position"] is not None]
+    receipt, bounds = (
+        figures.get("translation") or {},
+        [row["bound"] for row in rows if row["target_position"] is not None],
+    )
     theirs = [row["mirror_maker_rereads"] for row in rows if row.get("mirror_maker_rereads") is not None]
     said = {
         "classes": (evidence["classes"], dict(Counter(row["class"] for row in rows))),
@@ -75,7 +100,10 @@ def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: P
         "translate_offsets.translation.sha256": (receipt.get("sha256"), sha256(path.read_bytes()).hexdigest()),
     }
     wrong = {name: (told, seen) for name, (told, seen) in said.items() if _without_zeros(told) != _without_zeros(seen)}
-    return [Finding("evidence", f"{name} says {told!r:.200}, the file of positions {seen!r:.200}") for name, (told, seen) in wrong.items()] + _inner_findings(rows)
+    return [
+        Finding("evidence", f"{name} says {told!r:.200}, the file of positions {seen!r:.200}")
+        for name, (told, seen) in wrong.items()
+    ] + _inner_findings(rows)
 
 
 def translation_digest(rows: Iterable[Row]) -> str:
@@ -97,8 +125,16 @@ def _inner_findings(rows: Iterable[Row]) -> list[Finding]:
         place = (row["group"], row["topic"], row["partition"])
         wrong = ["stands twice in the file of positions"] if place in seen else []
         wrong += [f"is called exact with a bound of {row['bound']}"] if row["exact"] and row["bound"] != 0 else []
-        wrong += ["is refused and has a position all the same"] if row["class"] == REFUSED and row["target_position"] is not None else []
-        wrong += ["has no position and was not refused"] if row["class"] != REFUSED and row["target_position"] is None else []
+        wrong += (
+            ["is refused and has a position all the same"]
+            if row["class"] == REFUSED and row["target_position"] is not None
+            else []
+        )
+        wrong += (
+            ["has no position and was not refused"]
+            if row["class"] != REFUSED and row["target_position"] is None
+            else []
+        )
         findings += [Finding("evidence", text, *place) for text in wrong]
         seen.add(place)
     return findings

@@ -65,8 +65,15 @@ class ClusterReader:
         logs: dict[Place, list[Held]] = {place: [] for place in places}
         if not logs:
             return logs
-        reading = {"group.id": "lab-judge", "isolation.level": isolation, "enable.partition.eof": True, "enable.auto.commit": False}
-        consumer = Consumer({**self._properties, **reading, "auto.offset.reset": "error", "queued.max.messages.kbytes": 65536})
+        reading = {
+            "group.id": "lab-judge",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+        consumer = Consumer(
+            {**self._properties, **reading, "auto.offset.reset": "error", "queued.max.messages.kbytes": 65536}
+        )
         try:
             starts = self.starts(logs)
             consumer.assign([TopicPartition(topic, partition, starts[topic, partition]) for topic, partition in logs])
@@ -87,18 +94,31 @@ class ClusterReader:
         # One request holds one group, so all requests are sent before the first answer is awaited.
         pending: dict[str, Future[Any]] = {}
         for group in groups:
-            pending |= self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS)
+            pending |= self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS
+            )
         return {group: _committed(future.result()) for group, future in pending.items()}
 
     def try_writes(self, topics: Iterable[str]) -> dict[str, str]:
-        """Write one record to partition 0 of each topic as `producer`; return the error's name, empty where it was accepted."""
+        """Write one record to partition 0 of each topic as `producer`; return the error's name, empty where it was
+        accepted.
+        """
         answers: dict[str, str] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             answers[message.topic()] = error.name() if error else ""
 
         # Not idempotent: such a producer dies of its first refusal instead of asking for every topic.
-        producer = Producer({**self._producer, "acks": "all", "enable.idempotence": False, "message.timeout.ms": 10000, "retries": 0, "log_level": 0})
+        producer = Producer(
+            {
+                **self._producer,
+                "acks": "all",
+                "enable.idempotence": False,
+                "message.timeout.ms": 10000,
+                "retries": 0,
+                "log_level": 0,
+            }
+        )
         for topic in topics:
             producer.produce(topic, PROBE_VALUE, PROBE_KEY, partition=0, on_delivery=delivered)
         producer.flush(15)

@@ -47,7 +47,8 @@ def missing_records(acknowledged: Sequence[Record], target: Iterable[int]) -> li
 
 
 def stale_keys(acknowledged: Sequence[Record], target: Sequence[Held]) -> list[Record]:
-    """Return the latest acknowledged record of each key that is not the key's latest on the target (compacted topics).
+    """Return the latest acknowledged record of each key that is not the key's latest on the target (compacted
+    topics).
 
     A key whose latest record is a tombstone may be absent from the target altogether.
     """
@@ -92,4 +93,3 @@ def contradictions(acknowledged: Iterable[tuple[int, int]], source: Iterable[tup
     """Return the offsets at which the source holds another content than what was acknowledged there."""
     held = dict(source)
     return [offset for offset, digest in acknowledged if held.get(offset, digest) != digest]
-

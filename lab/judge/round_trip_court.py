@@ -1,7 +1,9 @@
-"""The judge of a change of sides among several: by record ids and ordinals over both clusters, whatever happened before.
+"""The judge of a change of sides among several: by record ids and ordinals over both clusters, whatever happened
+before.
 
-Every acknowledged record is accounted for; nothing was mirrored twice, nothing came back to where it was written; every group stands
-where it belongs; what is exported as stranded is the truth, both ways; and a flow that begins anew copies what was written since, and nothing else.
+Every acknowledged record is accounted for; nothing was mirrored twice, nothing came back to where it was written; every
+group stands where it belongs; what is exported as stranded is the truth, both ways; and a flow that begins anew copies
+what was written since, and nothing else.
 """
 
 from __future__ import annotations
@@ -90,17 +92,46 @@ class TripJudge:
     def _story(self) -> list[Finding]:
         trip = self.trip
         if trip.lost:
-            return told.lost_story_findings(trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder)
+            return told.lost_story_findings(
+                trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder
+            )
         steps = told.FAILBACK_STEPS if trip.dag_id == FAILBACK else told.PLANNED_STEPS
         gone, lost = self._deleted_there(trip.evidence["loss"])
-        return told.story_findings({**trip.evidence, "loss": lost}, trip.source, trip.target, trip.approver, trip.folder, trip.dag_id, steps) + gone
+        return (
+            told.story_findings(
+                {**trip.evidence, "loss": lost},
+                trip.source,
+                trip.target,
+                trip.approver,
+                trip.folder,
+                trip.dag_id,
+                steps,
+            )
+            + gone
+        )
 
     def _deleted_there(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
-        """Findings of rows that tell more records below the target's log start than it has deleted; and the rows that tell of something else, which nothing can be."""
+        """Findings of rows that tell more records below the target's log start than it has deleted; and the rows
+        that tell of something else, which nothing can be.
+        """
         below = [row for row in rows if row["reason"] == "below the target's log start"]
-        deleted = {id(row): self.seen.starts.get(self.names.counterpart((self.trip.source, (row["topic"], row["partition"]))), 0) for row in below}
+        deleted = {
+            id(row): self.seen.starts.get(
+                self.names.counterpart((self.trip.source, (row["topic"], row["partition"]))), 0
+            )
+            for row in below
+        }
         wrong = [row for row in below if row["records"] > deleted[id(row)]]
-        told_too_many = [Finding("evidence", f"loss tells {row['records']} records below a log that begins at {deleted[id(row)]}", None, row["topic"], row["partition"]) for row in wrong]
+        told_too_many = [
+            Finding(
+                "evidence",
+                f"loss tells {row['records']} records below a log that begins at {deleted[id(row)]}",
+                None,
+                row["topic"],
+                row["partition"],
+            )
+            for row in wrong
+        ]
         return told_too_many, [row for row in rows if row not in below]
 
     # Stranded records: the export is made before anything is changed, so that it is held against what was seen then.
@@ -109,48 +140,85 @@ class TripJudge:
         folder = self.trip.evidence.get("stranded")
         export = Export.read(self.trip.folder / folder) if isinstance(folder, str) else Export({}, {}, {})
         rows, known = export.records, set(self.trip.returned)
-        self.verdict.add([Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place) for place in set(rows) - known])
+        self.verdict.add(
+            [
+                Finding("stranded", "is listed, and nobody wrote to such a partition", None, *place)
+                for place in set(rows) - known
+            ]
+        )
         for place in sorted(known):
             self._judge_exported(place, rows.get(place, {}), set(export.stranded.get(place, {})))
         # What is exported for nothing vouches for no record.
-        self.ledger.take_export(self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & known})
+        self.ledger.take_export(
+            self.trip.target, self.trip.number - 1, {place: rows[place] for place in set(rows) & known}
+        )
         self.verdict.add([], stranded_apart=sum(map(len, export.apart.values())))
 
     def _judge_exported(self, place: Place, rows: Mapping[int, int], called_committed: set[int]) -> None:
         log, held = (self.trip.target, place), self.trip.returned[place]
         mirrored, aborted = self.seen.mirrored(log, held), self.seen.aborted(log)
         found = stranded(self._due_for_export(log, held, mirrored, aborted), pairs(held), mirrored, rows)
-        # Which one of several that look alike was repeated, nobody can tell: one too many in the list is on the safe side.
+        # Which one of several that look alike was repeated, nobody can tell: one too many in the list is on the safe
+        # side.
         there = self.names.counterpart(log)
         doubtful = set(found.mirrored) if self.seen.recurs(log) and self.ledger.repeats.get(there) else set()
         wrong = {
             "acknowledged, on the returned cluster and not on the other one, and not in the export": found.unlisted,
-            "is in the export, and on the other cluster": [offset for offset in found.mirrored if offset not in doubtful],
+            "is in the export, and on the other cluster": [
+                offset for offset in found.mirrored if offset not in doubtful
+            ],
             "is in the export, and the returned cluster did not hold it so": found.unheld,
-            "is in the export, and no transaction committed it": [offset for offset, digest in rows.items() if digest in aborted and offset in called_committed],
+            "is in the export, and no transaction committed it": [
+                offset for offset, digest in rows.items() if digest in aborted and offset in called_committed
+            ],
         }
         rightly = set(rows) - set(found.unheld) - set(found.mirrored)
         self.ledger.stood |= {accounting.origin_of(self.trip.target, place, offset): rows[offset] for offset in rightly}
         names = {record.offset: record.id for record in self.ledger.told(log, self.trip.number)}
-        findings = [Finding("stranded", text, None, *place, offset, names.get(offset)) for text, offsets in wrong.items() for offset in offsets]
-        self.verdict.add(findings, stranded_listed=len(rows), stranded_doubtful=len(doubtful), stranded_unconfirmed=len(found.unconfirmed))
+        findings = [
+            Finding("stranded", text, None, *place, offset, names.get(offset))
+            for text, offsets in wrong.items()
+            for offset in offsets
+        ]
+        self.verdict.add(
+            findings,
+            stranded_listed=len(rows),
+            stranded_doubtful=len(doubtful),
+            stranded_unconfirmed=len(found.unconfirmed),
+        )
         self.ledger.apart[log] |= {one.offset for one in held} - mirrored - self._flowed_back(log, held, mirrored)
         self.ledger.due.pop(log, None)
 
     def _flowed_back(self, log: Log, held: list[Held], mirrored: set[int]) -> set[int]:
-        """Offsets of what the returned cluster holds since the flow back ran: copies of what clients wrote on the other one after they had gone there."""
+        """Offsets of what the returned cluster holds since the flow back ran: copies of what clients wrote on the
+        other one after they had gone there.
+        """
         there = self.names.counterpart(log)
-        later = [one.digest for one in self.seen.logs.get(there, []) if one.offset >= self.ledger.opened.get(there, sys.maxsize)]
+        later = [
+            one.digest
+            for one in self.seen.logs.get(there, [])
+            if one.offset >= self.ledger.opened.get(there, sys.maxsize)
+        ]
         own = mirrored | {record.offset for record in self.ledger.told(log, self.trip.number)}
         return mirrored_at_most([pair for pair in pairs(held) if pair[0] not in own], later)
 
     def _due_for_export(self, log: Log, held: list[Held], mirrored: set[int], aborted: set[int]) -> list[Record]:
-        """What must be in the export: all that was never replicated; of a log that is deleted, all that the other one lacks, whoever wrote it and whenever."""
+        """What must be in the export: all that was never replicated; of a log that is deleted, all that the other
+        one lacks, whoever wrote it and whenever.
+        """
         due, end = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
-        told = [record for record in self.ledger.told(log, self.trip.number) if record.state == COMMITTED and (record.offset in due or record.offset >= end)]
+        told = [
+            record
+            for record in self.ledger.told(log, self.trip.number)
+            if record.state == COMMITTED and (record.offset in due or record.offset >= end)
+        ]
         if not self._deleted(log) or self._topic(log).compacted:
             return told
-        return [Record(one.offset, one.digest, None, one.key, one.tombstone, 0) for one in held if one.offset not in mirrored and one.digest not in aborted]
+        return [
+            Record(one.offset, one.digest, None, one.key, one.tombstone, 0)
+            for one in held
+            if one.offset not in mirrored and one.digest not in aborted
+        ]
 
     def _clients_wrote(self, log: Log) -> bool:
         return self.trip.target in self.names.written_on(log)
@@ -163,21 +231,33 @@ class TripJudge:
         for place, before in self.trip.returned.items():
             log = (self.trip.target, place)
             now = self.seen.logs.get(log, [])
-            changed = seen.contradictions(pairs(before), pairs(now)) or (before and self.seen.ends.get(log, 0) <= before[-1].offset)
+            changed = seen.contradictions(pairs(before), pairs(now)) or (
+                before and self.seen.ends.get(log, 0) <= before[-1].offset
+            )
             if self._deleted(log):
                 self.ledger.made_anew(log, self.seen.logs.get(self.names.counterpart(log), []))
                 self.verdict.add([], logs_made_anew=1)
             elif changed:
-                self.verdict.add([Finding("log changed", "does not hold any more what it held when the cluster returned", None, *place)])
+                self.verdict.add(
+                    [
+                        Finding(
+                            "log changed", "does not hold any more what it held when the cluster returned", None, *place
+                        )
+                    ]
+                )
 
     def _take_note_of_followers(self) -> None:
-        """Where names tell whose records a log holds, a flow that runs again goes on with what it had not mirrored: that stays apart no more."""
+        """Where names tell whose records a log holds, a flow that runs again goes on with what it had not mirrored:
+        that stays apart no more.
+        """
         for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
                 apart -= self._following(log, apart)
 
     def _following(self, log: Log, apart: set[int]) -> set[int]:
-        """Of what stood apart, what is on the other cluster: of like records only as many as are left over when all others have their copies."""
+        """Of what stood apart, what is on the other cluster: of like records only as many as are left over when all
+        others have their copies.
+        """
         there = self.names.counterpart(log)
         repeated = self.ledger.repeats.get(there, set())
         copies = Counter(one.digest for one in self.seen.logs.get(there, []) if one.offset not in repeated)
@@ -185,16 +265,26 @@ class TripJudge:
         return mirrored_at_most([pair for pair in pairs(self.seen.logs[log]) if pair[0] in apart], copies.elements())
 
     def _keep_apart(self) -> None:
-        """Keep which records a lost source never gave away: they stay apart from all that is replicated, and must be in the next export."""
+        """Keep which records a lost source never gave away: they stay apart from all that is replicated, and must be
+        in the next export.
+        """
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
             self.ledger.apart[log] |= {one.offset for one in self.seen.logs[log]} - mirrored
             told = self.ledger.periods[self.trip.number].committed(log[1])
             if self._topic(log).compacted:
-                there = [one for one in self.seen.logs.get(self.names.counterpart(log), []) if one.offset < self.seen.boundary.get(self.names.counterpart(log)[1], 0)]
+                there = [
+                    one
+                    for one in self.seen.logs.get(self.names.counterpart(log), [])
+                    if one.offset < self.seen.boundary.get(self.names.counterpart(log)[1], 0)
+                ]
                 told = seen.stale_keys(told, there)
             held = dict(pairs(self.seen.logs[log]))
-            self.ledger.due[log] = {record.offset for record in told if record.offset not in mirrored and held.get(record.offset) == record.digest}
+            self.ledger.due[log] = {
+                record.offset
+                for record in told
+                if record.offset not in mirrored and held.get(record.offset) == record.digest
+            }
             self.verdict.add([], stranded=len(self.ledger.due[log]))
 
     def _take_note_of_ends(self) -> None:
@@ -209,7 +299,11 @@ class TripJudge:
         wanted = {self.names.counterpart((self.trip.source, (topic, 0)))[1][0]: count for topic, count in here.items()}
         wanted |= {self.names.local(topic): count for topic, count in here.items()}
         unlike = [
-            Finding("topic", f"has {there.get(name, 'no')} partitions on {self.trip.target}, {count} on {self.trip.source}", topic=name)
+            Finding(
+                "topic",
+                f"has {there.get(name, 'no')} partitions on {self.trip.target}, {count} on {self.trip.source}",
+                topic=name,
+            )
             for name, count in wanted.items()
             if there.get(name) != count
         ]
@@ -227,7 +321,10 @@ class TripJudge:
         ]
         if not self.trip.crashed:
             text = f"on {alias}: stands in the log a second time, and nobody had killed MirrorMaker 2"
-            findings += [Finding("mirrored twice", text, None, *place, offset, ids.get(names[offset])) for offset in self._new_repeats(log, found.repeats)]
+            findings += [
+                Finding("mirrored twice", text, None, *place, offset, ids.get(names[offset]))
+                for offset in self._new_repeats(log, found.repeats)
+            ]
         self.verdict.add(findings, copies=len(found.copied), repeats=len(found.repeats), unconfirmed=len(found.unknown))
 
     def _new_repeats(self, log: Log, repeats: list[int]) -> list[int]:
@@ -242,15 +339,33 @@ class TripJudge:
 
     def _foreign(self, log: Log, there: Log) -> list[Finding]:
         """What stands on the target and did not come from the source, and what came too late."""
-        held_here = {one.digest for one in self.seen.logs[log]} | {record.digest for _, _, record in self.ledger.written(log)}
+        held_here = {one.digest for one in self.seen.logs[log]} | {
+            record.digest for _, _, record in self.ledger.written(log)
+        }
         ours = {record.digest for record in self.ledger.periods[self.trip.number + 1].written(there[1])}
         boundary, place = self.seen.boundary[there[1]], there[1]
         below = [one for one in self.seen.below(there) if one.digest not in held_here and one.origin is None]
         early = [one for one in self.seen.below(there) if one.digest in ours and self._clients_wrote(there)]
         above = [one for one in self.seen.logs[there] if one.offset >= boundary and one.digest not in ours]
-        findings = [Finding("stranger", "is on the target below the boundary, the source never held it", None, *place, one.offset) for one in below]
-        findings += [Finding("boundary", "was written by clients below the boundary", None, *place, one.offset) for one in early]
-        return findings + [Finding("boundary", "was mirrored above the boundary, or written by nobody the judge knows", None, *place, one.offset) for one in above]
+        findings = [
+            Finding(
+                "stranger", "is on the target below the boundary, the source never held it", None, *place, one.offset
+            )
+            for one in below
+        ]
+        findings += [
+            Finding("boundary", "was written by clients below the boundary", None, *place, one.offset) for one in early
+        ]
+        return findings + [
+            Finding(
+                "boundary",
+                "was mirrored above the boundary, or written by nobody the judge knows",
+                None,
+                *place,
+                one.offset,
+            )
+            for one in above
+        ]
 
     # Every acknowledged record is somewhere.
 
@@ -261,10 +376,18 @@ class TripJudge:
 
     def _judge_place(self, place: Place) -> None:
         owed = self._owed(place)
-        exported = {index for index, one in enumerate(owed) if (one.period, place, one.record.offset) in self.ledger.exported}
-        lost = self._lost_of(owed, place, self._stale(owed, place, exported) if self._compacted(place) else self._unaccounted(owed, place, exported))
+        exported = {
+            index for index, one in enumerate(owed) if (one.period, place, one.record.offset) in self.ledger.exported
+        }
+        lost = self._lost_of(
+            owed,
+            place,
+            self._stale(owed, place, exported) if self._compacted(place) else self._unaccounted(owed, place, exported),
+        )
         text = f"acknowledged by {{}} (its offset there), neither on {self.trip.target} nor exported nor in quarantine"
-        findings = [Finding("missing", text.format(one.cluster), None, *place, one.record.offset, one.record.id) for one in lost]
+        findings = [
+            Finding("missing", text.format(one.cluster), None, *place, one.record.offset, one.record.id) for one in lost
+        ]
         self.verdict.add(findings, records=len(owed), missing=len(lost), exported=len(exported))
 
     def _owed(self, place: Place) -> list[Owed]:
@@ -288,7 +411,9 @@ class TripJudge:
     def _not_mirrored(self, place: Place) -> set[int]:
         log = (self.trip.source, place)
         held = self.seen.logs.get(log, [])
-        return {record.offset for record in self.ledger.periods[self.trip.number].committed(place)} - self.seen.mirrored(log, held)
+        return {
+            record.offset for record in self.ledger.periods[self.trip.number].committed(place)
+        } - self.seen.mirrored(log, held)
 
     def _stale(self, owed: list[Owed], place: Place, exported: set[int]) -> list[Owed]:
         here, found = self.trip.target, []
@@ -309,7 +434,13 @@ class TripJudge:
             rows = loss_rows(self.trip.evidence["loss"])
         except (KeyError, TypeError, ValueError):
             return missing
-        return [one for one in missing if not (one.period == self.trip.number and any(row.may_lack(one.record.offset) for row in rows.get(place, [])))]
+        return [
+            one
+            for one in missing
+            if not (
+                one.period == self.trip.number and any(row.may_lack(one.record.offset) for row in rows.get(place, []))
+            )
+        ]
 
     # Replays.
 
@@ -320,9 +451,22 @@ class TripJudge:
         } if any(one.origin for held in self.seen.logs.values() for one in held) else {}  # fmt: skip
         for log, held in self.seen.committed.items():
             twice = accounting.twice_replayed(held)
-            findings = [Finding("replayed twice", f"on {log[0]}: {count} replays of {origin}", None, *log[1]) for origin, count in twice.items() if not self.trip.crashed or log[0] == self.trip.source]
+            findings = [
+                Finding("replayed twice", f"on {log[0]}: {count} replays of {origin}", None, *log[1])
+                for origin, count in twice.items()
+                if not self.trip.crashed or log[0] == self.trip.source
+            ]
             wrong = accounting.replayed_wrongly(held, written)
-            findings += [Finding("replayed wrongly", f"on {log[0]}: says it comes from {one.origin}, which was another record", None, *log[1], one.offset) for one in wrong]
+            findings += [
+                Finding(
+                    "replayed wrongly",
+                    f"on {log[0]}: says it comes from {one.origin}, which was another record",
+                    None,
+                    *log[1],
+                    one.offset,
+                )
+                for one in wrong
+            ]
             self.verdict.add(findings, replays=sum(one.origin is not None for one in held))
         if self.trip.dag_id == FAILBACK:
             self._judge_replayed()
@@ -330,17 +474,38 @@ class TripJudge:
     def _judge_replayed(self) -> None:
         """Every exported record of a topic that is replayed is on the cluster that clients came from, once."""
         here, period = self.trip.source, self.trip.number - 1
-        replays = {one.origin for log in self.seen.on(here) for one in self.seen.committed[log] if one.origin is not None}
-        due = [(place, offset) for number, place, offset in sorted(self.ledger.exported) if number == period and self.trip.decision(place[0]) == "replay"]
-        absent = [(place, offset) for place, offset in due if accounting.origin_of(self.trip.target, place, offset) not in replays and not self._overwritten(place, offset)]
-        self.verdict.add([Finding("not replayed", f"is exported and to be replayed, and is not on {here}", None, *place, offset) for place, offset in absent], replays_due=len(due))
+        replays = {
+            one.origin for log in self.seen.on(here) for one in self.seen.committed[log] if one.origin is not None
+        }
+        due = [
+            (place, offset)
+            for number, place, offset in sorted(self.ledger.exported)
+            if number == period and self.trip.decision(place[0]) == "replay"
+        ]
+        absent = [
+            (place, offset)
+            for place, offset in due
+            if accounting.origin_of(self.trip.target, place, offset) not in replays
+            and not self._overwritten(place, offset)
+        ]
+        self.verdict.add(
+            [
+                Finding("not replayed", f"is exported and to be replayed, and is not on {here}", None, *place, offset)
+                for place, offset in absent
+            ],
+            replays_due=len(due),
+        )
 
     def _overwritten(self, place: Place, offset: int) -> bool:
-        """Whether a stranded value of a compacted topic counts no more: its key was written again, there or on the other cluster."""
+        """Whether a stranded value of a compacted topic counts no more: its key was written again, there or on the
+        other cluster.
+        """
         if not self._compacted(place):
             return False
         stranded_record = self.ledger.periods[self.trip.number - 1].records[place][offset]
-        later = [r for r in self.ledger.periods[self.trip.number - 1].written(place) if r.offset > offset] + self.ledger.periods[self.trip.number].written(place)
+        later = [
+            r for r in self.ledger.periods[self.trip.number - 1].written(place) if r.offset > offset
+        ] + self.ledger.periods[self.trip.number].written(place)
         return any(record.key == stranded_record.key for record in later)
 
     # Positions.
@@ -352,7 +517,9 @@ class TripJudge:
         started = self.ledger.periods[self.trip.number + 1].clients.started_on(self.trip.target)
         claimed = self._claims()
         for group in groups:
-            positions = {place: offset for place, offset in here[group].items() if (self.trip.source, place) in self.seen.logs}
+            positions = {
+                place: offset for place, offset in here[group].items() if (self.trip.source, place) in self.seen.logs
+            }
             # A group with consumers has moved on by now: what counts is what its first consumer found.
             self._judge_group(group, positions, started.get(group, there[group]), claimed.get(group, {}))
 
@@ -360,17 +527,25 @@ class TripJudge:
         path = self.trip.folder / str(self.trip.evidence.get("positions"))
         return claims(read_rows(path)) if self.trip.lost and path.is_file() else {}
 
-    def _judge_group(self, group: str, here: Mapping[Place, int], there: Mapping[Place, int], claimed: Mapping[Place, Claim]) -> None:
+    def _judge_group(
+        self, group: str, here: Mapping[Place, int], there: Mapping[Place, int], claimed: Mapping[Place, Claim]
+    ) -> None:
         if not here:
             return
         remote = {place: self.names.counterpart((self.trip.source, place))[1] for place in here}
         left = {place for place in here if self.trip.lost and self._may_be_absent(group, place, claimed.get(place))}
         absent = [
-            Finding("group missing", f"source position {here[place]} has no position on the target", group, *remote[place])
+            Finding(
+                "group missing", f"source position {here[place]} has no position on the target", group, *remote[place]
+            )
             for place in here
             if remote[place] not in there and place not in left
         ]
-        self.verdict.add(absent + self._uncalled(group, set(remote.values()), there) + self._local(group, here, there), groups=1, positions_left=len(left))
+        self.verdict.add(
+            absent + self._uncalled(group, set(remote.values()), there) + self._local(group, here, there),
+            groups=1,
+            positions_left=len(left),
+        )
         for place, position in here.items():
             if remote[place] in there and place not in left:
                 self._judge_position(group, place, position, there[remote[place]], claimed.get(place))
@@ -388,15 +563,29 @@ class TripJudge:
         return [
             Finding("never committed", f"has position {offset} although it never committed here", group, *place, offset)
             for place, offset in there.items()
-            if (self.trip.target, place) in self.seen.logs and place not in called_for | local and before.get(place) != offset
+            if (self.trip.target, place) in self.seen.logs
+            and place not in called_for | local
+            and before.get(place) != offset
         ]
 
     def _local(self, group: str, here: Mapping[Place, int], there: Mapping[Place, int]) -> list[Finding]:
-        """Where clients write on the target under default naming, a group that read the past must have a position, too."""
-        wanted = {(self.names.local(topic), partition) for topic, partition in here} if self.names.policy != "identity" else set()
-        return [Finding("local position", "has none on the topic that clients write", group, *place) for place in sorted(wanted) if place not in there]
+        """Where clients write on the target under default naming, a group that read the past must have a position,
+        too.
+        """
+        wanted = (
+            {(self.names.local(topic), partition) for topic, partition in here}
+            if self.names.policy != "identity"
+            else set()
+        )
+        return [
+            Finding("local position", "has none on the topic that clients write", group, *place)
+            for place in sorted(wanted)
+            if place not in there
+        ]
 
-    def _judge_position(self, group: str, place: Place, position: int, target_position: int, claim: Claim | None) -> None:
+    def _judge_position(
+        self, group: str, place: Place, position: int, target_position: int, claim: Claim | None
+    ) -> None:
         log = (self.trip.source, place)
         at = self.names.counterpart(log)
         if at not in self.seen.logs:
@@ -453,12 +642,16 @@ class TripJudge:
         findings, figures = consumed_findings(consumption, live, pairs(self.seen.below(at)), bound)
         new = [(one.offset, one.digest) for one in self.seen.logs[at] if one.offset >= self.seen.boundary[at[1]]]
         findings += unread_new_records(group, at[1], new, given_there, reached.get(at[1], 0))
-        self.verdict.add(findings, **figures, new_records_consumed=sum(offset < reached.get(at[1], 0) for offset, _ in new))
+        self.verdict.add(
+            findings, **figures, new_records_consumed=sum(offset < reached.get(at[1], 0) for offset, _ in new)
+        )
 
     # What flows from now on.
 
     def _judge_flow_on(self) -> None:
-        """The flow from the target to the source copies what clients write now, all of it where it runs, and nothing where it stands."""
+        """The flow from the target to the source copies what clients write now, all of it where it runs, and nothing
+        where it stands.
+        """
         now = self.trip.number + 1
         for place in self.ledger.periods[now].records:
             back = self.names.counterpart((self.trip.target, place))
@@ -468,19 +661,49 @@ class TripJudge:
             findings = []
             if self.trip.flows_on and not self._compacted(place):
                 absent = [record for record in new if record.digest not in copies]
-                findings = [Finding("not flowing", f"was written on {self.trip.target} since, and is not on {back[0]}", None, *place, record.offset, record.id) for record in absent]
+                findings = [
+                    Finding(
+                        "not flowing",
+                        f"was written on {self.trip.target} since, and is not on {back[0]}",
+                        None,
+                        *place,
+                        record.offset,
+                        record.id,
+                    )
+                    for record in absent
+                ]
             elif there and not self.trip.flows_on:
-                findings = [Finding("flowing", f"was mirrored to {back[0]}, although that flow stands", None, *place, record.offset, record.id) for record in there]
-            self.verdict.add(findings, flowed_on=len(there), written_since=len(new), standing=0 if self.trip.flows_on else len(new))
+                findings = [
+                    Finding(
+                        "flowing",
+                        f"was mirrored to {back[0]}, although that flow stands",
+                        None,
+                        *place,
+                        record.offset,
+                        record.id,
+                    )
+                    for record in there
+                ]
+            self.verdict.add(
+                findings, flowed_on=len(there), written_since=len(new), standing=0 if self.trip.flows_on else len(new)
+            )
 
     def _judge_writes(self) -> None:
         # Last of all, for an accepted write changes what the other checks read.
         topics = sorted(self.ledger.topics)
         here, there = self.source.try_writes(topics), self.target.try_writes(topics)
-        open_here = [f"{topic} ({here.get(topic, 'no answer') or 'accepted'})" for topic in topics if here.get(topic) not in REFUSALS]
+        open_here = [
+            f"{topic} ({here.get(topic, 'no answer') or 'accepted'})"
+            for topic in topics
+            if here.get(topic) not in REFUSALS
+        ]
         closed = [f"{topic} ({there.get(topic, 'no answer')})" for topic in topics if there.get(topic) != ""]
-        self.verdict.add([Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")] if open_here else [])
-        self.verdict.add([Finding("target closed", f"does not accept a producer's write: {examples(closed)}")] if closed else [])
+        self.verdict.add(
+            [Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")] if open_here else []
+        )
+        self.verdict.add(
+            [Finding("target closed", f"does not accept a producer's write: {examples(closed)}")] if closed else []
+        )
 
     def _topic(self, log: Log) -> Topic:
         return self.ledger.topics[self.names.local(log[1][0])]

@@ -1,4 +1,6 @@
-"""Everything the judge looks at after one change of sides among several: the ledger, both clusters' logs, each read once, and what was seen before."""
+"""Everything the judge looks at after one change of sides among several: the ledger, both clusters' logs, each
+read once, and what was seen before.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Trip:
     """One change of sides that is to be judged.
 
     Args:
-        number: its place among all of them, from 0; clients wrote to `source` in the period of this number, and to `target` in the next one.
+        number: its place among all of them, from 0; clients wrote to `source` in the period of this number, and to
+            `target` in the next one.
         dag_id: the procedure.
         source: alias clients came from.
         target: alias clients went to.
@@ -70,16 +73,28 @@ class Trip:
         return self.dag_id == UNPLANNED
 
     def decision(self, topic: str) -> str:
-        """Return what becomes of a topic's stranded records: its own name goes before expressions, and `.*` counts last."""
+        """Return what becomes of a topic's stranded records: its own name goes before expressions, and `.*` counts
+        last.
+        """
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
-        return next((self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep")
+        return next(
+            (self.decisions[name] for name in expressions if name == topic or re.fullmatch(name, topic)), "keep"
+        )
 
 
 class RoundTripExhibits:
     """Both clusters as they are now, by log."""
 
-    def __init__(self, ledger: Ledger, trip: Trip, status: Mapping[str, Any], eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader) -> None:
-        """Take what was written, what is to be judged, and what makes a reader of a cluster from its alias and the lab's status."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        trip: Trip,
+        status: Mapping[str, Any],
+        eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
+    ) -> None:
+        """Take what was written, what is to be judged, and what makes a reader of a cluster from its alias and the
+        lab's status.
+        """
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
         self._mirrorings: dict[Log, Mirroring] = {}
@@ -91,24 +106,39 @@ class RoundTripExhibits:
         found = {}
         for alias, reader in self.readers.items():
             existing = reader.partitions()
-            found[alias] = {name: existing[name] for topic in self.ledger.topics for name in self.names.names_on(alias, topic) if name in existing}
+            found[alias] = {
+                name: existing[name]
+                for topic in self.ledger.topics
+                for name in self.names.names_on(alias, topic)
+                if name in existing
+            }
         return found
 
     @cached_property
     def logs(self) -> dict[Log, list[Held]]:
         """Every log of both clusters as an uncommitted reader gets it, without the judge's own probes."""
         compacted = {topic for topic, known in self.ledger.topics.items() if known.compacted}
-        return {log: held for alias in self.readers for log, held in self._read(alias, self._places(alias), "read_uncommitted", compacted).items()}
+        return {
+            log: held
+            for alias in self.readers
+            for log, held in self._read(alias, self._places(alias), "read_uncommitted", compacted).items()
+        }
 
     @cached_property
     def committed(self) -> dict[Log, list[Held]]:
         """The logs as a committed reader gets them; those that hold no transaction are not read again."""
-        told = [log for log, held in self.logs.items() if self._topic(log).transactional or any(one.origin is not None for one in held)]
+        told = [
+            log
+            for log, held in self.logs.items()
+            if self._topic(log).transactional or any(one.origin is not None for one in held)
+        ]
         again: dict[Log, list[Held]] = {}
         for alias in self.readers:
             again |= self._read(alias, [place for where, place in told if where == alias], "read_committed", ())
         keys = {(log, one.offset): one.key for log in again for one in self.logs[log]}
-        return self.logs | {log: [one._replace(key=keys.get((log, one.offset), 0)) for one in held] for log, held in again.items()}
+        return self.logs | {
+            log: [one._replace(key=keys.get((log, one.offset), 0)) for one in held] for log, held in again.items()
+        }
 
     @cached_property
     def quarantined(self) -> dict[Place, list[int]]:
@@ -125,18 +155,32 @@ class RoundTripExhibits:
     @cached_property
     def ends(self) -> dict[Log, int]:
         """Every log's end."""
-        return {(alias, place): end for alias, reader in self.readers.items() for place, end in reader.ends(self._places(alias)).items()}
+        return {
+            (alias, place): end
+            for alias, reader in self.readers.items()
+            for place, end in reader.ends(self._places(alias)).items()
+        }
 
     @cached_property
     def starts(self) -> dict[Log, int]:
         """Every log's beginning."""
-        return {(alias, place): start for alias, reader in self.readers.items() for place, start in reader.starts(self._places(alias)).items()}
+        return {
+            (alias, place): start
+            for alias, reader in self.readers.items()
+            for place, start in reader.starts(self._places(alias)).items()
+        }
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """Where the target's logs ended before clients wrote there: as the evidence tells it, else where the new period's first record stands."""
+        """Where the target's logs ended before clients wrote there: as the evidence tells it, else where the new
+        period's first record stands.
+        """
         claimed = self.claimed("boundary")
-        return {place: claimed.get(place, self._first_new((alias, place))) for alias, place in self.logs if alias == self.trip.target}
+        return {
+            place: claimed.get(place, self._first_new((alias, place)))
+            for alias, place in self.logs
+            if alias == self.trip.target
+        }
 
     def claimed(self, name: str) -> dict[Place, int]:
         """Return `cut_off` or `boundary` as the evidence tells it; nothing where it cannot be understood."""
@@ -153,7 +197,9 @@ class RoundTripExhibits:
         """Say what replication made of a log; asked first when it is known which logs were made anew."""
         if log not in self._mirrorings:
             plain = [(one.offset, one.digest) for one in self.logs[log] if one.origin is None]
-            self._mirrorings[log] = mirroring(plain, log[0], origins_of(self.ledger.written(log)), self.ledger.repeated.get(log))
+            self._mirrorings[log] = mirroring(
+                plain, log[0], origins_of(self.ledger.written(log)), self.ledger.repeated.get(log)
+            )
         return self._mirrorings[log]
 
     def here(self, log: Log, isolation: str = "read_committed") -> list[Held]:
@@ -172,7 +218,9 @@ class RoundTripExhibits:
     def aborted(self, log: Log) -> set[int]:
         """Return the contents that no transaction committed."""
         written = [record for _, _, record in self.ledger.written(log)]
-        return {record.digest for record in written if record.state == ABORTED} - {record.digest for record in written if record.state != ABORTED}
+        return {record.digest for record in written if record.state == ABORTED} - {
+            record.digest for record in written if record.state != ABORTED
+        }
 
     def alignment(self, log: Log) -> Alignment:
         """Hold a log of the source against the target's, both without what was never replicated."""
@@ -187,10 +235,13 @@ class RoundTripExhibits:
 
     def ambiguous(self, log: Log) -> bool:
         """Say whether nobody can tell which records are whose: contents recur, and MirrorMaker 2 repeated some."""
-        return self.recurs(log) and any(self.mirroring(one).repeats for one in (log, self.names.counterpart(log)) if one in self.logs)
+        return self.recurs(log) and any(
+            self.mirroring(one).repeats for one in (log, self.names.counterpart(log)) if one in self.logs
+        )
 
     def mirrored(self, log: Log, held: Iterable[Held]) -> set[int]:
-        """Return which offsets of a log may be on the other cluster, as far as that was written before clients went there.
+        """Return which offsets of a log may be on the other cluster, as far as that was written before clients went
+        there.
 
         Args:
             log: of the cluster that clients left.
@@ -204,7 +255,11 @@ class RoundTripExhibits:
     def _align(self, log: Log) -> Alignment:
         there, apart, aborted = self.names.counterpart(log), self.ledger.apart.get(log, set()), self.aborted(log)
         live = [pair for pair in pairs(self.here(log)) if pair[1] not in aborted]
-        old = [(record.offset, record.digest) for record in self.ledger.told(log, self.trip.number) if record.offset not in apart]
+        old = [
+            (record.offset, record.digest)
+            for record in self.ledger.told(log, self.trip.number)
+            if record.offset not in apart
+        ]
         known = merge_known(old, pairs(self.here(log, "read_uncommitted")))
         target = pairs(self.below(there))
         if self._topic(log).compacted:
@@ -247,6 +302,8 @@ class RoundTripExhibits:
 
     def _put(self, found: dict[Place, Counter[int]], topic: str, one: Held) -> None:
         parts = one.origin.rsplit("/", 3) if one.origin is not None else []
-        partitions = [int(parts[2])] if len(parts) == 4 and parts[2].isdigit() else range(self.ledger.topics[topic].partitions)
+        partitions = (
+            [int(parts[2])] if len(parts) == 4 and parts[2].isdigit() else range(self.ledger.topics[topic].partitions)
+        )
         for partition in partitions:
             found[topic, partition][one.digest if one.original is None else one.original] += 1

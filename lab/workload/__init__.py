@@ -1,4 +1,6 @@
-"""A seeded workload with a ground truth: topics and groups that nobody has tuned anything for, and load under way."""
+"""A seeded workload with a ground truth: topics and groups that nobody has tuned anything for, and load under
+way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""More records on topics that exist already, each of its topic's own kind: clients that go on, wherever they are."""
+"""More records on topics that exist already, each of its topic's own kind: clients that go on, wherever they
+are.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,11 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
     return written
 
 
-def leave_transactions_open(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float) -> GroundTruth:
-    """Write to every transactional topic in a transaction that nobody ends; return the truth of these records, which nobody may count on.
+def leave_transactions_open(
+    properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
+) -> GroundTruth:
+    """Write to every transactional topic in a transaction that nobody ends; return the truth of these records, which
+    nobody may count on.
 
     Args:
         properties: librdkafka keys of a producer on the cluster.
@@ -65,5 +70,9 @@ def _portions(truth: GroundTruth, seed: int, count: int) -> Iterator[tuple[Topic
     for topic in truth.topics.values():
         if topic.kind in KINDS:
             shape = replace(KINDS[topic.kind], size=count, waves=1)
-            drafts = [draft for portion in portions_of(random.Random(seed), shape, f"{topic.name}#{seed}", 1.0) for draft in portion]
+            drafts = [
+                draft
+                for portion in portions_of(random.Random(seed), shape, f"{topic.name}#{seed}", 1.0)
+                for draft in portion
+            ]
             yield replace(topic, records={}), drafts

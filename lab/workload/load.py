@@ -39,7 +39,8 @@ class Load:
         topics: names and partition counts; made from the seed by default.
         workers: processes.
         cluster: alias of the cluster to write to.
-        first: number of the first process; two loads on the same topics need numbers of their own, or their records would be alike.
+        first: number of the first process; two loads on the same topics need numbers of their own, or their records
+            would be alike.
     """
 
     def __init__(
@@ -49,7 +50,13 @@ class Load:
         rng = random.Random(seed)
         self.folder = folder
         self.cluster = cluster
-        self.topics = dict(topics or {f"{word}-load-{rng.randrange(16**4):04x}": count for word, count in zip(rng.sample(WORDS, 2), (6, 4), strict=True)})
+        self.topics = dict(
+            topics
+            or {
+                f"{word}-load-{rng.randrange(16**4):04x}": count
+                for word, count in zip(rng.sample(WORDS, 2), (6, 4), strict=True)
+            }
+        )
         self._rate = rate / workers
         self._numbers = range(first, first + workers)
         self._properties = status["clusters"][cluster]["client_properties"]
@@ -60,7 +67,10 @@ class Load:
         """Create the topics, the last of them with LogAppendTime."""
         configs = [{} for _ in self.topics]
         configs[-1] = {"message.timestamp.type": "LogAppendTime"}
-        new = [NewTopic(name, count, 1, config=config) for (name, count), config in zip(self.topics.items(), configs, strict=True)]
+        new = [
+            NewTopic(name, count, 1, config=config)
+            for (name, count), config in zip(self.topics.items(), configs, strict=True)
+        ]
         for future in self._admin.create_topics(new, request_timeout=30).values():
             future.result()
 
@@ -70,10 +80,18 @@ class Load:
         for worker in self._numbers:
             log = (self.folder / f"load-{worker}.log").open("w", encoding="utf-8")
             argv = [sys.executable, "-m", "lab.workload.load_worker"]
-            process = subprocess.Popen(argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, start_new_session=True)
+            process = subprocess.Popen(
+                argv, cwd=PROJECT, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, start_new_session=True
+            )
             log.close()
             self._processes.append(process)
-            task = {"worker": worker, "rate": self._rate, "topics": self.topics, "folder": str(self.folder), "properties": self._properties["producer"]}
+            task = {
+                "worker": worker,
+                "rate": self._rate,
+                "topics": self.topics,
+                "folder": str(self.folder),
+                "properties": self._properties["producer"],
+            }
             # The pipe stays open: its end tells the process that nobody is left to stop it.
             process.stdin.write(json.dumps(task) + "\n")
             process.stdin.flush()
@@ -94,7 +112,9 @@ class Load:
             worker = int(path.stem.split("-")[1])
             for number, topic, partition, offset, at in numpy.fromfile(path, ROW).tolist():
                 digest = content_digest(None, load_value(worker, number))
-                acknowledged.append(Acknowledgement(names[topic], partition, offset, digest, load_id(worker, number), at))
+                acknowledged.append(
+                    Acknowledgement(names[topic], partition, offset, digest, load_id(worker, number), at)
+                )
         return acknowledged
 
     def ends(self) -> dict[tuple[str, int], int]:
@@ -110,7 +130,9 @@ class Load:
             positions = {place: rng.randint(0, end) for place, end in self.ends().items()}
             group = f"under-load-{number}-{rng.randrange(16**4):04x}"
             offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
-            future = self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)], request_timeout=30)[group]
+            future = self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, offsets)], request_timeout=30
+            )[group]
             if any(place.error for place in future.result().topic_partitions):
                 raise RuntimeError(f"group {group} could not be placed")
             for (topic, partition), offset in positions.items():

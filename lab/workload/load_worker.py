@@ -55,7 +55,14 @@ class Worker:
         self._spread = [(topic, p) for topic in self._topics for p in range(task["topics"][topic])]
         # One half of the processes is idempotent: a fence refuses those in another way.
         idempotent = self._number % 2 == 1
-        self._config = {**task["properties"], "acks": "all", "enable.idempotence": idempotent, "linger.ms": 5, "batch.num.messages": 2000, "log_level": 3}
+        self._config = {
+            **task["properties"],
+            "acks": "all",
+            "enable.idempotence": idempotent,
+            "linger.ms": 5,
+            "batch.num.messages": 2000,
+            "log_level": 3,
+        }
         self._folder = Path(task["folder"])
         self._rows = array("q")
         self._counts = {"acknowledged": 0, "refused": 0, "failed": 0}
@@ -86,7 +93,8 @@ class Worker:
         pacer, kept = Pacer(), time.monotonic()
         while not self._stopping.is_set():
             for _ in range(pacer.due(KNOCKS_PER_SECOND if self._refused_now else self._rate)):
-                # The queue of a dead cluster stays full: waiting for room record by record would keep acknowledgements unwritten, and whoever stops us waiting.
+                # The queue of a dead cluster stays full: waiting for room record by record would keep acknowledgements
+                # unwritten, and whoever stops us waiting.
                 if not self._send(producer):
                     break
             # Served often, for the moment of an acknowledgement is the moment its callback runs.
@@ -114,7 +122,15 @@ class Worker:
         self._refused_now = False
         self._counts["acknowledged"] += 1
         number = int(message.value()[: -len(PADDING)].rsplit(b"-", 1)[1])
-        self._rows.extend((number, self._topics.index(message.topic()), message.partition(), message.offset(), int(time.time() * 1000)))
+        self._rows.extend(
+            (
+                number,
+                self._topics.index(message.topic()),
+                message.partition(),
+                message.offset(),
+                int(time.time() * 1000),
+            )
+        )
 
     def _count_error(self, error: KafkaError) -> None:
         self._refused_now = self._refused_now or error.code() in REFUSALS

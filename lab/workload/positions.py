@@ -14,9 +14,18 @@ from lab.workload.truth import ABORTED, TopicTruth
 
 LAGS: dict[str, int] = {"lag0": 0, "lag1": 1, "lag10": 10, "lag1000": 1000}
 FOREIGN = ("группа", "注文", "läufer ☕", "مجموعة", "grupo ñandú", "κατανάλωση")
-#: Names that break whoever puts them into a template, a page, a sheet, a path, a shell, an option or a sentence read from right to left.
-#: None has a line feed: MirrorMaker 2's `.*` does not match one, so such a group belongs to no flow.
-HOSTILE = ("{{ 7*7 }}{% raw %}", "<script>alert(1)</script>", "=cmd|' /C calc'!A0", "../../etc/passwd", "$(reboot);`id`", "--help", "\u202egnp.exe")
+#: Names that break whoever puts them into a template, a page, a sheet, a path, a shell, an option or a sentence read
+#: from right to left. None has a line feed: MirrorMaker 2's `.*` does not match one, so such a group belongs to no
+#: flow.
+HOSTILE = (
+    "{{ 7*7 }}{% raw %}",
+    "<script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "../../etc/passwd",
+    "$(reboot);`id`",
+    "--help",
+    "\u202egnp.exe",
+)
 ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL = "admin", "standalone", "member", "new-protocol"
 JOIN_SECONDS = 30.0
 
@@ -72,7 +81,9 @@ class GroupPlanner:
 
     def _scattered(self, topic: TopicTruth) -> Iterator[Plan]:
         for _ in range(2):
-            yield self._plan(topic, "scattered", {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items()})
+            yield self._plan(
+                topic, "scattered", {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items()}
+            )
         # Where this group never committed, nobody may commit for it.
         some = self._rng.sample(range(topic.partitions), max(1, topic.partitions // 2))
         partly = {p: self._rng.randint(span.start, span.end) for p, span in self._of(topic).items() if p in some}
@@ -80,7 +91,9 @@ class GroupPlanner:
 
     def _awkward(self, topic: TopicTruth) -> Iterator[Plan]:
         holes = {p: span.holes for p, span in self._of(topic).items()}
-        aborted = {p: [r.offset for r in topic.records.get(p, []) if r.state == ABORTED] for p in range(topic.partitions)}
+        aborted = {
+            p: [r.offset for r in topic.records.get(p, []) if r.state == ABORTED] for p in range(topic.partitions)
+        }
         for label, offsets in (("in a hole", holes), ("on aborted", aborted)):
             awkward = {p: found for p, found in offsets.items() if found}
             # The first and the last of them have no neighbour on one side to translate by.
@@ -96,7 +109,9 @@ class GroupPlanner:
 
     def _plan(self, topic: TopicTruth, label: str, positions: dict[int, int]) -> Plan:
         how = self._rng.choices([ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL], [60, 30, 7, 3])[0]
-        return Plan(self._name(label), how, {(topic.name, partition): offset for partition, offset in positions.items()})
+        return Plan(
+            self._name(label), how, {(topic.name, partition): offset for partition, offset in positions.items()}
+        )
 
     def _name(self, label: str) -> str:
         stem = self._rng.choice(*self._rng.choices([WORDS, FOREIGN, HOSTILE], [70, 20, 10]))
@@ -113,7 +128,12 @@ class Committer:
 
     def __init__(self, admin: AdminClient, consumer_properties: Mapping[str, Any]) -> None:
         self._admin = admin
-        self._properties = {**consumer_properties, "isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        self._properties = {
+            **consumer_properties,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+        }
 
     def commit(self, plans: Iterable[Plan]) -> None:
         """Commit every plan; each error is raised."""

@@ -67,7 +67,12 @@ class Workload:
     def _create_topics(self, shapes: Mapping[str, Shape]) -> None:
         for name, shape in shapes.items():
             self.truth.topics[name] = TopicTruth(
-                name, shape.kind, shape.partitions, shape.compacted, shape.transactional, "message.timestamp.type" not in shape.configs
+                name,
+                shape.kind,
+                shape.partitions,
+                shape.compacted,
+                shape.transactional,
+                "message.timestamp.type" not in shape.configs,
             )
         new = [NewTopic(name, shape.partitions, 1, config=shape.configs) for name, shape in shapes.items()]
         for future in self._admin.create_topics(new, request_timeout=REQUEST_SECONDS).values():
@@ -77,7 +82,10 @@ class Workload:
         # One seed a topic, drawn before the threads start: their order must not change the records.
         seeds = {name: self._rng.randrange(2**32) for name in shapes}
         with ThreadPoolExecutor(WRITERS) as pool:
-            writing = [pool.submit(self._write_topic, name, shape, random.Random(seeds[name])) for name, shape in shapes.items()]
+            writing = [
+                pool.submit(self._write_topic, name, shape, random.Random(seeds[name]))
+                for name, shape in shapes.items()
+            ]
         for future in writing:
             future.result()
 
@@ -105,7 +113,11 @@ class Workload:
     def _spans(self, compacted: list[str]) -> dict[tuple[str, int], Span]:
         deadline = time.monotonic() + CLEANER_SECONDS
         while True:
-            spans = {(name, p): self._span(name, p) for name, topic in self.truth.topics.items() for p in range(topic.partitions)}
+            spans = {
+                (name, p): self._span(name, p)
+                for name, topic in self.truth.topics.items()
+                for p in range(topic.partitions)
+            }
             waiting = [place for place, span in spans.items() if place[0] in compacted and not span.holes]
             if not waiting:
                 return spans
@@ -118,14 +130,21 @@ class Workload:
         # Only compaction takes records behind the writer's back; elsewhere the acknowledgements are the log.
         if self.truth.topics[topic].compacted:
             return Span(start, end, frozenset(self._returned(topic, partition, start)))
-        return Span(start, end, frozenset(record.offset for record in self.truth.topics[topic].records.get(partition, [])))
+        return Span(
+            start, end, frozenset(record.offset for record in self.truth.topics[topic].records.get(partition, []))
+        )
 
     def _offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
         place = TopicPartition(topic, partition)
         return self._admin.list_offsets({place: spec}, request_timeout=REQUEST_SECONDS)[place].result().offset
 
     def _returned(self, topic: str, partition: int, start: int) -> list[int]:
-        reading = {"group.id": "lab-judge", "isolation.level": "read_uncommitted", "enable.partition.eof": True, "enable.auto.commit": False}
+        reading = {
+            "group.id": "lab-judge",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
         consumer = Consumer({**self._properties["admin"], **reading})
         consumer.assign([TopicPartition(topic, partition, start)])
         offsets: list[int] = []
@@ -140,7 +159,9 @@ class Workload:
             consumer.close()
 
 
-def await_mirrored(status: Mapping[str, Any], cluster: str, topics: Mapping[str, int], seconds: float = MIRROR_SECONDS) -> None:
+def await_mirrored(
+    status: Mapping[str, Any], cluster: str, topics: Mapping[str, int], seconds: float = MIRROR_SECONDS
+) -> None:
     """Wait until a cluster has all topics with their partitions.
 
     Args:
@@ -155,7 +176,9 @@ def await_mirrored(status: Mapping[str, Any], cluster: str, topics: Mapping[str,
     admin = AdminClient(dict(status["clusters"][cluster]["client_properties"]["admin"]))
     deadline = time.monotonic() + seconds
     while True:
-        found = {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=REQUEST_SECONDS).topics.items()}
+        found = {
+            name: len(topic.partitions) for name, topic in admin.list_topics(timeout=REQUEST_SECONDS).topics.items()
+        }
         absent = [name for name, count in topics.items() if found.get(name) != count]
         if not absent:
             return

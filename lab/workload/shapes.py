@@ -9,9 +9,32 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 WORDS = (
-    "amber", "basalt", "cedar", "delta", "ember", "fjord", "garnet", "harbor", "iris", "juniper", "kelp", "lagoon", "maple",
-    "nectar", "onyx", "pepper", "quartz", "raven", "saffron", "tundra", "umber", "violet", "willow", "yarrow", "zephyr",
-)  # fmt: skip
+    "amber",
+    "basalt",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "garnet",
+    "harbor",
+    "iris",
+    "juniper",
+    "kelp",
+    "lagoon",
+    "maple",
+    "nectar",
+    "onyx",
+    "pepper",
+    "quartz",
+    "raven",
+    "saffron",
+    "tundra",
+    "umber",
+    "violet",
+    "willow",
+    "yarrow",
+    "zephyr",
+)
 # Recent, or retention would take the records away.
 EQUAL_TIMESTAMP = int(time.time()) * 1000
 COMPACTION = {
@@ -79,14 +102,21 @@ def plain(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Keyed records, the id in the value."""
     for number in range(count):
         name = record_id(topic, partition, number)
-        yield Draft(partition, b"k%d" % rng.randrange(50), name.encode() + b" " + rng.randbytes(rng.randrange(80)), [], name)
+        yield Draft(
+            partition, b"k%d" % rng.randrange(50), name.encode() + b" " + rng.randbytes(rng.randrange(80)), [], name
+        )
 
 
 def with_headers(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Headers with twins, empty and null contents and bytes that are no text; every tenth value is a tombstone."""
     for number in range(count):
         name = record_id(topic, partition, number)
-        headers: list[tuple[str, bytes | None]] = [("id", name.encode()), ("twin", b"1"), ("twin", b"2"), ("empty", b"")]
+        headers: list[tuple[str, bytes | None]] = [
+            ("id", name.encode()),
+            ("twin", b"1"),
+            ("twin", b"2"),
+            ("empty", b""),
+        ]
         headers += rng.choice([[], [("null", None)], [("bytes", rng.randbytes(9))], [("größe", b"\xff\x00\xfe")]])
         value = None if rng.random() < 0.1 else rng.randbytes(rng.randrange(60))
         yield Draft(partition, b"k%d" % rng.randrange(40), value, headers, name)
@@ -131,7 +161,9 @@ def nulls(rng: random.Random, topic: str, partition: int, count: int) -> Drafts:
     """Null keys, null values, both, and empty ones; the id stands in a header."""
     for number in range(count):
         name = record_id(topic, partition, number)
-        yield Draft(partition, rng.choice([None, b"", b"k"]), rng.choice([None, b"", b"v"]), [("id", name.encode())], name)
+        yield Draft(
+            partition, rng.choice([None, b"", b"k"]), rng.choice([None, b"", b"v"]), [("id", name.encode())], name
+        )
 
 
 SHAPES = (
@@ -159,4 +191,6 @@ def topic_name(rng: random.Random, shape: Shape) -> str:
     tail = f"{rng.randrange(16**4):04x}"
     if shape.kind == "dotted":
         return f"{word[:2]}.{other}-{word[-2:]}.v{rng.randrange(1, 9)}-{tail}"
-    return rng.choice([f"{word}-{tail}", f"{word}.{other}.{tail}", f"{word}-{other}-{tail}", f"{word.title()}{other.title()}{tail}"])
+    return rng.choice(
+        [f"{word}-{tail}", f"{word}.{other}.{tail}", f"{word}-{other}-{tail}", f"{word.title()}{other.title()}{tail}"]
+    )

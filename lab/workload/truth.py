@@ -31,7 +31,11 @@ def content_digest(key: bytes | None, value: bytes | None, headers: Headers = No
     Null and empty are told apart. The timestamp stays out: LogAppendTime may rewrite it on the target.
     """
     # Lengths go first: without them b"a" + b"bc" and b"ab" + b"c" would be one content.
-    parts = [_LENGTHS.pack(-1 if key is None else len(key), -1 if value is None else len(value)), key or b"", value or b""]
+    parts = [
+        _LENGTHS.pack(-1 if key is None else len(key), -1 if value is None else len(value)),
+        key or b"",
+        value or b"",
+    ]
     for name, content in headers or ():
         # A header's name may be any bytes; the client hands undecodable ones over as surrogates.
         encoded = name.encode("utf-8", "surrogatepass")

@@ -78,7 +78,9 @@ class TopicWriter:
             digest = content_digest(draft.key, draft.value, draft.headers)
             # With LogAppendTime this is the broker's time, not the one that was asked for.
             stamp = message.timestamp()[1]
-            record = Record(message.offset(), digest, draft.id, key_digest(draft.key), draft.value is None, stamp, state)
+            record = Record(
+                message.offset(), digest, draft.id, key_digest(draft.key), draft.value is None, stamp, state
+            )
             self._truth.records.setdefault(draft.partition, []).append(record)
 
         return delivered
@@ -86,7 +88,9 @@ class TopicWriter:
     def _settle(self, producer: Producer) -> None:
         producer.flush(DELIVERY_SECONDS)
         if self._acknowledged != self._sent:
-            raise NotDelivered(f"{self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not acknowledged")
+            raise NotDelivered(
+                f"{self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not acknowledged"
+            )
 
 
 def portions_of(rng: random.Random, shape: Shape, topic: str, scale: float) -> list[list[Draft]]:
@@ -100,7 +104,9 @@ def portions_of(rng: random.Random, shape: Shape, topic: str, scale: float) -> l
     return [mixed[start : start + step] for start in range(0, len(mixed), step)]
 
 
-def _enqueued(producer: Producer, topic: str, draft: Draft, fields: dict[str, Any], delivered: Callable[..., None]) -> bool:
+def _enqueued(
+    producer: Producer, topic: str, draft: Draft, fields: dict[str, Any], delivered: Callable[..., None]
+) -> bool:
     try:
         producer.produce(topic, draft.value, draft.key, on_delivery=delivered, **fields)
     except BufferError:

@@ -23,7 +23,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=visible,
     )
-    environment.filters |= {"number": number, "duration": duration, "moment": moment, "time": time_of_day, "clock": clock}
+    environment.filters |= {
+        "number": number,
+        "duration": duration,
+        "moment": moment,
+        "time": time_of_day,
+        "clock": clock,
+    }
     return environment
 
 

@@ -1,6 +1,7 @@
 """What an operator asks for: a run's params, checked against the topology before anything is touched.
 
-Airflow passes unknown params on without a word, so that a misspelt deadline would silently keep its default; here it is refused.
+Airflow passes unknown params on without a word, so that a misspelt deadline would silently keep its default; here it is
+refused.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Request(Model):
         deadlines: the topology's, with what the params say instead.
         start_reverse_replication: whether the new primary gets a standby at the end of the run.
         abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
-        exclude_groups: groups that are not waited for, each with the reason; their positions are left to their policies.
+        exclude_groups: groups that are not waited for, each with the reason; their positions are left to their
+            policies.
         choices: the procedure's own params that were given.
     """
 
@@ -81,7 +83,9 @@ class Request(Model):
     choices: dict[str, Any] = {}
 
 
-def check_params(topology: Topology, params: Mapping[str, Any], own: Mapping[str, Any] | None = None, others: Collection[str] = ()) -> Request:
+def check_params(
+    topology: Topology, params: Mapping[str, Any], own: Mapping[str, Any] | None = None, others: Collection[str] = ()
+) -> Request:
     """Checks a run's params.
 
     Args:
@@ -96,20 +100,30 @@ def check_params(topology: Topology, params: Mapping[str, Any], own: Mapping[str
     own = own or {}
     given = {key: value for key, value in params.items() if value is not None}
     problems = [*_unknown(given, own, others)]
-    problems += [problem for check in (_ends, _reason, _parts, _switches, _tools, _excluded) for problem in check(topology, given, own)]
+    problems += [
+        problem
+        for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
+        for problem in check(topology, given, own)
+    ]
     deadlines, too_odd = _deadlines(topology.deadlines, given)
     choices, not_allowed = _choices(own, given)
     problems += too_odd + not_allowed
     if problems:
-        raise bad_input("the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched")
+        raise bad_input(
+            "the params cannot be used", problems, "correct them and trigger the DAG again; nothing was touched"
+        )
     chosen = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
-    return Request(reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **chosen)
+    return Request(
+        reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **chosen
+    )
 
 
 def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
     """Makes the error that carries a list of problems, also as its attribute `problems`."""
-    error = BadInput(f"{what}: {len(problems)} problem{'s' if len(problems) > 1 else ''}", "\n  " + "\n  ".join(problems), next_step)
+    error = BadInput(
+        f"{what}: {len(problems)} problem{'s' if len(problems) > 1 else ''}", "\n  " + "\n  ".join(problems), next_step
+    )
     error.problems = tuple(problems)
     return error
 
@@ -154,7 +168,11 @@ def _reason_problem(reason: Any, wanted: str) -> str | None:
     if len(reason) > LONGEST_REASON:
         return f"{len(reason)} characters; at most {LONGEST_REASON}"
     odd = _invisible(reason)
-    return f"holds the control or invisible character {odd!a}; write it on one line, in visible characters" if odd else None
+    return (
+        f"holds the control or invisible character {odd!a}; write it on one line, in visible characters"
+        if odd
+        else None
+    )
 
 
 def _invisible(text: str) -> str | None:
@@ -170,8 +188,10 @@ def _parts(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -
         elif problem := pattern_problem(text, kind):
             yield f"{key}: {problem}"
         elif not _all_of_flow(text, key, flow):
-            yield (f"{key}: {shown(text)} is narrower than the flow. Moving one application alone needs its topics taken out of the running flow;"
-                   f" that is not built yet. Leave {key} out to move all of the flow")
+            yield (
+                f"{key}: {shown(text)} is narrower than the flow. Moving one application alone needs its topics taken"
+                f" out of the running flow; that is not built yet. Leave {key} out to move all of the flow"
+            )
 
 
 def _all_of_flow(text: str, key: str, flow: Flow | None) -> bool:
@@ -192,14 +212,20 @@ def _switches(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> I
 
 def _tools(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
     if given.get("abort_open_transactions") is True and topology.kafka_tools is None:
-        yield ("abort_open_transactions: needs Kafka's own tool, and the topology does not say where it is; set `kafka_tools` there to the"
-               " folder of Kafka's jars, or leave the param out: open transactions are then waited for")
+        yield (
+            "abort_open_transactions: needs Kafka's own tool, and the topology does not say where it is; set"
+            " `kafka_tools` there to the folder of Kafka's jars, or leave the param out: open transactions are then"
+            " waited for"
+        )
 
 
 def _excluded(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
     excluded = given.get("exclude_groups", {})
     if not isinstance(excluded, Mapping):
-        yield f'exclude_groups: {shown(excluded)}; a map of group to reason, such as {{"reports": "its owner is on holiday"}}'
+        yield (
+            f'exclude_groups: {shown(excluded)}; a map of group to reason, such as {{"reports": "its owner is on'
+            ' holiday"}'
+        )
         return
     if len(excluded) > MOST_EXCLUDED:
         yield f"exclude_groups: {len(excluded)} groups; at most {MOST_EXCLUDED}"
@@ -222,7 +248,10 @@ def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, 
     try:
         return Deadlines(**(stated.model_dump() | wanted)), []
     except ValidationError as error:
-        return stated, [f"{fault['loc'][0]}: {shown(wanted[fault['loc'][0]])}; {_expected(fault)}, in seconds" for fault in error.errors()]
+        return stated, [
+            f"{fault['loc'][0]}: {shown(wanted[fault['loc'][0]])}; {_expected(fault)}, in seconds"
+            for fault in error.errors()
+        ]
 
 
 def _choices(own: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

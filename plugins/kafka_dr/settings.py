@@ -30,8 +30,18 @@ from kafka_dr.topology import (
 from kafka_dr.topology_checks import SECRET_VALUE, problems_in, without_secrets
 
 __all__ = [
-    "Cluster", "Connectors", "Deadlines", "Flow", "GroupPolicy", "Named", "Principals", "Request", "Topology",
-    "check_params", "check_topology", "load_topology",
+    "Cluster",
+    "Connectors",
+    "Deadlines",
+    "Flow",
+    "GroupPolicy",
+    "Named",
+    "Principals",
+    "Request",
+    "Topology",
+    "check_params",
+    "check_topology",
+    "load_topology",
 ]
 
 TOPOLOGY_VARIABLE = "KAFKA_DR_TOPOLOGY"
@@ -48,7 +58,9 @@ def load_topology(path: str | Path | None = None) -> Topology:
     """
     named = str(path or os.environ.get(TOPOLOGY_VARIABLE, ""))
     if not named:
-        raise BadInput("no topology file is named", next_step=f"set {TOPOLOGY_VARIABLE} to the path of the topology file")
+        raise BadInput(
+            "no topology file is named", next_step=f"set {TOPOLOGY_VARIABLE} to the path of the topology file"
+        )
     file = Path(named).absolute()
     return _anchored(_topology_from(read_yaml(file), str(file)), file.parent)
 
@@ -91,7 +103,13 @@ def _place(loc: tuple[str | int, ...], data: Any) -> Place:
     """Drops what pydantic adds to a path that is not in the file: a union's chosen kind, and its mark for a key."""
     place: list[str | int] = []
     for number, part in enumerate(loc):
-        inside = isinstance(data, Mapping) and part in data or isinstance(data, list) and isinstance(part, int) and part < len(data)
+        inside = (
+            isinstance(data, Mapping)
+            and part in data
+            or isinstance(data, list)
+            and isinstance(part, int)
+            and part < len(data)
+        )
         if not inside and number < len(loc) - 1 or part == "[key]":
             continue
         place.append(str(part) if isinstance(part, bool) else part)
@@ -125,11 +143,17 @@ def _annotation(kind: type, part: str | int) -> Any:
 def _models_in(annotation: Any) -> set[type]:
     if get_origin(annotation) in (Union, UnionType, Annotated, dict, tuple):
         return {model for argument in get_args(annotation) for model in _models_in(argument)}
-    return {annotation} if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or annotation is NamingSpec) else set()
+    return (
+        {annotation}
+        if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or annotation is NamingSpec)
+        else set()
+    )
 
 
 def _in_file_order(document: Document, problems: list[tuple[Place, str]]) -> list[tuple[Place, str]]:
-    return sorted(dict.fromkeys(problems), key=lambda problem: (document.line_of(problem[0]) or 0, place_text(problem[0])))
+    return sorted(
+        dict.fromkeys(problems), key=lambda problem: (document.line_of(problem[0]) or 0, place_text(problem[0]))
+    )
 
 
 def _line(document: Document, place: Place, text: str) -> str:

@@ -1,8 +1,8 @@
 """YAML as a configuration file needs it: plain maps, lists and scalars, with the line each of them stands on.
 
-Refused: duplicate keys (PyYAML would keep the last), anchors and aliases (a few hundred bytes can grow to gigabytes), tags,
-merge keys, more than one document, deep nesting, and files that no person wrote. No text of the file is repeated in an error, so
-that none of it ends in a log.
+Refused: duplicate keys (PyYAML would keep the last), anchors and aliases (a few hundred bytes can grow to gigabytes),
+tags, merge keys, more than one document, deep nesting, and files that no person wrote. No text of the file is repeated
+in an error, so that none of it ends in a log.
 """
 
 from __future__ import annotations
@@ -54,11 +54,17 @@ def read_yaml(path: Path) -> Document:
             problems += [(place, problem)] if problem else []
         data = yaml.SafeLoader("").construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else "unknown place"
+        where = (
+            f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+            if error.problem_mark
+            else "unknown place"
+        )
         # not str(error): that quotes the lines around the place, secrets and all
         raise BadInput(f"{path} is not YAML", f"{error.problem} at {where}", "correct the file") from None
     except (yaml.YAMLError, ValueError, TypeError):
-        raise BadInput(f"{path} is not YAML", "a character or a value that YAML does not allow", "correct the file") from None
+        raise BadInput(
+            f"{path} is not YAML", "a character or a value that YAML does not allow", "correct the file"
+        ) from None
     return Document(data, lines, problems)
 
 
@@ -71,9 +77,14 @@ def _read_text(path: Path) -> str:
             raw = file.read(LARGEST_FILE + 1)
         text = raw.decode("utf-8")
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read", type(error).__name__, "check its rights, and that it is UTF-8 text") from None
+        raise BadInput(
+            f"{path} cannot be read", type(error).__name__, "check its rights, and that it is UTF-8 text"
+        ) from None
     if len(raw) > LARGEST_FILE:
-        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="a topology takes a few thousand; is this the right file?")
+        raise BadInput(
+            f"{path} has more than {LARGEST_FILE} bytes",
+            next_step="a topology takes a few thousand; is this the right file?",
+        )
     return text
 
 
@@ -84,11 +95,15 @@ def _refuse_what_can_explode(path: Path, text: str) -> None:
         line = event.start_mark.line + 1
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise BadInput(f"{path} uses a YAML anchor or alias", f"line {line}", "write the value out where it is needed")
+            raise BadInput(
+                f"{path} uses a YAML anchor or alias", f"line {line}", "write the value out where it is needed"
+            )
         if getattr(event, "tag", None):
             raise BadInput(f"{path} uses a YAML tag", f"line {line}", "remove the text that begins with `!`")
         if depth > DEEPEST:
-            raise BadInput(f"{path} is nested deeper than {DEEPEST} levels", f"line {line}", "a topology needs four or five")
+            raise BadInput(
+                f"{path} is nested deeper than {DEEPEST} levels", f"line {line}", "a topology needs four or five"
+            )
 
 
 def _walk(node: yaml.Node, place: Place) -> Iterator[tuple[Place, int, str | None]]:

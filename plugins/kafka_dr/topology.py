@@ -1,6 +1,8 @@
-"""The topology: which clusters there are, how MirrorMaker 2 joins them, and where the systems around them are configured.
+"""The topology: which clusters there are, how MirrorMaker 2 joins them, and where the systems around them are
+configured.
 
-Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections, which the file only names.
+Frozen models in the shape of the YAML file. Addresses and secrets are in Airflow connections, which the file only
+names.
 """
 
 from __future__ import annotations
@@ -45,17 +47,38 @@ def _text(shape: str, longest: int, words: str) -> AfterValidator:
     return AfterValidator(_check)
 
 
-# Aliases become parts of topic names, file names and command lines: hence no leading dot or hyphen, and room for `mm2-offset-syncs`.
-Alias = Annotated[str, _text(
-    r"[A-Za-z0-9][A-Za-z0-9._-]*", 100, "an alias begins with a letter or digit and has only those, dots, hyphens and underscores",
-)]
-Connection = Annotated[str, _text(
-    r"[A-Za-z0-9_][A-Za-z0-9_.-]*", 200, "the name (not the address) of an Airflow connection: letters, digits, dots, hyphens, underscores",
-)]
-ConnectorName = Annotated[str, _text(r"[A-Za-z0-9_][A-Za-z0-9_. >-]*", 200, "a connector's name: letters, digits, dots, hyphens, underscores, `->`")]
-Principal = Annotated[str, _text(
-    r"[A-Za-z]+:[^*\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*", 500, "one principal such as User:mm2; a wildcard would exempt everybody",
-)]
+# Aliases become parts of topic names, file names and command lines: hence no leading dot or hyphen, and room for
+# `mm2-offset-syncs`.
+Alias = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*",
+        100,
+        "an alias begins with a letter or digit and has only those, dots, hyphens and underscores",
+    ),
+]
+Connection = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9_][A-Za-z0-9_.-]*",
+        200,
+        "the name (not the address) of an Airflow connection: letters, digits, dots, hyphens, underscores",
+    ),
+]
+ConnectorName = Annotated[
+    str,
+    _text(
+        r"[A-Za-z0-9_][A-Za-z0-9_. >-]*", 200, "a connector's name: letters, digits, dots, hyphens, underscores, `->`"
+    ),
+]
+Principal = Annotated[
+    str,
+    _text(
+        r"[A-Za-z]+:[^*\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*",
+        500,
+        "one principal such as User:mm2; a wildcard would exempt everybody",
+    ),
+]
 Folder = Annotated[str, _text(r"/[^\x00-\x1f\x7f]+", 1000, "the absolute path of a folder, without control characters")]
 FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "a path without control characters, not empty")]
 
@@ -112,9 +135,11 @@ class Flow(Model):
 
     Attributes:
         connect: connection of the Connect worker that runs the connectors.
-        stop_hook: in its place, where MirrorMaker 2 runs in dedicated mode and has no REST API: connection of the hook that stops it.
+        stop_hook: in its place, where MirrorMaker 2 runs in dedicated mode and has no REST API: connection of the hook
+            that stops it.
         isolation: what MirrorMaker 2 reads on the source; its own default is `read_uncommitted`.
-        mirror_maker: settings the flow is meant to have, as MirrorMaker 2 names them; readiness compares them with the worker's.
+        mirror_maker: settings the flow is meant to have, as MirrorMaker 2 names them; readiness compares them with the
+            worker's.
     """
 
     source: Alias
@@ -128,7 +153,10 @@ class Flow(Model):
     @model_validator(mode="after")
     def _has_one_handle(self) -> Flow:
         if (self.connect is None) == (self.stop_hook is None):
-            raise ValueError("a flow has either `connect`, its Connect worker, or `stop_hook`, where MirrorMaker 2 runs in dedicated mode; name one of them")
+            raise ValueError(
+                "a flow has either `connect`, its Connect worker, or `stop_hook`, where MirrorMaker 2 runs in dedicated"
+                " mode; name one of them"
+            )
         return self
 
     @property
@@ -137,7 +165,8 @@ class Flow(Model):
         if self.connect is None:
             raise BadInput(
                 f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
-                "its connectors' states, configurations and offsets can neither be read nor set; its stop hook can only stop it",
+                "its connectors' states, configurations and offsets can neither be read nor set; its stop hook can only"
+                " stop it",
                 "run its connectors in a Connect worker, and name that under `connect` in the topology",
             )
         return self.connect
@@ -171,7 +200,8 @@ class Deadlines(Model):
 
     Attributes:
         fence_seconds: until a fence is proven on every broker and ends stand still.
-        transaction_seconds: for transactions open at the fence; the broker ends them after their own timeout (60 s unless the client says otherwise).
+        transaction_seconds: for transactions open at the fence; the broker ends them after their own timeout (60 s
+            unless the client says otherwise).
         max_fence_seconds: from the fence to the opening of the target; then the procedure returns by itself.
         drain_seconds: for consumers to finish up to the cut-off.
         zero_lag_seconds: for the target to hold everything below the cut-off.
@@ -180,12 +210,15 @@ class Deadlines(Model):
         approval_valid_seconds: how old an approval may be when it is acted on.
         approval_wait_seconds: how long a gate waits for its answer.
         verify_seconds: for clients to appear on the target.
-        return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited for.
+        return_seconds: for everything to be as it was found again when the procedure returns; what is away is waited
+            for.
         connect_request_seconds: for one read from a Connect worker, before it is sent again.
         confirm_seconds: the window over which the source must be seen lost before an unplanned failover goes on.
-        slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what has not answered by then is gone.
+        slow_seconds: a source that answers later than this is slow; a look lasts half as long again at least, and what
+            has not answered by then is gone.
         spark_seconds: for one try of a Spark job, its start included; it is killed then.
-        catch_up_seconds: for the flow back to copy what clients wrote since the failover, before they are stopped for the way back.
+        catch_up_seconds: for the flow back to copy what clients wrote since the failover, before they are stopped for
+            the way back.
     """
 
     fence_seconds: Seconds = 60.0
@@ -230,13 +263,17 @@ class Recorder(Model):
     """What the flight recorder keeps, and where.
 
     Attributes:
-        archive: URI of a folder or bucket on the target's side, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
+        archive: URI of a folder or bucket on the target's side, such as `file:///var/lib/switchback/archive` or
+            `s3://bucket/prefix`.
         connection: whose extra holds the file system's options, such as an object store's credentials.
         interval_seconds: at most, from the beginning of one sample to that of the next.
         retention_days: older samples are deleted.
     """
 
-    archive: Annotated[str, _text(r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials")]
+    archive: Annotated[
+        str,
+        _text(r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials"),
+    ]
     connection: Connection | None = None
     interval_seconds: Annotated[float, Field(strict=True, ge=1, le=3600, allow_inf_nan=False)] = 10.0
     retention_days: Annotated[float, Field(strict=True, gt=0, le=3650, allow_inf_nan=False)] = 14.0
@@ -248,8 +285,10 @@ class Topology(Model):
     Attributes:
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's own view of the source, asked when it seems lost.
-        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; asked where the cluster does not answer.
-        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted with them, and logs measured.
+        fence_hook: fences a cluster by other means than ACLs, such as its network or storage; asked where the cluster
+            does not answer.
+        kafka_tools: folder of the jars of Kafka's own tools (`libs` of a Kafka distribution); transactions are aborted
+            with them, and logs measured.
     """
 
     clusters: dict[Alias, Cluster] = Field(min_length=2)
@@ -282,7 +321,9 @@ class Topology(Model):
     def cluster(self, alias: str) -> Cluster:
         """The cluster of an alias; raises BadInput for an unknown one."""
         if alias not in self.clusters:
-            raise BadInput(f"{alias!a} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}")
+            raise BadInput(
+                f"{alias!a} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}"
+            )
         return self.clusters[alias]
 
     def find_flow(self, source: str, target: str) -> Flow | None:
@@ -295,7 +336,9 @@ class Topology(Model):
         if flow is None:
             known = ", ".join(f"{flow.source}->{flow.target}" for flow in self.flows)
             raise BadInput(
-                f"no flow replicates from {source!a} to {target!a}", f"flows: {known}", "swap source and target, or add the flow to the topology",
+                f"no flow replicates from {source!a} to {target!a}",
+                f"flows: {known}",
+                "swap source and target, or add the flow to the topology",
             )
         return flow
 

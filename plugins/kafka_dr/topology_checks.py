@@ -1,7 +1,7 @@
 """Checks of a topology file that no single field can make: across fields, and for secrets.
 
-They work on the data as read, whatever shape it has, so that one reading reports everything at once. A secret's value appears in no
-text made here.
+They work on the data as read, whatever shape it has, so that one reading reports everything at once. A secret's value
+appears in no text made here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,20 @@ Check = Callable[[Mapping[str, Any]], Iterator[Problem]]
 
 # Wide on purpose: a key refused by mistake costs a rename, one let through stands in a repository for ever.
 SECRET_KEY = re.compile(
-    r"pass(word|wd|phrase)?$|password|secret|credential|token|jaas|api[._-]?key|private[._-]?key|access[._-]?key|keystore[._-]key|"
-    r"certificate[._-]chain|user[._-]?info|oauthbearer|^sasl[._-]|^ssl[._-]|[._-](sasl|ssl)[._-]", re.IGNORECASE,
+    r"pass(word|wd|phrase)?$|password|secret|credential|token|jaas|api[._-]?key|private[._-]?key|"
+    r"access[._-]?key|keystore[._-]key|"
+    r"certificate[._-]chain|user[._-]?info|oauthbearer|^sasl[._-]|^ssl[._-]|[._-](sasl|ssl)[._-]",
+    re.IGNORECASE,
 )
 SECRET_VALUE = re.compile(r"pass(word|wd)|secret|token|jaas|LoginModule|BEGIN [A-Z ]*KEY|://[^/\s]*@", re.IGNORECASE)
 ADDRESS_KEY = re.compile(r"bootstrap[._-]?servers|(^|[._-])(url|uri|host|hosts|address|endpoint)$", re.IGNORECASE)
 PATTERN_KEYS = {
-    "topics": "topic", "topics.exclude": "topic", "topics.blacklist": "topic",
-    "groups": "group", "groups.exclude": "group", "groups.blacklist": "group",
+    "topics": "topic",
+    "topics.exclude": "topic",
+    "topics.blacklist": "topic",
+    "groups": "group",
+    "groups.exclude": "group",
+    "groups.blacklist": "group",
 }
 _SETTING = re.compile(r"[a-z][a-z0-9._-]{0,199}\Z")
 
@@ -38,10 +44,16 @@ def problems_in(data: Mapping[str, Any]) -> list[Problem]:
 
 
 def without_secrets(data: Any, place: Place = ()) -> Any:
-    """The data without the keys that look like secrets or addresses: those are reported already, and nobody should read on."""
+    """The data without the keys that look like secrets or addresses: those are reported already, and nobody should
+    read on.
+    """
     if isinstance(data, Mapping):
-        return {key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)}
-    return [without_secrets(item, (*place, index)) for index, item in enumerate(data)] if isinstance(data, list) else data
+        return {
+            key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)
+        }
+    return (
+        [without_secrets(item, (*place, index)) for index, item in enumerate(data)] if isinstance(data, list) else data
+    )
 
 
 def secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
@@ -50,7 +62,13 @@ def secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
     for key, value in children:
         here = (*place, key if isinstance(key, int) else str(key))
         if forbidden := _forbidden(place, key):
-            yield here, f"looks like {forbidden} (its value is not shown); put it in the Airflow connection that `connection` names"
+            yield (
+                here,
+                (
+                    f"looks like {forbidden} (its value is not shown); put it in the Airflow connection that"
+                    " `connection` names"
+                ),
+            )
         elif isinstance(value, str) and re.search(r"://[^/\s]*@|LoginModule|BEGIN [A-Z ]*KEY", value):
             yield here, "the value holds a secret (not shown); put it in the Airflow connection that `connection` names"
         else:
@@ -63,7 +81,14 @@ def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
     for index, flow in _flows(data):
         for end in ("source", "target"):
             if isinstance(alias := flow.get(end), str) and aliases and alias not in aliases:
-                yield ("flows", index, end), f"{alias!a} is not a cluster of this file; clusters: {', '.join(map(ascii, aliases))}"
+                yield (
+                    (
+                        "flows",
+                        index,
+                        end,
+                    ),
+                    f"{alias!a} is not a cluster of this file; clusters: {', '.join(map(ascii, aliases))}",
+                )
         if isinstance(flow.get("source"), str) and flow.get("source") == flow.get("target"):
             yield ("flows", index, "target"), "source and target are the same cluster; a flow joins two"
 
@@ -74,7 +99,13 @@ def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
     for index, flow in _flows(data):
         direction = (flow.get("source"), flow.get("target"))
         if all(isinstance(end, str) for end in direction) and (first := seen.setdefault(direction, index)) != index:
-            yield ("flows", index), f"flows[{first}] already replicates {direction[0]}->{direction[1]}; at most one flow per direction"
+            yield (
+                (
+                    "flows",
+                    index,
+                ),
+                f"flows[{first}] already replicates {direction[0]}->{direction[1]}; at most one flow per direction",
+            )
 
 
 def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -86,43 +117,81 @@ def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
         for kind, name in _mapping(flow.get("connectors")).items():
             here = f"flows[{index}].connectors.{kind}"
             if isinstance(name, str) and (first := seen.setdefault((worker, name), here)) != here:
-                yield ("flows", index, "connectors", kind), f"{name!a} is already {first} of the same Connect worker; connector names are unique"
+                yield (
+                    (
+                        "flows",
+                        index,
+                        "connectors",
+                        kind,
+                    ),
+                    f"{name!a} is already {first} of the same Connect worker; connector names are unique",
+                )
 
 
 def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
     """Aliases cannot be taken for one another, and each cluster has a connection of its own."""
-    clusters = {alias: _mapping(cluster) for alias, cluster in _mapping(data.get("clusters")).items() if isinstance(alias, str)}
+    clusters = {
+        alias: _mapping(cluster) for alias, cluster in _mapping(data.get("clusters")).items() if isinstance(alias, str)
+    }
     for one, other in combinations(clusters, 2):
         if _alike(one) == _alike(other):
-            yield ("clusters", other), f"too much like {one!a}: names that differ in case, or in `.` and `_`, collide as topics or metrics"
+            yield (
+                (
+                    "clusters",
+                    other,
+                ),
+                f"too much like {one!a}: names that differ in case, or in `.` and `_`, collide as topics or metrics",
+            )
         if isinstance(name := clusters[one].get("connection"), str) and name == clusters[other].get("connection"):
-            yield ("clusters", other, "connection"), f"{name!a} is the connection of {one!a} too; an alias means one cluster"
+            yield (
+                (
+                    "clusters",
+                    other,
+                    "connection",
+                ),
+                f"{name!a} is the connection of {one!a} too; an alias means one cluster",
+            )
 
 
 def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
     """The naming policy gives names that can be read back for these aliases."""
     naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
-    spec = NamingSpec(naming.get("policy"), naming.get("separator", "."), naming.get("internal_topic_separator", True), naming.get("template"))
+    spec = NamingSpec(
+        naming.get("policy"),
+        naming.get("separator", "."),
+        naming.get("internal_topic_separator", True),
+        naming.get("template"),
+    )
     if not isinstance(spec.separator, str) or not isinstance(spec.template, str | None):
         return
     for problem in naming_problems(spec, aliases) if spec.policy in ("identity", "default", "template") else ():
         yield ("naming",), problem
     if spec.policy == "default" and spec.separator:
         for alias in (alias for alias in aliases if spec.separator in alias):
-            yield ("clusters", alias), (
-                f"the alias contains the separator {spec.separator!a}: MirrorMaker 2 takes what stands before the first one for the source, and would"
-                " neither know its own topics nor stop a loop; use another alias or separator"
+            yield (
+                ("clusters", alias),
+                (
+                    f"the alias contains the separator {spec.separator!a}: MirrorMaker 2 takes what stands before the"
+                    " first one for the source, and would neither know its own topics nor stop a loop; use another"
+                    " alias or separator"
+                ),
             )
 
 
 def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """A flow's stated MirrorMaker 2 settings are settings, their patterns can be used, and they do not contradict the flow."""
+    """A flow's stated MirrorMaker 2 settings are settings, their patterns can be used, and they do not contradict
+    the flow.
+    """
     for index, flow in _flows(data):
         for key, value in _mapping(flow.get("mirror_maker")).items():
             here = ("flows", index, "mirror_maker", str(key))
             if not _SETTING.match(str(key)):
                 yield here, "not the name of a MirrorMaker 2 setting: small letters, digits, dots and hyphens"
-            elif key in PATTERN_KEYS and isinstance(value, str) and (problem := pattern_problem(value, PATTERN_KEYS[key])):
+            elif (
+                key in PATTERN_KEYS
+                and isinstance(value, str)
+                and (problem := pattern_problem(value, PATTERN_KEYS[key]))
+            ):
                 yield here, problem
             elif key in ("source.cluster.alias", "target.cluster.alias") and value != flow.get(key.split(".")[0]):
                 yield here, f"contradicts the flow's own {key.split('.')[0]} {flow.get(key.split('.')[0])!a}"
@@ -141,8 +210,14 @@ def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 CHECKS: tuple[Check, ...] = (
-    secrets, flows_join_known_clusters, one_flow_per_direction, connector_names_are_unique, aliases_are_apart,
-    naming_can_be_read_back, mirror_maker_settings, group_patterns_are_different,
+    secrets,
+    flows_join_known_clusters,
+    one_flow_per_direction,
+    connector_names_are_unique,
+    aliases_are_apart,
+    naming_can_be_read_back,
+    mirror_maker_settings,
+    group_patterns_are_different,
 )
 
 

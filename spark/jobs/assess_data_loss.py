@@ -1,13 +1,16 @@
-"""Tells what is lost with the source: by partition, certainly and possibly, and to the record where the source can be read.
+"""Tells what is lost with the source: by partition, certainly and possibly, and to the record where the source
+can be read.
 
     spark-submit spark/jobs/assess_data_loss.py --input DIR --output DIR
 
-Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, what a recorder knows (floors.parquet, stretches.parquet) and job.json,
-and the ends of both logs as far as they must be compared. With --wait-for-input it starts while they are written: job.json must come last, as a whole.
-Writes loss.parquet, ahead.parquet, rereads.parquet, summary.json and, where the source is readable, the stranded records themselves into the folder stranded; then DIR
-must be seen by all workers. Where the input holds a folder translate_offsets, that job's own input, its output is made beside these, by the same start of Spark;
-where that cannot be done the output lacks it. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files.
-The same input gives the same rows and digest; a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
+Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, what a recorder knows (floors.parquet,
+stretches.parquet) and job.json, and the ends of both logs as far as they must be compared. With --wait-for-input it
+starts while they are written: job.json must come last, as a whole. Writes loss.parquet, ahead.parquet, rereads.parquet,
+summary.json and, where the source is readable, the stranded records themselves into the folder stranded; then DIR must
+be seen by all workers. Where the input holds a folder translate_offsets, that job's own input, its output is made
+beside these, by the same start of Spark; where that cannot be done the output lacks it. Client settings come as JSON
+from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and
+digest; a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
 """
 
 from __future__ import annotations
@@ -69,7 +72,10 @@ def run() -> None:
         sinks.publish(folder, output, summary, "loss_summary")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    say(f"partitions that lose or may lose records: {summary['losing']}; certainly lost: {summary['certain']}; groups ahead: {summary['groups_ahead']}")
+    say(
+        f"partitions that lose or may lose records: {summary['losing']}; certainly lost: {summary['certain']}; groups"
+        f" ahead: {summary['groups_ahead']}"
+    )
 
 
 def translate_too(wanted: Namespace, folder: Path) -> None:

@@ -1,13 +1,16 @@
-"""Tells what a returned cluster holds that was never replicated, record by record, and writes these records down.
+"""Tells what a returned cluster holds that was never replicated, record by record, and writes these records
+down.
 
     spark-submit spark/jobs/find_stranded_records.py --input DIR --output DIR
 
-The source is the returned cluster, the target the one that clients went to. Reads bounds.parquet (the cut-off is the source's log end now, the boundary the
-target's log end before clients wrote there), returned.parquet, syncs.parquet, what a recorder knows (floors.parquet) and job.json, and both logs as far as they must
-be compared: once each, and what is stranded once more. With --wait-for-input it starts while they are written: job.json must come last, as a whole.
-Writes stranded_summary.parquet, summary.json and the records themselves into the folders stranded and older, with uncommitted beside them; DIR must be seen by all workers.
-Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files.
-The same input gives the same rows and digest; a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
+The source is the returned cluster, the target the one that clients went to. Reads bounds.parquet (the cut-off is the
+source's log end now, the boundary the target's log end before clients wrote there), returned.parquet, syncs.parquet,
+what a recorder knows (floors.parquet) and job.json, and both logs as far as they must be compared: once each, and what
+is stranded once more. With --wait-for-input it starts while they are written: job.json must come last, as a whole.
+Writes stranded_summary.parquet, summary.json and the records themselves into the folders stranded and older, with
+uncommitted beside them; DIR must be seen by all workers. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
+KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
+Exit code 0 if the output is there; otherwise one line on stderr says why not.
 """
 
 from __future__ import annotations

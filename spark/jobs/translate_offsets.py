@@ -2,12 +2,12 @@
 
     spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
 
-Reads positions.parquet, syncs.parquet, bounds.parquet and job.json, and the records around the positions from both clusters.
-Where both logs grew by turns segments.parquet tells how, and syncs_back.parquet holds what the other flow said of its copies.
-With --wait-for-input it starts while they are written: job.json must come last, as a whole; a file called `failed` says that it will not.
-Writes translation.parquet and summary.json. Client settings come as JSON from KAFKA_DR_SOURCE_CONFIG and
-KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest; a second run does nothing.
-Exit code 0 if the output is there; otherwise one line on stderr says why not.
+Reads positions.parquet, syncs.parquet, bounds.parquet and job.json, and the records around the positions from both
+clusters. Where both logs grew by turns segments.parquet tells how, and syncs_back.parquet holds what the other flow
+said of its copies. With --wait-for-input it starts while they are written: job.json must come last, as a whole; a file
+called `failed` says that it will not. Writes translation.parquet and summary.json. Client settings come as JSON from
+KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from private files. The same input gives the same rows and digest;
+a second run does nothing. Exit code 0 if the output is there; otherwise one line on stderr says why not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> Non
     rows = sources.tagged_rows(given)
     extents = sources.measure_positions(rows)
     reading = {key: sources.records_at_most(extent, bounds.get(key), limits) for key, extent in extents.items()}
-    say(f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most: {2 * sum(reading.values())}")
+    say(
+        f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most:"
+        f" {2 * sum(reading.values())}"
+    )
     clock.phase("plan")
     weights = {key: extent.rows + 2 * reading[key] + 100 for key, extent in extents.items()}
     folder = sinks.aside(output)
@@ -77,11 +80,16 @@ def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> Non
         sinks.publish(folder, output, summary)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    say(f"classes: {summary['classes']}; exact: {summary['exact']} of {summary['positions']}; records read: {summary['records_read']}")
+    say(
+        f"classes: {summary['classes']}; exact: {summary['exact']} of {summary['positions']}; records read:"
+        f" {summary['records_read']}"
+    )
 
 
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
-    """Return how many Spark tasks to make: one a core as soon as that pays, more where there is much to do, never more than partitions."""
+    """Return how many Spark tasks to make: one a core as soon as that pays, more where there is much to do, never
+    more than partitions.
+    """
     wanted = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
     return max(1, min(wanted, partitions))
 

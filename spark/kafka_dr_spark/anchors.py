@@ -1,15 +1,16 @@
 """Pairs of offsets known to be the same record, and what the stretches between them may hide.
 
-Every offset sync is a pair (u, d). After a restart MirrorMaker 2 jumps back and mirrors a block again; the sync that would
-show it can be lost, because a later sync of the same partition replaces one that is still waiting to be sent.
+Every offset sync is a pair (u, d). After a restart MirrorMaker 2 jumps back and mirrors a block again; the sync that
+would show it can be lost, because a later sync of the same partition replaces one that is still waiting to be sent.
 
 Invariants:
 
-1. Pairs are kept in the order in which they were written, with d strictly increasing. Where d falls the target was truncated
-   or recreated: everything before is contradicted and discarded.
-2. After the last pair with u <= p every pair has u > p, so every record from p on has its last copy after that pair's d.
-3. A stretch between two pairs can hide a restart from before p only if it is at least as long on the target as there are
-   records from p to its end: it would have to hold a copy of each of them.
+1. Pairs are kept in the order in which they were written, with d strictly increasing. Where d falls the target was
+   truncated or recreated: everything before is contradicted and discarded.
+2. After the last pair with u <= p every pair has u > p, so every record from p on has its last copy after that pair's
+   d.
+3. A stretch between two pairs can hide a restart from before p only if it is at least as long on the target as there
+   are records from p to its end: it would have to hold a copy of each of them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Bounds:
 
 
 class Segment(NamedTuple):
-    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive, None is open.
+    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive,
+    None is open.
 
     Attributes:
         copied_back: the source's records are copies of the target's; otherwise it is the other way round.
@@ -111,12 +113,15 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Floors:
-    """Both logs' ends of one partition at each sample, in the order of time; neither they nor what Connect kept ever fall.
+    """Both logs' ends of one partition at each sample, in the order of time; neither they nor what Connect kept ever
+    fall.
 
     Attributes:
-        replicated: the last replicated offset that Connect kept then, -1 where none is known: a task goes on, and begins anew, behind it.
+        replicated: the last replicated offset that Connect kept then, -1 where none is known: a task goes on, and
+            begins anew, behind it.
         sampled_at: when the sample was begun, in milliseconds since 1970.
-        fell: whether a log, or what Connect kept, fell before these: what the target took until then may be of records that the source has no more.
+        fell: whether a log, or what Connect kept, fell before these: what the target took until then may be of records
+            that the source has no more.
     """
 
     source_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -129,21 +134,31 @@ class Floors:
         return len(self.source_end)
 
     def index_below(self, offset: int) -> int:
-        """Return the index of the newest sample at which the source ended at or below an offset, -1 if there is none."""
+        """Return the index of the newest sample at which the source ended at or below an offset, -1 if there is
+        none.
+        """
         return int(np.searchsorted(self.source_end, offset, side="right")) - 1
 
     def below(self, offset: int) -> int | None:
-        """Return the target offset that no copy of a record at or above a source offset lies below; None if no sample tells."""
+        """Return the target offset that no copy of a record at or above a source offset lies below; None if no
+        sample tells.
+        """
         index = self.index_below(offset)
         return None if index < 0 else int(self.target_end[index])
 
     def index_when_target_ended_by(self, offset: int) -> int:
-        """Return the index of the newest sample at which the target ended at or below an offset, -1 if there is none."""
+        """Return the index of the newest sample at which the target ended at or below an offset, -1 if there is
+        none.
+        """
         return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
-def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np.ndarray, sampled_at: np.ndarray, bounds: Bounds) -> Floors:
-    """Order floors by time, and keep those since a log, or what Connect kept, last fell: before that they speak of another log."""
+def usable_floors(
+    source_end: np.ndarray, target_end: np.ndarray, replicated: np.ndarray, sampled_at: np.ndarray, bounds: Bounds
+) -> Floors:
+    """Order floors by time, and keep those since a log, or what Connect kept, last fell: before that they speak of
+    another log.
+    """
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]
     falls = np.flatnonzero(np.any([column[1:] < column[:-1] for column in columns], axis=0)) + 1
@@ -153,11 +168,14 @@ def usable_floors(source_end: np.ndarray, target_end: np.ndarray, replicated: np
     return Floors(*(column[since:][inside] for column in columns), fell=since > 0)
 
 
-def usable_pairs(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds, unwatched: bool = False) -> Pairs:
+def usable_pairs(
+    upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds, unwatched: bool = False
+) -> Pairs:
     """Order syncs by time, discard what later ones contradict, and keep those inside both logs.
 
     Args:
-        unwatched: nobody else can tell that the target's log is another one by now, and the bounds are those of the whole log.
+        unwatched: nobody else can tell that the target's log is another one by now, and the bounds are those of the
+            whole log.
     """
     order = np.argsort(sequence, kind="stable")
     u, d = upstream[order].astype(np.int64), downstream[order].astype(np.int64)
@@ -197,12 +215,13 @@ def stretches(pairs: Pairs, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
 
 
 def longest_hiding_place(pairs: Pairs, bounds: Bounds, reach: int) -> np.ndarray:
-    """Return for each pair, and for the logs' ends, the longest later stretch that may hide a restart, in target records.
+    """Return for each pair, and for the logs' ends, the longest later stretch that may hide a restart, in target
+    records.
 
     UNUSABLE stands where a later pair is not above the pair on the source: how much lies below that one says little.
-    A stretch of equal length on both sides hides a restart only if gaps on the source make up for the repeat exactly. Up to
-    ``reach`` records this is taken into account; a longer one is believed to hide none. The last stretch ends without a
-    record of its own.
+    A stretch of equal length on both sides hides a restart only if gaps on the source make up for the repeat exactly.
+    Up to ``reach`` records this is taken into account; a longer one is believed to hide none. The last stretch ends
+    without a record of its own.
     """
     if not len(pairs):
         return np.zeros(1, np.int64)
@@ -216,8 +235,11 @@ def longest_hiding_place(pairs: Pairs, bounds: Bounds, reach: int) -> np.ndarray
     return np.append(np.where(lowest_later <= pairs.upstream, UNUSABLE, longest), 0)
 
 
-def top_for(pairs: Pairs, bounds: Bounds, hiding: np.ndarray, lowest: np.ndarray, proven: int | np.ndarray) -> np.ndarray:
-    """Return the first pair at or after ``lowest`` that is far enough up, judged by the pairs alone; one past the last is the logs' ends.
+def top_for(
+    pairs: Pairs, bounds: Bounds, hiding: np.ndarray, lowest: np.ndarray, proven: int | np.ndarray
+) -> np.ndarray:
+    """Return the first pair at or after ``lowest`` that is far enough up, judged by the pairs alone; one past the
+    last is the logs' ends.
 
     Args:
         hiding: from longest_hiding_place.

@@ -110,16 +110,22 @@ class Case:
 
     @property
     def ends_match(self) -> bool:
-        """Whether all of the source below its end is on the target below its end, and nothing else stands at that one's end."""
+        """Whether all of the source below its end is on the target below its end, and nothing else stands at that
+        one's end.
+        """
         return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
 
     @property
     def target_cut(self) -> bool:
-        """Whether the target's log begins above the offset from which on it was written for this source: retention took the rest."""
+        """Whether the target's log begins above the offset from which on it was written for this source: retention
+        took the rest.
+        """
         return self.bounds.target_start != self.segment.target_from
 
     def first_offset(self, upstream: int) -> int | None:
-        """Return from where the target holds every copy of a source record; None where a cleaner or retention may have taken the first one."""
+        """Return from where the target holds every copy of a source record; None where a cleaner or retention may
+        have taken the first one.
+        """
         floor = self.floors.below(upstream)
         start = self.bounds.target_start if floor is None and not self.target_cut else floor
         return None if start is None or start < self.bounds.target_start or self.bounds.target_compacted else start

@@ -1,4 +1,6 @@
-"""What one Spark task of the assessment does: tells what its partitions lose, and lists it where the source can be read."""
+"""What one Spark task of the assessment does: tells what its partitions lose, and lists it where the source can
+be read.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,18 @@ from kafka_dr_spark.listing import list_stranded
 from kafka_dr_spark.loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
 from kafka_dr_spark.rereads import rereads_before_translation
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.tagging import NO_OFFSET, POSITION, SEEN, STRETCH, Key, Kinds, Rows, pack, split_by_partition, unpack
+from kafka_dr_spark.tagging import (
+    NO_OFFSET,
+    POSITION,
+    SEEN,
+    STRETCH,
+    Key,
+    Kinds,
+    Rows,
+    pack,
+    split_by_partition,
+    unpack,
+)
 from kafka_dr_spark.tasks import case_of, drive
 from kafka_dr_spark.translation import answers_without_reading, first_available
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
@@ -53,7 +66,8 @@ class AssessmentTask:
         """Prepare.
 
         Args:
-            folder: where stranded records are written, in two folders of it; seen by all workers and by the driver; only used where the source is readable.
+            folder: where stranded records are written, in two folders of it; seen by all workers and by the driver;
+                only used where the source is readable.
         """
         self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
 
@@ -62,14 +76,20 @@ class AssessmentTask:
         return pack(self.assess(unpack(packed)))
 
     def assess(self, rows: pa.Table) -> pa.Table:
-        """Turn `TAGGED` rows into one row a partition that loses or may lose records, and one that only counts for every other."""
+        """Turn `TAGGED` rows into one row a partition that loses or may lose records, and one that only counts for
+        every other.
+        """
         tables = split_by_partition(rows)
         cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
         with WindowReader(self._access, self._limits) as reader:
             losses = dict(zip(cases, drive([self._search(cases[key], seen[key]) for key in cases], reader.read)))
         listed = self._listed(losses, seen) if self._limits.source_readable else {}
-        made = [row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits) | rereads_of(cases[key], tables[key][POSITION]) for key in cases]
+        made = [
+            row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits)
+            | rereads_of(cases[key], tables[key][POSITION])
+            for key in cases
+        ]
         return pa.Table.from_pylist(made, schema=output_schema())
 
     def _search(self, case: Case, seen: Seen) -> Search:
@@ -81,40 +101,81 @@ class AssessmentTask:
         """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
         spans = {key: Window(SOURCE, *key, loss.from_offset, self._bounds[key].cut_off) for key, loss in losses.items()}
         windows = {key: window for key, window in spans.items() if window.start < window.end}
-        told = list_stranded(self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()})
+        told = list_stranded(
+            self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()}
+        )
         return {key: told[windows[key]] if key in windows else dict(NOTHING) for key in losses}
 
 
 @lru_cache
 def output_schema() -> pa.Schema:
-    """Return what a task hands back: rows of loss, and of each partition what was read to find out, and what its groups may be given again."""
+    """Return what a task hands back: rows of loss, and of each partition what was read to find out, and what its
+    groups may be given again.
+    """
     told = [("groups", pa.string()), ("bounds", pa.int64()), ("moved", pa.bool_())]
     read = [pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET)]
-    return pa.schema([*arrow_schema("loss"), pa.field("losing", pa.bool_(), False), *read, *(pa.field(name, pa.list_(kind), False) for name, kind in told)])
+    return pa.schema(
+        [
+            *arrow_schema("loss"),
+            pa.field("losing", pa.bool_(), False),
+            *read,
+            *(pa.field(name, pa.list_(kind), False) for name, kind in told),
+        ]
+    )
 
 
 def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """Return a partition's row."""
     end = case.bounds.cut_off
     final = limits.source_final
-    row = dict.fromkeys(output_schema().names) | {name: listed.get(name) for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided", "file", "sha256", "uncommitted_sha256")}
-    row |= {"topic": key[0], "partition": key[1], "from_offset": loss.from_offset, "certain_to": loss.certain_to, "evidence": loss.evidence}
-    row |= {"possible_to": end if final else None, "exact": limits.source_readable and loss.certain_to == end, "sampled_at": seen.sampled_at}
+    row = dict.fromkeys(output_schema().names) | {
+        name: listed.get(name)
+        for name in (
+            "records",
+            "bytes",
+            "first_at",
+            "last_at",
+            "aborted",
+            "undecided",
+            "file",
+            "sha256",
+            "uncommitted_sha256",
+        )
+    }
+    row |= {
+        "topic": key[0],
+        "partition": key[1],
+        "from_offset": loss.from_offset,
+        "certain_to": loss.certain_to,
+        "evidence": loss.evidence,
+    }
+    row |= {
+        "possible_to": end if final else None,
+        "exact": limits.source_readable and loss.certain_to == end,
+        "sampled_at": seen.sampled_at,
+    }
     row |= {"written_since": written_since(case.floors, loss.from_offset), "records_per_second": growth(case.floors)}
     row |= {"losing": not (final and end is not None and loss.from_offset >= end)}
     return row | {f"read_{side}": count for side, count in case.read.items()}
 
 
 def rereads_of(case: Case, rows: Rows) -> dict[str, list[Any]]:
-    """Return the groups that have a position on a partition, how many records each may be given again there at most as far as that is known
-    before the translation (None where it may have no position at all), and whether it may have gone on since it was seen.
+    """Return the groups that have a position on a partition, how many records each may be given again there at most
+    as far as that is known before the translation (None where it may have no position at all), and whether it may have
+    gone on since it was seen.
     """
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
     # A cut-off that is no proof of what the target holds is none for the translation either.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
     may_be_placed = case.bounds.target_exists and not case.bounds.recreated
-    bounds = rereads_before_translation(case, first_available(case, positions), moved).tolist() if may_be_placed else [None] * len(rows)
-    answers = [None if gone_on else settled.get(position) for position, gone_on in zip(positions.tolist(), moved.tolist())]
+    bounds = (
+        rereads_before_translation(case, first_available(case, positions), moved).tolist()
+        if may_be_placed
+        else [None] * len(rows)
+    )
+    answers = [
+        None if gone_on else settled.get(position) for position, gone_on in zip(positions.tolist(), moved.tolist())
+    ]
     told = [bound if answer is None else answer.bound for bound, answer in zip(bounds, answers)]
     return {"groups": rows.column("name").to_pylist(), "bounds": told, "moved": moved.tolist()}
 
@@ -129,6 +190,9 @@ def growth(floors: Floors) -> float | None:
     """Return how many records a second the source grew by at the last samples; None where fewer than two tell."""
     if len(floors) < 2:
         return None
-    first = min(int(np.searchsorted(floors.sampled_at, floors.sampled_at[-1] - RATE_MILLISECONDS, side="right")), len(floors) - 2)
+    first = min(
+        int(np.searchsorted(floors.sampled_at, floors.sampled_at[-1] - RATE_MILLISECONDS, side="right")),
+        len(floors) - 2,
+    )
     passed = int(floors.sampled_at[-1] - floors.sampled_at[first])
     return round(int(floors.source_end[-1] - floors.source_end[first]) * 1000 / passed, 3) if passed else None

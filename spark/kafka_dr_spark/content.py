@@ -1,12 +1,13 @@
-"""Finds positions by content: reads a stretch of the source and, from its upper anchor down, the same stretch of the target.
+"""Finds positions by content: reads a stretch of the source and, from its upper anchor down, the same stretch of
+the target.
 
 Invariants:
 
 1. The upper anchor is a pair whose two records are equal, or the two logs' ends. Everything from u on has its last copy
    at or after d, so the stretch below it can be judged alone.
 2. The anchor is raised until no later stretch is long enough to hold a copy of what was read below it.
-3. The target is read downwards until every source record is matched, or down to a proven lower anchor or the log's start:
-   what is then unmatched is not on the target.
+3. The target is read downwards until every source record is matched, or down to a proven lower anchor or the log's
+   start: what is then unmatched is not on the target.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
     while index >= 0:
         tried = range(index, max(index - 4, -1), -1)
         offsets = [(int(pairs.upstream[i]), int(pairs.downstream[i])) for i in tried]
-        windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [case.window(TARGET, d, d + 1) for _, d in offsets]
+        windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [
+            case.window(TARGET, d, d + 1) for _, d in offsets
+        ]
         records = yield from case.fetch(*windows)
         for i, (u, d), ours, theirs in zip(tried, offsets, records, records[len(tried) :]):
             if ours.same_content(u, theirs, d):
@@ -38,7 +41,10 @@ def proven_pairs(case: Case, indexes: np.ndarray) -> Search:
     offsets = list(zip(some.upstream.tolist(), some.downstream.tolist()))
     windows = [case.window(SOURCE, u, u + 1) for u, _ in offsets] + [case.window(TARGET, d, d + 1) for _, d in offsets]
     records = yield from case.fetch(*windows)
-    equal = [ours.same_content(u, theirs, d) is True for (u, d), ours, theirs in zip(offsets, records, records[len(offsets) :])]
+    equal = [
+        ours.same_content(u, theirs, d) is True
+        for (u, d), ours, theirs in zip(offsets, records, records[len(offsets) :])
+    ]
     return some.only(np.array(equal, np.bool_))
 
 
@@ -46,7 +52,9 @@ class Stretch:
     """Positions of one partition that are settled by reading one stretch of both logs."""
 
     def __init__(self, case: Case, positions: np.ndarray, top: int) -> None:
-        """Prepare to settle ``positions`` (ascending) below the pair with index ``top``; one past the last pair is the logs' end."""
+        """Prepare to settle ``positions`` (ascending) below the pair with index ``top``; one past the last pair is
+        the logs' end.
+        """
         self.case = case
         self.pairs = case.pairs
         self.positions = positions
@@ -152,7 +160,9 @@ class Stretch:
         return True
 
     def _top_holds(self) -> bool:
-        """Say whether the upper anchor stands up to a look at its records; one that compaction removed cannot speak against it."""
+        """Say whether the upper anchor stands up to a look at its records; one that compaction removed cannot speak
+        against it.
+        """
         if self.at_the_end:
             return True
         u, d = int(self.pairs.upstream[self.top]), int(self.pairs.downstream[self.top])
@@ -165,7 +175,9 @@ class Stretch:
         return gone_on_source or gone_on_target
 
     def _newest_is_matched(self) -> bool:
-        """Say whether the highest position has a copy to stand on; a pair above copies that compaction removed is no help."""
+        """Say whether the highest position has a copy to stand on; a pair above copies that compaction removed is no
+        help.
+        """
         first = np.searchsorted(self.view().offsets, self.positions[-1])
         return self.at_the_end or bool((self.matched[first:] != ABSENT).any())
 
@@ -178,11 +190,25 @@ class Stretch:
         first = np.searchsorted(view.offsets, self.positions)
         last_hole = int(np.flatnonzero(hole)[-1]) if hole.any() else -1
         cuts = np.append(np.cumsum(cut[::-1])[::-1], 0)
-        bounds = np.zeros(len(found), np.int64) if self.unproven_until is None else np.maximum(0, self.unproven_until - found)
-        columns = (found, view.size() - first, cuts[first], self._pair_at(found, first, view), self._target_from(found), bounds)
+        bounds = (
+            np.zeros(len(found), np.int64)
+            if self.unproven_until is None
+            else np.maximum(0, self.unproven_until - found)
+        )
+        columns = (
+            found,
+            view.size() - first,
+            cuts[first],
+            self._pair_at(found, first, view),
+            self._target_from(found),
+            bounds,
+        )
         places = zip(first.tolist(), *(column.tolist() for column in columns))
         where = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
-        return [refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(*place, where) for row, *place in places]
+        return [
+            refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(*place, where)
+            for row, *place in places
+        ]
 
     def _pair_at(self, found: np.ndarray, first: np.ndarray, view: Records) -> np.ndarray:
         """Return for each place the index of the pair that stands there, -1 where none does."""
@@ -195,7 +221,9 @@ class Stretch:
         return self.target.size() - np.searchsorted(self.target.offsets, found)
 
     def _missing(self, view: Records) -> tuple[np.ndarray, np.ndarray]:
-        """Return two masks of unmatched records: those that should be on the target, and those that its retention deleted."""
+        """Return two masks of unmatched records: those that should be on the target, and those that its retention
+        deleted.
+        """
         missing, bounds = self.matched == ABSENT, self.case.bounds
         cut = np.zeros(len(missing), np.bool_)
         # What retention took is the oldest, so nothing that is matched lies before it.
@@ -209,17 +237,28 @@ class Stretch:
             missing = missing & newest & ~view.tombstone
         return missing & ~cut, missing & cut
 
-    def _answer(self, found: int, unread: int, cut: int, pair: int, target: int, bound: int, where: str) -> Answer | None:
+    def _answer(
+        self, found: int, unread: int, cut: int, pair: int, target: int, bound: int, where: str
+    ) -> Answer | None:
         clamped = raised_over(self.case, cut)
         if not unread:
             return self._nothing_unread(clamped)
         if pair >= 0:
             return Answer(found, "SYNC", bound == 0, bound, f"sync {self.pairs.name(pair)}", clamped)
-        return Answer(found, "CONTENT", bound == 0, bound, f"content: {unread} source and {target} target records up to {where}", clamped)
+        return Answer(
+            found,
+            "CONTENT",
+            bound == 0,
+            bound,
+            f"content: {unread} source and {target} target records up to {where}",
+            clamped,
+        )
 
     def _nothing_unread(self, clamped: str | None) -> Answer | None:
         if self.case.ends_match:
-            return Answer(self.case.bounds.boundary, "END", True, 0, "nothing unread below the cut-off, drained", clamped)
+            return Answer(
+                self.case.bounds.boundary, "END", True, 0, "nothing unread below the cut-off, drained", clamped
+            )
         return None
 
 
@@ -231,7 +270,10 @@ def report_missing(case: Case, view: Records, hole: np.ndarray, cut: np.ndarray)
         hole: mask of those that should be there.
         cut: mask of those that were.
     """
-    for found, mask, reason in ((case.holes, hole, "not on the target"), (case.cut, cut, "below the target's log start")):
+    for found, mask, reason in (
+        (case.holes, hole, "not on the target"),
+        (case.cut, cut, "below the target's log start"),
+    ):
         rows = np.flatnonzero(mask)
         if len(rows):
             first, last = int(view.offsets[rows[0]]), int(view.offsets[rows[-1]])
@@ -240,10 +282,18 @@ def report_missing(case: Case, view: Records, hole: np.ndarray, cut: np.ndarray)
 
 def refuse_hole(case: Case, view: Records, row: int) -> Answer:
     """Return the refusal of a position at or below a source record that is not on the target."""
-    what = "unread record" if case.bounds.drained or case.segment.closed else "unread record (the partition is not drained)"
+    what = (
+        "unread record"
+        if case.bounds.drained or case.segment.closed
+        else "unread record (the partition is not drained)"
+    )
     return refused(f"{what} at source offset {int(view.offsets[row])} is not on the target")
 
 
 def raised_over(case: Case, cut: int) -> str | None:
-    """Return the note on a place above which the target lacks unread records that its retention deleted; None where it deleted none."""
-    return f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
+    """Return the note on a place above which the target lacks unread records that its retention deleted; None where
+    it deleted none.
+    """
+    return (
+        f"raised to the target's log start {case.bounds.target_start}: {cut} unread records are older" if cut else None
+    )

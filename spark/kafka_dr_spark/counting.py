@@ -1,19 +1,22 @@
-"""Positions counted down from the recorder's own pair above, by the target's records alone. Why this is safe: decisions/0008.
+"""Positions counted down from the recorder's own pair above, by the target's records alone. Why this is safe:
+decisions/0008.
 
 Of a pair (u, d) that was made by content the target's record d comes from a source record o at or below u.
 
 Invariants:
 
-1. Of the newest sample (E, D, N) with E at or below a position p all copies of records from p on lie at or above D, and what lies there comes
-   from above N. All copies of records above N lie at or above the floor of N + 1: from there the target is read, up to d. Before the first sample
-   a target that still holds everything from its offset 0 on is read whole, if it holds nothing but what was mirrored from the log that the source has now.
-2. A record is *new* if none with its content was read before it. The record d, or one of its content before it, is new: d'. By 1. the first
-   copy of o lies at or above d', and between D and d only first copies are new.
-3. Source records are first mirrored in their order. So where the first record from p on was first mirrored at f, at or below d', the new ones from f
-   to d' are first copies of as many records, all of them between p and o: u + 1 - p at most. Whatever f is, it does not lie below the lowest t
-   with no more new ones than that from t to d'.
+1. Of the newest sample (E, D, N) with E at or below a position p all copies of records from p on lie at or above D, and
+   what lies there comes from above N. All copies of records above N lie at or above the floor of N + 1: from there the
+   target is read, up to d. Before the first sample a target that still holds everything from its offset 0 on is read
+   whole, if it holds nothing but what was mirrored from the log that the source has now.
+2. A record is *new* if none with its content was read before it. The record d, or one of its content before it, is new:
+   d'. By 1. the first copy of o lies at or above d', and between D and d only first copies are new.
+3. Source records are first mirrored in their order. So where the first record from p on was first mirrored at f, at or
+   below d', the new ones from f to d' are first copies of as many records, all of them between p and o: u + 1 - p at
+   most. Whatever f is, it does not lie below the lowest t with no more new ones than that from t to d'.
 
-Gaps on the source, recurring contents and repeats can only make t lie lower. Danger: what somebody else wrote to the target would make it lie higher.
+Gaps on the source, recurring contents and repeats can only make t lie lower. Danger: what somebody else wrote to the
+target would make it lie higher.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ Span = tuple[int, int]
 
 
 class Count(NamedTuple):
-    """One position to count down to: the index of the pair above, the target offset from which on is read, and the one it cannot lie below."""
+    """One position to count down to: the index of the pair above, the target offset from which on is read, and the
+    one it cannot lie below.
+    """
 
     row: int
     pair: int
@@ -48,13 +53,23 @@ def counted_down(case: Case, positions: np.ndarray, above: np.ndarray, targets: 
     by_pair: dict[int, list[Count]] = {}
     for count in _counts(case, positions, above, targets):
         by_pair.setdefault(count.pair, []).append(count)
-    spans = _spans(case, {pair: (min(c.start for c in counts), int(case.pairs.downstream[pair]) + 1) for pair, counts in by_pair.items()})
+    spans = _spans(
+        case,
+        {
+            pair: (min(c.start for c in counts), int(case.pairs.downstream[pair]) + 1)
+            for pair, counts in by_pair.items()
+        },
+    )
     parts = yield from case.fetch(*(case.window(TARGET, *span) for _, span in spans))
     found = {}
     for (pairs, (start, _)), records in zip(spans, parts):
         new = New(records)
         for count in (count for pair in pairs for count in by_pair[pair]):
-            target = new.lowest(int(case.pairs.downstream[count.pair]), int(case.pairs.upstream[count.pair] - positions[count.row]) + 1, start)
+            target = new.lowest(
+                int(case.pairs.downstream[count.pair]),
+                int(case.pairs.upstream[count.pair] - positions[count.row]) + 1,
+                start,
+            )
             if target is not None and max(target, count.floor) > targets[count.row]:
                 found[count.row] = max(target, count.floor), f"counted down from pair {case.pairs.name(count.pair)}"
     return found
@@ -69,7 +84,8 @@ class New:
         self._offsets = records.offsets[np.unique(self._codes, return_index=True)[1]]
 
     def lowest(self, offset: int, count: int, start: int) -> int | None:
-        """Return the lowest offset from which at most `count` new records lead up to the first one with the content of the record at `offset`.
+        """Return the lowest offset from which at most `count` new records lead up to the first one with the content of
+        the record at `offset`.
 
         Returns:
             `start` where all that were read are no more; None where no record stands at `offset`.
@@ -82,7 +98,9 @@ class New:
 
 
 def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.ndarray) -> list[Count]:
-    """What can come out higher than `targets` and may be counted: what lies between a sample's floor and an own pair."""
+    """What can come out higher than `targets` and may be counted: what lies between a sample's floor and an own
+    pair.
+    """
     pairs, floors = case.pairs, case.floors
     if case.bounds.other_writer or not len(pairs) or not len(floors):
         return []
@@ -93,7 +111,8 @@ def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.nd
     chosen = np.maximum(above, np.searchsorted(pairs.downstream, floors.target_end[np.maximum(samples, 0)]))
     last = np.minimum(chosen, len(pairs) - 1)
     highest = pairs.downstream[last] - (pairs.upstream[last] - positions)
-    # Records that clients wrote on the target, or of which the source was cut, lie among those from a position on and are none of the source's.
+    # Records that clients wrote on the target, or of which the source was cut, lie among those from a position on and
+    # are none of the source's.
     whole = case.limits.only_mirrored and not floors.fell
     rows = np.flatnonzero((sampled | whole) & (chosen < len(pairs)) & (highest > targets))
     needed = np.where(sampled, floors.replicated[samples] + 1, 0)
@@ -103,7 +122,9 @@ def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.nd
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
-    """Return what is read, each with the pairs that it is read for: what overlaps is read once, and the newest first, as far as may be read."""
+    """Return what is read, each with the pairs that it is read for: what overlaps is read once, and the newest
+    first, as far as may be read.
+    """
     spans: list[tuple[list[int], Span]] = []
     for pair, (start, end) in sorted(wanted.items(), reverse=True):
         overlapping = spans[-1:] if spans and spans[-1][1][0] < end else []

@@ -31,7 +31,11 @@ def partition_digest(rows: pa.Table) -> str:
 def partition_digests(partitions: list[pa.Table]) -> list[str]:
     """Return the digest of each partition's rows, made column by column for many partitions at once."""
     digests = [hashlib.sha256(b"[") for _ in partitions]
-    pieces = [(n, rows.slice(start, ROWS_AT_ONCE), start == 0) for n, rows in enumerate(partitions) for start in range(0, len(rows), ROWS_AT_ONCE)]
+    pieces = [
+        (n, rows.slice(start, ROWS_AT_ONCE), start == 0)
+        for n, rows in enumerate(partitions)
+        for start in range(0, len(rows), ROWS_AT_ONCE)
+    ]
     for some in _portions(pieces):
         text, ends = _as_json(pa.concat_tables([rows for _, rows, _ in some]))
         edges = ends[np.cumsum([0, *(len(rows) for _, rows, _ in some)])].tolist()
@@ -65,7 +69,9 @@ def _column_as_json(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type):
         text = pc.binary_join_element_wise('"', values, '"', "")
         if pc.any(pc.match_substring_regex(values, NOT_AS_IT_IS)).as_py():
-            text = pa.array([None if value is None else _canonical(value).decode() for value in values.to_pylist()], pa.string())
+            text = pa.array(
+                [None if value is None else _canonical(value).decode() for value in values.to_pylist()], pa.string()
+            )
     else:
         text = values.cast(pa.string())
     return text.fill_null("null")

@@ -36,13 +36,21 @@ _SUMMARY = "stranded_summary"
 class SearchTask:
     """Searches the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
 
-    def __init__(self, bounds: dict[Key, Bounds], returned: dict[Key, Returned], limits: Limits, access: KafkaAccess, folder: str) -> None:
+    def __init__(
+        self, bounds: dict[Key, Bounds], returned: dict[Key, Returned], limits: Limits, access: KafkaAccess, folder: str
+    ) -> None:
         """Prepare.
 
         Args:
             folder: where records are written, in folders of it; seen by all workers and by the driver.
         """
-        self._bounds, self._returned, self._limits, self._access, self._folder = bounds, returned, limits, access, Path(folder)
+        self._bounds, self._returned, self._limits, self._access, self._folder = (
+            bounds,
+            returned,
+            limits,
+            access,
+            Path(folder),
+        )
 
     def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
         """Turn partitions and their packed `TAGGED` rows into packed rows of `output_schema`."""
@@ -54,11 +62,15 @@ class SearchTask:
         cases = {key: case_of(tables.get(key) or no_rows(), self._bounds[key], self._limits) for key in keys}
         found: dict[Key, Stranded] = {}
         with WindowReader(self._access, self._limits) as reader:
-            for some in portions({key: weight_of(self._bounds[key], self._returned[key]) for key in keys}, COMPARED_AT_ONCE):
+            for some in portions(
+                {key: weight_of(self._bounds[key], self._returned[key]) for key in keys}, COMPARED_AT_ONCE
+            ):
                 started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in some]
                 found |= zip(some, drive(started, reader.read))
         listed, older = self._listed(found), self._older(found)
-        rows = [row_of(key, cases[key], found[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys]
+        rows = [
+            row_of(key, cases[key], found[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys
+        ]
         return pa.Table.from_pylist(rows, schema=output_schema())
 
     @property
@@ -68,22 +80,40 @@ class SearchTask:
 
     def _listed(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
         """Write the stranded records."""
-        windows = {key: one for key, told in found.items() if (one := stranded_window(key, told, self._bounds[key])) is not None}
-        chosen = {window: Chosen(found[key].missing, found[key].from_offset) for key, window in windows.items() if len(found[key].missing)}
+        windows = {
+            key: one
+            for key, told in found.items()
+            if (one := stranded_window(key, told, self._bounds[key])) is not None
+        }
+        chosen = {
+            window: Chosen(found[key].missing, found[key].from_offset)
+            for key, window in windows.items()
+            if len(found[key].missing)
+        }
         stable_ends = {window: self._returned[key].stable_end for key, window in windows.items()}
         told = list_stranded(self._access, self._all_of_it, self._folder, stable_ends, chosen)
         return {key: told[window] for key, window in windows.items() if self._holds(STRANDED, told[window])}
 
     def _older(self, found: dict[Key, Stranded]) -> dict[Key, dict[str, Any]]:
         """Write the records that the target has no more."""
-        windows = {key: Window(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1) for key, told in found.items() if len(told.older)}
+        windows = {
+            key: Window(SOURCE, *key, int(told.older[0]), int(told.older[-1]) + 1)
+            for key, told in found.items()
+            if len(told.older)
+        }
         # Where all of a stretch is told, looking for each offset among them would cost more than reading it.
-        chosen = {window: Chosen(found[key].older, window.end) for key, window in windows.items() if len(found[key].older) < window.end - window.start}
+        chosen = {
+            window: Chosen(found[key].older, window.end)
+            for key, window in windows.items()
+            if len(found[key].older) < window.end - window.start
+        }
         told = write_records(self._access, self._all_of_it, self._folder / OLDER, list(windows.values()), chosen)
         return {key: told[window] for key, window in windows.items() if self._holds(OLDER, told[window])}
 
     def _holds(self, kind: str, told: dict[str, Any]) -> bool:
-        """Say whether a file holds any record; one without is taken away. Transaction markers leave offsets that nobody returns."""
+        """Say whether a file holds any record; one without is taken away. Transaction markers leave offsets that
+        nobody returns.
+        """
         if not told["records"]:
             (self._folder / kind / told["file"]).unlink()
         return bool(told["records"])
@@ -92,7 +122,11 @@ class SearchTask:
 def weight_of(bounds: Bounds, known: Returned) -> int:
     """Return how many records of both sides a partition may make a task read."""
     theirs = bounds.boundary - bounds.target_start if bounds.target_exists else 0
-    since = 0 if known.deleted_to is None else known.deleted_to - bounds.cut_off + (known.target_end or 0) - (known.written_from or 0)
+    since = (
+        0
+        if known.deleted_to is None
+        else known.deleted_to - bounds.cut_off + (known.target_end or 0) - (known.written_from or 0)
+    )
     return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0) + max(since, 0)
 
 
@@ -106,15 +140,41 @@ def stranded_window(key: Key, told: Stranded, bounds: Bounds) -> Window | None:
 @lru_cache
 def output_schema() -> pa.Schema:
     """Return what a task hands back: rows of the summary, and what was read to find out."""
-    return pa.schema([*arrow_schema(_SUMMARY), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))])
+    return pa.schema(
+        [*arrow_schema(_SUMMARY), *(pa.field(f"read_{side}", pa.int64(), False) for side in (SOURCE, TARGET))]
+    )
 
 
 def row_of(key: Key, case: Case, told: Stranded, listed: dict[str, Any], older: dict[str, Any]) -> dict[str, Any]:
     """Return a partition's row."""
-    row = {name: listed.get(name) for name in ("records", "bytes", "first_at", "last_at", "aborted", "undecided", "file", "sha256", "uncommitted_sha256")}
-    row |= {"topic": key[0], "partition": key[1], "frontier": told.frontier, "resumes": case.bounds.cut_off, "from_offset": told.from_offset}
+    row = {
+        name: listed.get(name)
+        for name in (
+            "records",
+            "bytes",
+            "first_at",
+            "last_at",
+            "aborted",
+            "undecided",
+            "file",
+            "sha256",
+            "uncommitted_sha256",
+        )
+    }
+    row |= {
+        "topic": key[0],
+        "partition": key[1],
+        "frontier": told.frontier,
+        "resumes": case.bounds.cut_off,
+        "from_offset": told.from_offset,
+    }
     row |= {"lacking": told.lacking, "exact": told.exact or not listed["records"], "evidence": told.evidence}
-    row |= {"older": older["records"], "older_bytes": older["bytes"], "older_file": older.get("file"), "older_sha256": older.get("sha256")}
+    row |= {
+        "older": older["records"],
+        "older_bytes": older["bytes"],
+        "older_file": older.get("file"),
+        "older_sha256": older.get("sha256"),
+    }
     return row | {f"read_{side}": count for side, count in case.read.items()}
 
 

@@ -2,10 +2,10 @@
 
 Invariants:
 
-1. Of a floor (E, D) the target's end D was read before the source's end E: every copy of a source record at or above E lies
-   at or above D.
-2. Records above u were first mirrored after u was. So none of their copies lies at or below the first copy of u, and that is
-   at or above every floor with E <= u. Other records of the same content can only make it lie lower.
+1. Of a floor (E, D) the target's end D was read before the source's end E: every copy of a source record at or above E
+   lies at or above D.
+2. Records above u were first mirrored after u was. So none of their copies lies at or below the first copy of u, and
+   that is at or above every floor with E <= u. Other records of the same content can only make it lie lower.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from kafka_dr_spark.rereads import rereads_at_most
 
 
 def from_floors(case: Case, positions: np.ndarray) -> Search:
-    """Answer ascending positions from the pairs below them, lowered to first copies, from the floor, or by counting down from the pair above: the highest of these."""
+    """Answer ascending positions from the pairs below them, lowered to first copies, from the floor, or by counting
+    down from the pair above: the highest of these.
+    """
     below = pair_below(case.pairs, positions)
     copies = yield from _first_copies(case, [int(index) for index in np.unique(below) if index >= 0])
     found = [_placed(case, int(index), copies.get(int(index)), int(p)) for index, p in zip(below, positions)]
@@ -48,7 +50,9 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
 
 
 def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
-    """Return the higher one of a pair's first copy and the floor, and what it rests on; None where neither lies at or below the position."""
+    """Return the higher one of a pair's first copy and the floor, and what it rests on; None where neither lies at
+    or below the position.
+    """
     known, floor = case.bounds, case.floors.below(position)
     if index < 0 and floor is None and not len(case.pairs):
         return None
@@ -64,6 +68,9 @@ def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[in
 
 def _answer(case: Case, target: int, name: str, bound: int) -> Answer:
     known = case.bounds
-    # What a cleaner removed on either side, or retention on the target, may hide that something else follows here than there.
-    whole = not (known.source_compacted or known.target_compacted) and (target > known.target_start or not case.target_cut)
+    # What a cleaner removed on either side, or retention on the target, may hide that something else follows here than
+    # there.
+    whole = not (known.source_compacted or known.target_compacted) and (
+        target > known.target_start or not case.target_cut
+    )
     return Answer(target, "NEAREST", target == known.boundary or (bound == 0 and whole), bound, f"nearest: {name}")

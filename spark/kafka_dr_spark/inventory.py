@@ -1,4 +1,6 @@
-"""The inventory of what is lost: rows by partition, groups that had gone further, and the figures that a person approves."""
+"""The inventory of what is lost: rows by partition, groups that had gone further, and the figures that a person
+approves.
+"""
 
 from __future__ import annotations
 
@@ -58,19 +60,43 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
-    """Return the groups' positions above what was certainly replicated: they had consumed what may never have reached the target."""
-    held = ds.dataset(given / "positions.parquet", format="parquet").to_table(columns=["group", "topic", "partition", "position"])
+    """Return the groups' positions above what was certainly replicated: they had consumed what may never have
+    reached the target.
+    """
+    held = ds.dataset(given / "positions.parquet", format="parquet").to_table(
+        columns=["group", "topic", "partition", "position"]
+    )
     both = held.join(loss.select(["topic", "partition", "from_offset"]), ["topic", "partition"], join_type="inner")
     both = both.append_column("beyond", pc.subtract(both["position"], both["from_offset"]))
-    found = both.filter(pc.greater(both["beyond"], 0)).sort_by([("group", "ascending"), ("topic", "ascending"), ("partition", "ascending")])
+    found = both.filter(pc.greater(both["beyond"], 0)).sort_by(
+        [("group", "ascending"), ("topic", "ascending"), ("partition", "ascending")]
+    )
     return found.select(column_names("ahead")).cast(arrow_schema("ahead"))
 
 
 def rereads_by_group(rows: pa.Table) -> pa.Table:
-    """Return the most that each group may be given again on one partition, and how many of its positions that holds for, and does not."""
-    told = pa.table({"group": pc.list_flatten(rows["groups"]), "bound": pc.list_flatten(rows["bounds"]), "moved": pc.cast(pc.list_flatten(rows["moved"]), pa.int64())})
-    found = told.group_by("group").aggregate([("bound", "max"), ("group", "count"), ("bound", "count"), ("moved", "sum")]).sort_by("group")
-    columns = [found["group"], found["bound_max"], found["group_count"], pc.subtract(found["group_count"], found["bound_count"]), found["moved_sum"]]
+    """Return the most that each group may be given again on one partition, and how many of its positions that holds
+    for, and does not.
+    """
+    told = pa.table(
+        {
+            "group": pc.list_flatten(rows["groups"]),
+            "bound": pc.list_flatten(rows["bounds"]),
+            "moved": pc.cast(pc.list_flatten(rows["moved"]), pa.int64()),
+        }
+    )
+    found = (
+        told.group_by("group")
+        .aggregate([("bound", "max"), ("group", "count"), ("bound", "count"), ("moved", "sum")])
+        .sort_by("group")
+    )
+    columns = [
+        found["group"],
+        found["bound_max"],
+        found["group_count"],
+        pc.subtract(found["group_count"], found["bound_count"]),
+        found["moved_sum"],
+    ]
     return pa.table(columns, names=column_names("rereads")).cast(arrow_schema("rereads"))
 
 
@@ -98,7 +124,10 @@ def summarise(inventory: Inventory, partitions: int, input_digest: str) -> dict[
         "records_per_second": None if rate is None else round(rate),
         "groups_ahead": len(pc.unique(inventory.ahead["group"])),
         "positions_ahead": len(inventory.ahead),
-        "rereads": {"bound": pc.max(inventory.rereads["bound"]).as_py(), **{name: total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")}},
+        "rereads": {
+            "bound": pc.max(inventory.rereads["bound"]).as_py(),
+            **{name: total(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")},
+        },
         "records_read": inventory.read,
     }
 

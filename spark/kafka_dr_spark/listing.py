@@ -23,7 +23,8 @@ from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, runs, 
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
 #: Partitions that are listed together: each holds as many records.
 AT_ONCE = 64
-#: Rows that wait to be written keep all that was read together with them: no more than all partitions may hold is kept alive by them.
+#: Rows that wait to be written keep all that was read together with them: no more than all partitions may hold is kept
+#: alive by them.
 BYTES_KEPT = AT_ONCE * BYTES_HELD
 #: Not the smallest files: who decides waits for them.
 COMPRESSION = "none"
@@ -57,8 +58,11 @@ class Listed(OpenWindow):
         self._offsets = [np.empty(0, np.int64)]
         #: The smallest and the largest timestamp of each portion that has any.
         self._times: list[int] = []
-        # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written out.
-        self._file = pq.ParquetWriter(path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"])
+        # All other columns differ from record to record: a dictionary of them is built, and then thrown away or written
+        # out.
+        self._file = pq.ParquetWriter(
+            path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"]
+        )
 
     @property
     def reached(self) -> int:
@@ -91,7 +95,11 @@ class Listed(OpenWindow):
         if not self._rows:
             return
         rows, self._rows, self._rows_held, self._bytes_held = pa.concat_tables(self._rows), [], 0, 0
-        self._file.write_table(rows.add_column(0, SCHEMA.field("topic"), pa.repeat(self.window.topic, len(rows))).add_column(1, SCHEMA.field("partition"), pa.array(np.full(len(rows), self.window.partition, np.int32))))
+        self._file.write_table(
+            rows.add_column(0, SCHEMA.field("topic"), pa.repeat(self.window.topic, len(rows))).add_column(
+                1, SCHEMA.field("partition"), pa.array(np.full(len(rows), self.window.partition, np.int32))
+            )
+        )
         self.bytes += sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in ("key", "value"))
         span = pc.min_max(rows["timestamp"]).as_py()
         self._times += [at for at in span.values() if at is not None]
@@ -101,7 +109,12 @@ class Listed(OpenWindow):
         self.flush()
         self._file.close()
         offsets = np.concatenate(self._offsets)
-        told = {"records": len(offsets), "bytes": self.bytes, "first_at": min(self._times, default=None), "last_at": max(self._times, default=None)}
+        told = {
+            "records": len(offsets),
+            "bytes": self.bytes,
+            "first_at": min(self._times, default=None),
+            "last_at": max(self._times, default=None),
+        }
         return {**told, "offsets": offsets, "file": self.path.name, "sha256": sha256_of(self.path)}
 
 
@@ -112,9 +125,13 @@ def sha256_of(path: Path) -> str:
 
 
 def rows_of(messages: list[Message]) -> pa.Table:
-    """Records in the shape of `stranded`, but for their place; column by column, since a million rows are made while somebody waits to decide."""
+    """Records in the shape of `stranded`, but for their place; column by column, since a million rows are made while
+    somebody waits to decide.
+    """
     count, keys = len(messages), list(map(Message.key, messages))
-    kinds, stamps = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
+    kinds, stamps = (
+        np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
+    )
     names, contents = _headers(messages)
     columns = {
         "offset": np.fromiter(map(Message.offset, messages), np.int64, count),
@@ -147,7 +164,9 @@ def _headers(messages: list[Message]) -> tuple[list | pa.Array, list | pa.Array]
     """Names and values of the headers, a list a record; most records have none."""
     if not any(map(Message.headers, messages)):
         none = pa.array(np.zeros(len(messages) + 1, np.int32))
-        return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(none, pa.array([], pa.binary()))
+        return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(
+            none, pa.array([], pa.binary())
+        )
     found = [message.headers() or () for message in messages]
     return [[name for name, _ in one] for one in found], [[content for _, content in one] for one in found]
 
@@ -155,20 +174,28 @@ def _headers(messages: list[Message]) -> tuple[list | pa.Array, list | pa.Array]
 class ListingReader(WindowReader):
     """Lists windows of the source, many partitions at once."""
 
-    def list(self, windows: Mapping[Window, Path], chosen: Mapping[Window, Chosen] | None = None) -> dict[Window, dict[str, Any]]:
+    def list(
+        self, windows: Mapping[Window, Path], chosen: Mapping[Window, Chosen] | None = None
+    ) -> dict[Window, dict[str, Any]]:
         """Write the records of each window to its file, and tell what is in it; one window a partition.
 
         Args:
             chosen: of a window of which not all records are wanted.
         """
-        pending = {(window.topic, window.partition): Listed(window, path, (chosen or {}).get(window)) for window, path in windows.items()}
+        pending = {
+            (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
+            for window, path in windows.items()
+        }
         self._listed, self._bytes_kept = list(pending.values()), 0
         with uncollected():
             self._read_side(SOURCE, pending)
         return {one.window: one.close() for one in self._listed}
 
-    def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
-        """As of every reader, but all records become rows at once, while they are in the processor's cache: by partition, or later, they cost an eighth more.
+    def _take_in(
+        self, side: str, messages: list[Message], pending: dict[tuple[str, int], Listed]
+    ) -> list[tuple[str, int]]:
+        """As of every reader, but all records become rows at once, while they are in the processor's cache: by
+        partition, or later, they cost an eighth more.
 
         Where a log ends is taken in last: no record below the end comes after that is told.
         """
@@ -192,12 +219,21 @@ class ListingReader(WindowReader):
 
 
 def name_of(topic: str, partition: int) -> str:
-    """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share one."""
+    """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share
+    one.
+    """
     return f"{topic}-{partition}.parquet"
 
 
-def list_stranded(access: KafkaAccess, limits: Limits, folder: Path, stable_ends: Mapping[Window, int | None], chosen: Mapping[Window, Chosen] | None = None) -> dict[Window, dict[str, Any]]:
-    """Write the records of windows of the source, and apart which of them no transaction has committed; tell what was written.
+def list_stranded(
+    access: KafkaAccess,
+    limits: Limits,
+    folder: Path,
+    stable_ends: Mapping[Window, int | None],
+    chosen: Mapping[Window, Chosen] | None = None,
+) -> dict[Window, dict[str, Any]]:
+    """Write the records of windows of the source, and apart which of them no transaction has committed; tell what
+    was written.
 
     Args:
         folder: holds the folders of both.
@@ -206,20 +242,37 @@ def list_stranded(access: KafkaAccess, limits: Limits, folder: Path, stable_ends
     """
     told = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
     states = uncommitted(access, limits, told, stable_ends)
-    return {window: {**about, **_apart(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition))} for window, about in told.items()}
+    return {
+        window: {**about, **_apart(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition))}
+        for window, about in told.items()
+    }
 
 
-def write_records(access: KafkaAccess, limits: Limits, folder: Path, windows: list[Window], chosen: Mapping[Window, Chosen] | None = None) -> dict[Window, dict[str, Any]]:
+def write_records(
+    access: KafkaAccess,
+    limits: Limits,
+    folder: Path,
+    windows: list[Window],
+    chosen: Mapping[Window, Chosen] | None = None,
+) -> dict[Window, dict[str, Any]]:
     """Write the records of windows of the source, a file a partition; tell what is in each."""
     told = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
-            told |= reader.list({window: folder / name_of(window.topic, window.partition) for window in windows[start : start + AT_ONCE]}, chosen)
+            told |= reader.list(
+                {
+                    window: folder / name_of(window.topic, window.partition)
+                    for window in windows[start : start + AT_ONCE]
+                },
+                chosen,
+            )
     return told
 
 
 def _apart(states: pa.Table | None, path: Path) -> dict[str, Any]:
-    """Write down which records no transaction has committed, if there are any; answer how many of each state, and the file's digest."""
+    """Write down which records no transaction has committed, if there are any; answer how many of each state, and
+    the file's digest.
+    """
     found = [] if states is None else states["state"].to_pylist()
     counts = {state: found.count(state) for state in ("aborted", "undecided")}
     if states is None:
@@ -228,21 +281,38 @@ def _apart(states: pa.Table | None, path: Path) -> dict[str, Any]:
     return {**counts, "uncommitted_sha256": sha256_of(path)}
 
 
-def uncommitted(access: KafkaAccess, limits: Limits, listed: Mapping[Window, dict[str, Any]], stable_ends: Mapping[Window, int | None]) -> dict[Window, pa.Table]:
+def uncommitted(
+    access: KafkaAccess,
+    limits: Limits,
+    listed: Mapping[Window, dict[str, Any]],
+    stable_ends: Mapping[Window, int | None],
+) -> dict[Window, pa.Table]:
     """Return by window the records that no transaction has committed, where there are any.
 
     Where every offset holds a record and the last stable offset is the end, no transaction ever ended or is open there.
     """
-    suspect = {w: int(stable_ends[w] or 0) for w, told in listed.items() if (stable_ends[w] or 0) < w.end or len(told["offsets"]) < w.end - w.start}
+    suspect = {
+        w: int(stable_ends[w] or 0)
+        for w, told in listed.items()
+        if (stable_ends[w] or 0) < w.end or len(told["offsets"]) < w.end - w.start
+    }
     with WindowReader(access, replace(limits, isolation="read_committed")) as reader:
         asked = {w: w._replace(end=min(w.end, stable)) for w, stable in suspect.items() if stable > w.start}
         came = dict(zip(asked, reader.read(list(asked.values())))) if asked else {}
-    found = {w: _states(w, listed[w]["offsets"], came[w].offsets if w in came else np.empty(0, np.int64), stable) for w, stable in suspect.items()}
+    found = {
+        w: _states(w, listed[w]["offsets"], came[w].offsets if w in came else np.empty(0, np.int64), stable)
+        for w, stable in suspect.items()
+    }
     return {w: table for w, table in found.items() if len(table)}
 
 
 def _states(window: Window, offsets: np.ndarray, committed: np.ndarray, stable_end: int) -> pa.Table:
     left = np.setdiff1d(offsets, committed)
     states = np.where(left < stable_end, "aborted", "undecided")
-    columns = {"topic": [window.topic] * len(left), "partition": [window.partition] * len(left), "offset": left, "state": states}
+    columns = {
+        "topic": [window.topic] * len(left),
+        "partition": [window.partition] * len(left),
+        "offset": left,
+        "state": states,
+    }
     return pa.table(columns, schema=arrow_schema("uncommitted"))

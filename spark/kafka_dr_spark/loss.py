@@ -5,11 +5,13 @@ Invariants:
 1. No acknowledged record below `from_offset` is missing on the target.
 2. No record in [from_offset, certain_to) is on the target. `certain_to` is None where that cannot be shown of any.
 3. Records after the last sample have no bound: `possible_to` is the source's own end, None where nobody knows it.
-4. One wrong offset sync changes neither of these: what it says counts only where another statement says so, too. Doubt only lowers `from_offset`.
-   However many there are, none counts where they state more than the recorder's own pair leaves room for.
+4. One wrong offset sync changes neither of these: what it says counts only where another statement says so, too. Doubt
+   only lowers `from_offset`. However many there are, none counts where they state more than the recorder's own pair
+   leaves room for.
 
-MirrorMaker 2 mirrors a partition in order, and begins anew behind what Connect kept: of what it had not mirrored before, it mirrors
-always the next record. So what is on the target is everything up to one source offset, whatever was repeated.
+MirrorMaker 2 mirrors a partition in order, and begins anew behind what Connect kept: of what it had not mirrored
+before, it mirrors always the next record. So what is on the target is everything up to one source offset, whatever was
+repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from kafka_dr_spark.matching import Records, content_codes, join
 
 
 class Unbroken(NamedTuple):
-    """Source offsets [start, end) that all held a record; the target's record ``downstream`` comes from ``start`` or from below it."""
+    """Source offsets [start, end) that all held a record; the target's record ``downstream`` comes from ``start`` or
+    from below it.
+    """
 
     start: int
     end: int
@@ -38,7 +42,8 @@ class LastSeen:
 
     Attributes:
         source_end: the source's log end at the last sample; None for a partition that was never sampled.
-        replicated: the last replicated offset that Connect kept then, or keeps now; None where it kept none. A task that begins anew goes on behind it.
+        replicated: the last replicated offset that Connect kept then, or keeps now; None where it kept none. A task
+            that begins anew goes on behind it.
         without_gaps: where the source had none, in order.
     """
 
@@ -56,9 +61,14 @@ class LastSeen:
         """Return a source offset that nothing on the target comes from or from above; None where nobody knows one.
 
         Args:
-            offsets: of the target's last records, of which those from ``new_from`` on are first copies: each takes the source one record further.
+            offsets: of the target's last records, of which those from ``new_from`` on are first copies: each takes the
+                source one record further.
         """
-        reached = [(one.end, one.start + 1 + int(np.sum(offsets > one.downstream))) for one in self.without_gaps if one.downstream >= new_from]
+        reached = [
+            (one.end, one.start + 1 + int(np.sum(offsets > one.downstream)))
+            for one in self.without_gaps
+            if one.downstream >= new_from
+        ]
         return min((reaches for end, reaches in reached if reaches <= end), default=None)
 
 
@@ -76,25 +86,50 @@ def loss_of(case: Case, seen: LastSeen | None) -> Search:
     """Tell what a partition loses.
 
     Args:
-        case: with floors, MirrorMaker 2's own pairs (which state an origin; pairs by content do not), and bounds (`cut_off` None where nobody knows the source's end).
+        case: with floors, MirrorMaker 2's own pairs (which state an origin; pairs by content do not), and bounds
+            (`cut_off` None where nobody knows the source's end).
         seen: None for a partition of which nothing is known.
     """
     if case.bounds.drained and case.bounds.cut_off is not None:
-        return Loss(case.bounds.cut_off, None, case.bounds.cut_off, "everything below the cut-off was proven to be on the target")
+        return Loss(
+            case.bounds.cut_off,
+            None,
+            case.bounds.cut_off,
+            "everything below the cut-off was proven to be on the target",
+        )
     if case.pairs.discarded and not len(case.floors):
-        return Loss(case.bounds.source_start or 0, None, case.bounds.cut_off, "offset syncs speak of an older log on the target, and nobody recorded what went with it")
+        return Loss(
+            case.bounds.source_start or 0,
+            None,
+            case.bounds.cut_off,
+            "offset syncs speak of an older log on the target, and nobody recorded what went with it",
+        )
     pairs, stored = plausible(case), -1 if seen is None or seen.replicated is None else seen.replicated
-    least = Loss(max(highest_confirmed(pairs), stored) + 1, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
+    least = Loss(
+        max(highest_confirmed(pairs), stored) + 1,
+        None,
+        case.bounds.cut_off,
+        "up to what MirrorMaker 2 said that it replicated",
+    )
     if seen is None or seen.source_end is None or not len(pairs):
         return least
     claims = yield from _claims(case, pairs, seen)
     if claims.contradicted(least.from_offset):
-        claims, least = Claims([], claims.kept), replace(least, from_offset=stored + 1, evidence=f"{least.evidence}; offset syncs state more than the target can hold")
+        claims, least = (
+            Claims([], claims.kept),
+            replace(
+                least,
+                from_offset=stored + 1,
+                evidence=f"{least.evidence}; offset syncs state more than the target can hold",
+            ),
+        )
     return _counted(case, seen, claims, least)
 
 
 def plausible(case: Case) -> Pairs:
-    """Return the pairs that no sample contradicts: what stands below the target's end at a sample came from below the source's end there."""
+    """Return the pairs that no sample contradicts: what stands below the target's end at a sample came from below
+    the source's end there.
+    """
     pairs, floors = case.pairs, case.floors
     if not len(floors):
         return pairs
@@ -106,7 +141,9 @@ def plausible(case: Case) -> Pairs:
 
 
 def highest_confirmed(pairs: Pairs) -> int:
-    """Return the highest source offset that a pair states and the next one bears out: it says that more was mirrored, and no more than can be; -1 if there is none."""
+    """Return the highest source offset that a pair states and the next one bears out: it says that more was
+    mirrored, and no more than can be; -1 if there is none.
+    """
     further, along = np.diff(pairs.upstream), np.diff(pairs.downstream)
     return int(np.max(pairs.upstream[:-1][(further >= 0) & (further <= 2 * along)], initial=-1))
 
@@ -125,7 +162,9 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What the last two pairs claim, what Connect claims, and a source offset that all that was mirrored lies below; None where nobody knows one."""
+    """What the last two pairs claim, what Connect claims, and a source offset that all that was mirrored lies below;
+    None where nobody knows one.
+    """
 
     stated: list[Claim]
     kept: Claim | None = None
@@ -137,9 +176,11 @@ class Claims(NamedTuple):
 
 
 def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
-    """Return what the last two pairs claim, each if it is the first copy and only first copies follow; and what Connect had kept before them, likewise.
+    """Return what the last two pairs claim, each if it is the first copy and only first copies follow; and what
+    Connect had kept before them, likewise.
 
-    What the target took since a sample are copies of records above what Connect kept then. All copies of these are read here.
+    What the target took since a sample are copies of records above what Connect kept then. All copies of these are read
+    here.
     """
     last = range(max(len(pairs) - 2, 0), len(pairs))
     first = int(pairs.downstream[last[0]])
@@ -154,35 +195,56 @@ def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
     again = np.delete(tail.offsets, np.unique(content_codes(tail), return_index=True)[1])
     new_from = int(np.max(again + 1, initial=start))
     counts = [(i, int(np.sum(tail.offsets >= pairs.downstream[i]))) for i in last if pairs.downstream[i] >= new_from]
-    stated = [Claim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target") for i, count in counts]
-    below, since = seen.mirrored_below(tail.offsets, new_from), -1 if sample < 0 else int(case.floors.target_end[sample])
+    stated = [
+        Claim(int(pairs.upstream[i]), count, f"{count - 1} records follow {pairs.name(i)} on the target")
+        for i, count in counts
+    ]
+    below, since = (
+        seen.mirrored_below(tail.offsets, new_from),
+        (-1 if sample < 0 else int(case.floors.target_end[sample])),
+    )
     if since < new_from:
         return Claims(stated, None, below)
     count = int(np.sum(tail.offsets >= since))
-    return Claims(stated, Claim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}"), below)
+    return Claims(
+        stated, Claim(kept + 1, count, f"{count} records followed on the target once Connect had kept {kept}"), below
+    )
 
 
 def _counted(case: Case, seen: LastSeen, claims: Claims, least: Loss) -> Loss:
     """What two pairs claim both, or Connect alone, if it is more than the least.
 
-    To the record where that is all there can be; or, where nobody knows, where both pairs claim the same, and the source had no gap from the first of them on.
+    To the record where that is all there can be; or, where nobody knows, where both pairs claim the same, and the
+    source had no gap from the first of them on.
     """
     both = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
     told = max([*both, *([claims.kept] if claims.kept else [])], key=lambda claim: claim.end, default=None)
-    agreed = bool(both) and {claim.end for claim in claims.stated} == {told.end} and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= told.end
-    end, evidence = (least.from_offset, least.evidence) if told is None or told.end < least.from_offset else (told.end, told.evidence)
+    agreed = (
+        bool(both)
+        and {claim.end for claim in claims.stated} == {told.end}
+        and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= told.end
+    )
+    end, evidence = (
+        (least.from_offset, least.evidence)
+        if told is None or told.end < least.from_offset
+        else (told.end, told.evidence)
+    )
     certain = (agreed and end == told.end if claims.below is None else end == claims.below) and end < seen.source_end
     return Loss(end, seen.source_end if certain else None, case.bounds.cut_off, evidence)
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:
-    """Tell what a partition loses where its source can be read: what the target holds is found again on it by content.
+    """Tell what a partition loses where its source can be read: what the target holds is found again on it by
+    content.
 
     Args:
         case: as for `loss_of`; `cut_off` is the source's end, and pairs by content do not belong among its pairs.
         stored: the last replicated offset that Connect keeps, None where it keeps none.
     """
-    first = max(highest_confirmed(plausible(case)), -1 if stored is None else stored, (case.bounds.source_start or 0) - 1) + 1
+    first = (
+        max(highest_confirmed(plausible(case)), -1 if stored is None else stored, (case.bounds.source_start or 0) - 1)
+        + 1
+    )
     least = Loss(first, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
     start, lowest = where_copies_begin(case, first)
     if start is None or not case.may_read(TARGET, case.bounds.boundary - start):
@@ -195,7 +257,8 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return from where the target holds every copy of the records from ``first`` on, and the lowest source record that can have a copy there.
+    """Return from where the target holds every copy of the records from ``first`` on, and the lowest source record
+    that can have a copy there.
 
     None where the source has lost records that can: what it still holds could then not be told from them.
     """
@@ -205,7 +268,9 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 
 
 def _enough_of_the_source(case: Case, lowest: int, first: int, count: int) -> Search:
-    """Return the source's records from ``lowest`` on, as many from ``first`` on as there may have been mirrored; None if they are too many to read."""
+    """Return the source's records from ``lowest`` on, as many from ``first`` on as there may have been mirrored;
+    None if they are too many to read.
+    """
     parts, start, end = [], lowest, min(case.bounds.cut_off, first + count)
     while start < case.bounds.cut_off and sum(part.between(first, end).size() for part in parts) <= count:
         if not case.may_read(SOURCE, end - start):
@@ -217,24 +282,31 @@ def _enough_of_the_source(case: Case, lowest: int, first: int, count: int) -> Se
 
 
 def _found_again(case: Case, here: Records, there: Records, first: int) -> Loss:
-    """What is on the target for certain, by contents that only records from ``first`` on have, and what can be there at most, in their order."""
+    """What is on the target for certain, by contents that only records from ``first`` on have, and what can be there
+    at most, in their order.
+    """
     codes = content_codes(join([here, there]))
     ours, theirs = codes[: here.size()], codes[here.size() :]
     new, offsets = ours[here.offsets >= first], here.offsets[here.offsets >= first]
     distinct, places = np.unique(new, return_index=True)
     certain = np.isin(distinct, theirs) & ~np.isin(distinct, ours[here.offsets < first])
     least, most = int(np.max(places[certain] + 1, initial=0)), _mirrored_at_most(new.tolist(), theirs.tolist())
-    # Where not all below are there, the target's topic was made anew; or where nothing else says what was mirrored, and there is what was not read here.
+    # Where not all below are there, the target's topic was made anew; or where nothing else says what was mirrored, and
+    # there is what was not read here.
     unsaid = first <= (case.bounds.source_start or 0)
     if not np.all(np.isin(new[:least], theirs)) or (unsaid and not np.all(np.isin(theirs, ours))):
         return Loss(first, None, case.bounds.cut_off, "the target does not hold the source's records in their order")
     begin = int(offsets[least - 1]) + 1 if least else first
-    told = f"{least} records above what MirrorMaker 2 said were found on the target" + ("" if least == most else f"; {most - least} more may be there")
+    told = f"{least} records above what MirrorMaker 2 said were found on the target" + (
+        "" if least == most else f"; {most - least} more may be there"
+    )
     return Loss(begin, case.bounds.cut_off if least == most else None, case.bounds.cut_off, told)
 
 
 def _mirrored_at_most(new: list[int], theirs: list[int]) -> int:
-    """Return how many of the source's next records can have been mirrored, since each was mirrored after the one before."""
+    """Return how many of the source's next records can have been mirrored, since each was mirrored after the one
+    before.
+    """
     reached = 0
     for content in theirs:
         reached += reached < len(new) and new[reached] == content

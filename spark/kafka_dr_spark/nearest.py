@@ -2,9 +2,9 @@
 
 Invariants:
 
-1. After the last pair with u <= p come the last copies of everything from p on, provided MirrorMaker 2 went on from there
-   to the end of what it ever mirrored. A drained partition proves this. Without a source, a restart near the end may have
-   died before it got as far as the run before it: then only pairs before the restart count.
+1. After the last pair with u <= p come the last copies of everything from p on, provided MirrorMaker 2 went on from
+   there to the end of what it ever mirrored. A drained partition proves this. Without a source, a restart near the end
+   may have died before it got as far as the run before it: then only pairs before the restart count.
 2. A stretch of equal length on both sides is taken to hide no restart here; every other one that is long enough counts
    into the bound.
 """
@@ -33,7 +33,9 @@ def nearest_pairs(case: Case, positions: np.ndarray) -> Search:
 
 
 def _from_lower(case: Case, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
-    """Answer from the pair ``index`` where it is trusted, otherwise from an earlier one with a bound that reaches as far."""
+    """Answer from the pair ``index`` where it is trusted, otherwise from an earlier one with a bound that reaches as
+    far.
+    """
     best = nearest_answer(case.pairs, case.bounds, index, position, **known)
     if index == lower:
         return best
@@ -71,7 +73,8 @@ def nearest_answer(
 
 
 def last_hiding_end(pairs: Pairs, bounds: Bounds, first: int) -> int | None:
-    """Return where the last stretch ends that may hide a restart from before the pair ``first``, None if there is none.
+    """Return where the last stretch ends that may hide a restart from before the pair ``first``, None if there is
+    none.
 
     Only the stretches from that pair on are looked at.
     """
@@ -93,13 +96,20 @@ def last_hiding_end(pairs: Pairs, bounds: Bounds, first: int) -> int | None:
 def after_last_copy(case: Case) -> Search:
     """Answer for a group that has read all of the source where the target's end alone proves nothing.
 
-    The position is right after the last copy of the source's last record: whatever another writer put behind it is kept.
+    The position is right after the last copy of the source's last record: whatever another writer put behind it is
+    kept.
     """
     known = case.bounds
     last = yield from _newest_record(case)
     if last is None:
         size = known.boundary - known.target_start
-        return Answer(known.target_start, "NEAREST", size == 0, size, "nearest: the target's log start; the source holds no record")
+        return Answer(
+            known.target_start,
+            "NEAREST",
+            size == 0,
+            size,
+            "nearest: the target's log start; the source holds no record",
+        )
     span = 64
     while True:
         start = max(known.target_start, known.boundary - span)
@@ -107,7 +117,13 @@ def after_last_copy(case: Case) -> Search:
         copies = match_from_end(last, theirs) if theirs else []
         if len(copies) and copies[0] < known.boundary:
             bound = known.boundary - int(copies[0]) - 1
-            return Answer(int(copies[0]) + 1, "CONTENT", bound == 0, bound, f"right after the last copy of source record {last.offsets[0]}")
+            return Answer(
+                int(copies[0]) + 1,
+                "CONTENT",
+                bound == 0,
+                bound,
+                f"right after the last copy of source record {last.offsets[0]}",
+            )
         if start == known.target_start or span > case.left[TARGET]:
             return refused(f"the source's last record at offset {last.offsets[0]} is not on the target")
         span *= 8
@@ -139,9 +155,11 @@ def without_source(case: Case, positions: np.ndarray) -> Search:
 
 
 def _settled_pairs(case: Case, positions: np.ndarray) -> Search:
-    """Return the pairs after which MirrorMaker 2 went on to the end of what it ever mirrored, and where contents stop recurring.
+    """Return the pairs after which MirrorMaker 2 went on to the end of what it ever mirrored, and where contents
+    stop recurring.
 
-    Reads the target's tail: from the first stretch that is not settled, and from the lowest position on if that is not too much.
+    Reads the target's tail: from the first stretch that is not settled, and from the lowest position on if that is not
+    too much.
     """
     pairs, known = case.pairs, case.bounds
     first = first_unsettled(pairs, known)
@@ -160,7 +178,9 @@ def _settled_pairs(case: Case, positions: np.ndarray) -> Search:
 
 
 def _before_restart(pairs: Pairs, first: int, again: np.ndarray) -> Pairs:
-    """Return the pairs before the first sign of a restart from stretch ``first`` on: u going back, or a content that recurs."""
+    """Return the pairs before the first sign of a restart from stretch ``first`` on: u going back, or a content that
+    recurs.
+    """
     since = max(first, 0)
     back = np.flatnonzero(np.diff(pairs.upstream[since:]) <= 0)
     before_back = since + 1 + int(back[0]) if len(back) else len(pairs)
@@ -171,8 +191,8 @@ def _before_restart(pairs: Pairs, first: int, again: np.ndarray) -> Pairs:
 def first_unsettled(pairs: Pairs, bounds: Bounds) -> int | None:
     """Return the index of the first pair whose following stretch may hold records that were never mirrored again.
 
-    The stretch before the first pair has the index -1. A stretch is settled once as many different later records are known
-    beyond its start as it has records in all.
+    The stretch before the first pair has the index -1. A stretch is settled once as many different later records are
+    known beyond its start as it has records in all.
     """
     on_source, on_target = stretches(pairs, bounds)
     if len(np.unique(pairs.upstream)) < pairs.downstream[0] - bounds.target_start:

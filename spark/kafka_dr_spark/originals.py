@@ -1,16 +1,18 @@
-"""Positions in a segment whose source is the copy: groups stand on copies, and go on at the originals. Why: decisions/0013.
+"""Positions in a segment whose source is the copy: groups stand on copies, and go on at the originals. Why:
+decisions/0013.
 
-MirrorMaker 2 copies in order and jumps back only to go on. So of all originals up to the highest one whose copy stands below a position
-a copy stands below it: a group that came there by reading has read them. One that a failover has placed there has not: it was placed at
-the last copies of what it had not read. So no group goes on above the lowest original that any copy from its position on is of, and the
-bound tells how many it may have read nevertheless.
+MirrorMaker 2 copies in order and jumps back only to go on. So of all originals up to the highest one whose copy stands
+below a position a copy stands below it: a group that came there by reading has read them. One that a failover has
+placed there has not: it was placed at the last copies of what it had not read. So no group goes on above the lowest
+original that any copy from its position on is of, and the bound tells how many it may have read nevertheless.
 
 Invariants:
 
-1. An original is the first record of its content, or a later one. So that first one was reached, wherever the copy stands.
+1. An original is the first record of its content, or a later one. So that first one was reached, wherever the copy
+   stands.
 2. Originals that were not reached below a position have copies, each its own, at or above it.
-3. A cleaner on the source may remove a copy below a position and leave a repeat above it, which the group has not read: what was reached
-   says nothing there.
+3. A cleaner on the source may remove a copy below a position and leave a repeat above it, which the group has not read:
+   what was reached says nothing there.
 4. Retention on the source does the same to the lowest position that is left.
 """
 
@@ -25,7 +27,9 @@ from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, match_
 
 
 def to_originals(case: Case, positions: np.ndarray) -> Search:
-    """Answer ascending positions by content where the segment can be read on both sides, else by pairs and by counting originals."""
+    """Answer ascending positions by content where the segment can be read on both sides, else by pairs and by
+    counting originals.
+    """
     known, limits = case.bounds, case.limits
     target = case.window(TARGET, known.target_start, known.boundary)
     if not case.may_read(TARGET, target.end - target.start):
@@ -64,7 +68,11 @@ class _Matched:
         places[-1] = self._case.bounds.boundary
         first = np.searchsorted(copies.offsets, positions)
         lowest = self._lowest_unread(first)
-        reached = lowest if self._case.bounds.source_compacted else np.maximum(self._reached(first), self._not_above(positions))
+        reached = (
+            lowest
+            if self._case.bounds.source_compacted
+            else np.maximum(self._reached(first), self._not_above(positions))
+        )
         unread = np.minimum(reached, lowest)
         bounds = self._bounds(positions, first, reached) + (reached - unread)
         hole, cut = self._missing()
@@ -72,13 +80,25 @@ class _Matched:
         last_hole = int(np.flatnonzero(hole)[-1]) if hole.any() else -1
         cuts = np.append(np.cumsum(cut[::-1])[::-1], 0)
         rows = zip(first.tolist(), places[unread].tolist(), bounds.tolist(), cuts[first].tolist())
-        return [refuse_hole(self._case, copies, last_hole) if row <= last_hole else self._answer(row, *place) for row, *place in rows]
+        return [
+            refuse_hole(self._case, copies, last_hole) if row <= last_hole else self._answer(row, *place)
+            for row, *place in rows
+        ]
 
     def _answer(self, row: int, place: int, bound: int, cut: int) -> Answer:
         note = raised_over(self._case, cut)
         if row == self._copies.size():
-            return Answer(self._case.bounds.boundary, "END", True, 0, "nothing unread below the end of the segment", note)
-        return Answer(place, "CONTENT", bound == 0, bound, f"content: {row} copies below and {self._originals.size()} originals", note)
+            return Answer(
+                self._case.bounds.boundary, "END", True, 0, "nothing unread below the end of the segment", note
+            )
+        return Answer(
+            place,
+            "CONTENT",
+            bound == 0,
+            bound,
+            f"content: {row} copies below and {self._originals.size()} originals",
+            note,
+        )
 
     def _reached(self, first: np.ndarray) -> np.ndarray:
         """Return how many originals were reached at least, by the copies below each place."""
@@ -92,10 +112,13 @@ class _Matched:
         return np.append(0, highest)[first]
 
     def _not_above(self, positions: np.ndarray) -> np.ndarray:
-        """Return how many originals were reached at least, since those above have copies, each its own, from each position on."""
+        """Return how many originals were reached at least, since those above have copies, each its own, from each
+        position on.
+        """
         copy = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
         there = np.flatnonzero(copy != ABSENT)
-        # Danger: an original without a copy among others that have one was never copied; it proves nothing of those below.
+        # Danger: an original without a copy among others that have one was never copied; it proves nothing of those
+        # below.
         copy[: there[0] if len(there) else len(copy)] = -1
         return np.searchsorted(np.minimum.accumulate(copy[::-1])[::-1], positions)
 
@@ -118,7 +141,9 @@ class _Matched:
         return bounds
 
     def _missing(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return two masks of first copies without an original: those whose original should be there, and those that retention took it of."""
+        """Return two masks of first copies without an original: those whose original should be there, and those that
+        retention took it of.
+        """
         absent = _first_rows(self._theirs, self._size)[self._ours] == ABSENT
         missing = absent & (_first_rows(self._ours, self._size)[self._ours] == np.arange(len(self._ours)))
         cut = np.zeros(len(missing), np.bool_)
@@ -132,7 +157,9 @@ class _Matched:
 
 
 class _Counted:
-    """A segment that is too long to read, or whose source is lost: pairs, and originals counted down from what lies above."""
+    """A segment that is too long to read, or whose source is lost: pairs, and originals counted down from what lies
+    above.
+    """
 
     def __init__(self, case: Case, pairs: Pairs, originals: Records | None) -> None:
         self._case, self._pairs, self._originals = case, pairs, originals
@@ -144,12 +171,20 @@ class _Counted:
         places = np.minimum(np.maximum(paired, counted), self._not_below(positions))
         repeats_may_follow = known.source_start > self._case.segment.source_from
         places[(positions == known.source_start) & repeats_may_follow | known.source_compacted] = known.target_start
-        names = np.where(places == known.target_start, "the segment's begin", np.where((paired >= counted) & (places == paired), "the highest pair below", "counted down from what lies above"))
+        names = np.where(
+            places == known.target_start,
+            "the segment's begin",
+            np.where(
+                (paired >= counted) & (places == paired), "the highest pair below", "counted down from what lies above"
+            ),
+        )
         rows = zip(places.tolist(), self._bounds(positions, places).tolist(), names.tolist())
         return [Answer(place, "NEAREST", bound == 0, bound, f"nearest: {name}") for place, bound, name in rows]
 
     def _paired(self, positions: np.ndarray) -> np.ndarray:
-        """Return the place behind the highest original that a pair below each position names, or at that of a pair at the position."""
+        """Return the place behind the highest original that a pair below each position names, or at that of a pair
+        at the position.
+        """
         copies, originals = self._pairs.upstream, self._pairs.downstream
         below = np.searchsorted(copies, positions)
         start = self._case.bounds.target_start
@@ -158,7 +193,9 @@ class _Counted:
         return np.maximum(highest, np.where(here, np.append(originals, start)[below], start))
 
     def _counted_down(self, positions: np.ndarray) -> np.ndarray:
-        """Return the place above which no more originals are left to a pair, or to the end, than offsets on the source."""
+        """Return the place above which no more originals are left to a pair, or to the end, than offsets on the
+        source.
+        """
         known = self._case.bounds
         if self._originals is None:
             return np.full(len(positions), known.target_start)
@@ -171,11 +208,15 @@ class _Counted:
     def _not_below(self, positions: np.ndarray) -> np.ndarray:
         """Return the place that no copy from each position on is of an original below.
 
-        A stretch between two pairs with more copies than originals has jumped back by so many, wherever in it that was; where markers may
-        stand among originals that were not read, an uneven one by all of it but one. Where it was not proven that the last copy is of
-        the last original, MirrorMaker 2 may have died in what it repeated: then any original may follow.
+        A stretch between two pairs with more copies than originals has jumped back by so many, wherever in it that was;
+        where markers may stand among originals that were not read, an uneven one by all of it but one. Where it was not
+        proven that the last copy is of the last original, MirrorMaker 2 may have died in what it repeated: then any
+        original may follow.
         """
-        at, number = np.append(self._pairs.upstream, self._case.bounds.cut_off), self._numbered(np.append(self._pairs.downstream, self._case.bounds.boundary))
+        at, number = (
+            np.append(self._pairs.upstream, self._case.bounds.cut_off),
+            self._numbered(np.append(self._pairs.downstream, self._case.bounds.boundary)),
+        )
         copies, originals = np.diff(at), np.diff(number)
         repeated = np.maximum(copies - originals, 0)
         markers = (copies != originals) & (self._originals is None)
@@ -184,21 +225,33 @@ class _Counted:
         lowest = np.minimum.accumulate(np.append(number[:-1] + 1 - repeated, last)[::-1])[::-1]
         above = np.searchsorted(self._pairs.upstream, positions)
         uneven = np.append(self._originals is None, markers)[above] & (positions < at[above])
-        inside = np.where(uneven, np.append(0, number[:-1] + 1 - repeated)[above], number[above] - (at[above] - positions))
+        inside = np.where(
+            uneven, np.append(0, number[:-1] + 1 - repeated)[above], number[above] - (at[above] - positions)
+        )
         not_below = np.clip(np.minimum(inside, lowest[above]), 0, number[-1])
         return self._place_of(np.where(positions == at[-1], number[-1], not_below))
 
     def _numbered(self, places: np.ndarray) -> np.ndarray:
         """Return how many originals lie below each place; their offsets stand for them where they were not read."""
-        return places - self._case.bounds.target_start if self._originals is None else np.searchsorted(self._originals.offsets, places)
+        return (
+            places - self._case.bounds.target_start
+            if self._originals is None
+            else np.searchsorted(self._originals.offsets, places)
+        )
 
     def _place_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return the place of an original by its number, as of `_numbered`."""
         known = self._case.bounds
-        return numbers + known.target_start if self._originals is None else np.append(self._originals.offsets, known.boundary)[numbers]
+        return (
+            numbers + known.target_start
+            if self._originals is None
+            else np.append(self._originals.offsets, known.boundary)[numbers]
+        )
 
     def _bounds(self, positions: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Return how many originals from each place on the group may have read: no more than it read copies, less those that lie below."""
+        """Return how many originals from each place on the group may have read: no more than it read copies, less
+        those that lie below.
+        """
         consumed = positions - self._case.segment.source_from
         if self._originals is None:
             return np.minimum(consumed, self._case.bounds.boundary - places)

@@ -1,12 +1,13 @@
-"""How many records a group may be given again at a target position, by what a recorder saw while the source lived. Why: decisions/0008.
+"""How many records a group may be given again at a target position, by what a recorder saw while the source
+lived. Why: decisions/0008.
 
 Invariants:
 
-1. Of a sample (N, D) what Connect kept as replicated (N) was read before the target's end (D). Records up to N have a copy below D, and whatever
-   began anew after that began behind N: at or above D lie copies of records above N only.
+1. Of a sample (N, D) what Connect kept as replicated (N) was read before the target's end (D). Records up to N have a
+   copy below D, and whatever began anew after that began behind N: at or above D lie copies of records above N only.
 2. So once N has reached a position, no record below the position lies at or above that D: the ceiling.
-3. Of an earlier sample, position - 1 - N records below the position at most lie at or above its D: each once, and once more for each record
-   between its D and the ceiling whose content has stood there before.
+3. Of an earlier sample, position - 1 - N records below the position at most lie at or above its D: each once, and once
+   more for each record between its D and the ceiling whose content has stood there before.
 
 MirrorMaker 2's repeats of records that the group has not read are no re-reads.
 """
@@ -20,7 +21,9 @@ from kafka_dr_spark.matching import Records, content_codes
 
 
 def ceilings(case: Case, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each position the first sample at which Connect kept it as replicated, and the target's end then; without one, the boundary."""
+    """Return for each position the first sample at which Connect kept it as replicated, and the target's end then;
+    without one, the boundary.
+    """
     reached = np.searchsorted(case.floors.replicated, positions)
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
 
@@ -28,14 +31,17 @@ def ceilings(case: Case, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def rereads_at_most(case: Case, positions: np.ndarray, targets: np.ndarray) -> Search:
     """Return for each position how many records below it lie at or above its target position, at most.
 
-    Where more than one sampling interval lies between the target position and the ceiling, the target's records are counted there.
+    Where more than one sampling interval lies between the target position and the ceiling, the target's records are
+    counted there.
     """
     reached, highest = ceilings(case, positions)
     bounds = np.maximum(highest - targets, 0)
     begun = np.searchsorted(case.floors.target_end, targets, side="right") - 1
     counted = {}
     for row in np.flatnonzero(reached - begun > 1).tolist():
-        sample, once = _fewest(case, int(positions[row]), int(targets[row]), slice(max(int(begun[row]), 0), int(reached[row])))
+        sample, once = _fewest(
+            case, int(positions[row]), int(targets[row]), slice(max(int(begun[row]), 0), int(reached[row]))
+        )
         if once < bounds[row]:
             counted[row] = once, (max(int(case.floors.target_end[sample]), case.bounds.target_start), int(highest[row]))
     again = yield from _recurring(case, {span for _, span in counted.values()})
@@ -45,7 +51,8 @@ def rereads_at_most(case: Case, positions: np.ndarray, targets: np.ndarray) -> S
 
 
 def rereads_before_translation(case: Case, positions: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Return for each position how many records it may be given again wherever a translation places it, at most; nothing is read for it.
+    """Return for each position how many records it may be given again wherever a translation places it, at most;
+    nothing is read for it.
 
     No position is placed below its floor. What the target takes until MirrorMaker 2 stands may come on top.
 
@@ -60,7 +67,9 @@ def rereads_before_translation(case: Case, positions: np.ndarray, moved: np.ndar
 
 
 def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:
-    """Return the sample by which the fewest records below a position lie at or above its target position if each stands there once, and how many."""
+    """Return the sample by which the fewest records below a position lie at or above its target position if each
+    stands there once, and how many.
+    """
     ends, kept = case.floors.target_end[samples], case.floors.replicated[samples]
     once = np.maximum(ends - target, 0) + np.maximum(position - 1 - kept, 0)
     best = int(np.argmin(once))
@@ -68,7 +77,9 @@ def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int
 
 
 def _recurring(case: Case, spans: set[tuple[int, int]]) -> Search:
-    """Return for each stretch of the target that may be read how many of its records have a content that stood in it before."""
+    """Return for each stretch of the target that may be read how many of its records have a content that stood in it
+    before.
+    """
     windows = {span: case.window(TARGET, *span) for span in sorted(spans) if case.may_read(TARGET, span[1] - span[0])}
     parts = yield from case.fetch(*windows.values())
     return {span: _repeated(records) for span, records in zip(windows, parts)}

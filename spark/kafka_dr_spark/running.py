@@ -13,7 +13,6 @@ from kafka_dr_spark import sources
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable
 
-
 #: The input or the clusters are to blame, and the message says how.
 TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
 
@@ -40,7 +39,9 @@ def options(about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--input", required=True, type=Path, help="folder with the job's input")
     parser.add_argument("--output", required=True, type=Path, help="folder to be made")
-    parser.add_argument("--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last")
+    parser.add_argument(
+        "--wait-for-input", type=float, default=0.0, help="seconds to wait for job.json, which is written last"
+    )
     parser.add_argument("--rows-per-read", type=int, help="records taken from a consumer at once")
     parser.add_argument("--content-limit", type=int, help="most records to read per partition and side")
     parser.add_argument("--source-config", help="private JSON file with the source's client settings")
@@ -54,7 +55,9 @@ def access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
     target = sources.kafka_settings("target", wanted.target_config)
     if target is None or (source is None and source_readable):
         missing = "target" if target is None else "source"
-        raise ContractBroken(f"{missing}: no client settings in {sources.SECRET_SOURCES[missing]} or --{missing}-config")
+        raise ContractBroken(
+            f"{missing}: no client settings in {sources.SECRET_SOURCES[missing]} or --{missing}-config"
+        )
     return KafkaAccess(source, target)
 
 
@@ -69,7 +72,9 @@ def reason(error: Exception) -> str:
 
 
 def exit_code(run: Callable[[], None]) -> int:
-    """Run a job and return its exit code: 0, or 1 or 2 with one line on stderr; 2 where its input or the clusters are to blame."""
+    """Run a job and return its exit code: 0, or 1 or 2 with one line on stderr; 2 where its input or the clusters
+    are to blame.
+    """
     try:
         run()
     except TOLD_AS_THEY_ARE as error:

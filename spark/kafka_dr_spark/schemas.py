@@ -10,9 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 ARROW_TYPES = {
-    "string": pa.string(), "int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_(), "double": pa.float64(), "binary": pa.binary(),
-    "strings": pa.list_(pa.string()), "binaries": pa.list_(pa.binary()),
-}  # fmt: skip
+    "string": pa.string(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+    "strings": pa.list_(pa.string()),
+    "binaries": pa.list_(pa.binary()),
+}
 JSON_TYPES = {"string": str, "bool": bool, "int": int, "object": dict, "list": list}
 
 
@@ -46,7 +52,9 @@ def check_columns(name: str, seen: pa.Schema) -> None:
         if index < 0:
             raise ContractBroken(f"{name}: column {column['name']} is missing; seen: {', '.join(seen.names)}")
         if not _same_type(seen.field(index).type, ARROW_TYPES[column["type"]]):
-            raise ContractBroken(f"{name}: column {column['name']} must be {column['type']}, seen {seen.field(index).type}")
+            raise ContractBroken(
+                f"{name}: column {column['name']} must be {column['type']}, seen {seen.field(index).type}"
+            )
 
 
 def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
@@ -64,7 +72,9 @@ def check_values(name: str, table: pa.Table | pa.RecordBatch) -> None:
 def _check_listed(name: str, column: dict[str, Any], values: pa.Array | pa.ChunkedArray) -> None:
     strange = sorted(set(values.unique().to_pylist()) - set(column["values"]))
     if strange:
-        raise ContractBroken(f"{name}: column {column['name']} holds {strange[0]!r}; allowed: {', '.join(column['values'])}")
+        raise ContractBroken(
+            f"{name}: column {column['name']} holds {strange[0]!r}; allowed: {', '.join(column['values'])}"
+        )
 
 
 def check_fields(name: str, document: Any) -> dict[str, Any]:
@@ -87,7 +97,9 @@ def _check_field(name: str, field: dict[str, Any], value: Any) -> None:
     if wrong_type:
         raise ContractBroken(f"{name}: field {field['name']} must be {field['type']}, seen {type(value).__name__}")
     if "values" in field and value not in field["values"]:
-        raise ContractBroken(f"{name}: field {field['name']} must be one of {', '.join(field['values'])}, seen {value!r}")
+        raise ContractBroken(
+            f"{name}: field {field['name']} must be one of {', '.join(field['values'])}, seen {value!r}"
+        )
     if "minimum" in field and value < field["minimum"]:
         raise ContractBroken(f"{name}: field {field['name']} must be at least {field['minimum']}, seen {value}")
 

@@ -20,7 +20,8 @@ SETTINGS = {
     "spark.task.maxFailures": "1",
     # Finished rows come back to the driver, and there is no number of them that would be too many to know.
     "spark.driver.maxResultSize": "0",
-    # What a worker's client frees it needs again for the next fetch: handed back to the kernel each time, a tenth of a reading task goes into clearing pages.
+    # What a worker's client frees it needs again for the next fetch: handed back to the kernel each time, a tenth of a
+    # reading task goes into clearing pages.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
@@ -42,7 +43,9 @@ def start(name: str) -> SparkContext:
 
 
 def ready(name: str) -> SparkContext:
-    """Return Spark as `running` does, with workers that have loaded what tasks need: for as long as the input is still written that costs nobody time."""
+    """Return Spark as `running` does, with workers that have loaded what tasks need: for as long as the input is
+    still written that costs nobody time.
+    """
     context = running(name)
     workers = context.defaultParallelism
     context.parallelize(range(workers), workers).foreach(_load)
@@ -68,7 +71,9 @@ def running(name: str) -> SparkContext:
 
 @cache
 def _give_package(context: SparkContext) -> None:
-    """Once for all jobs of a driver: a cluster's driver refuses a second file of the same name. It stays: workers that start late fetch it then."""
+    """Once for all jobs of a driver: a cluster's driver refuses a second file of the same name. It stays: workers
+    that start late fetch it then.
+    """
     folder = tempfile.TemporaryDirectory(prefix="kafka_dr_spark-")
     atexit.register(folder.cleanup)
     context.addPyFile(str(_packed(Path(folder.name))))

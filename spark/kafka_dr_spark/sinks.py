@@ -33,9 +33,13 @@ def is_done(output: Path, input_digest: str) -> bool:
     try:
         seen = json.loads((output / "summary.json").read_text(encoding="utf-8"))["input_digest"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise AlreadyThere(f"{output} exists and is no finished translation; move it away or choose another --output") from None
+        raise AlreadyThere(
+            f"{output} exists and is no finished translation; move it away or choose another --output"
+        ) from None
     if seen != input_digest:
-        raise AlreadyThere(f"{output} holds the translation of another input (digest {seen[:12]}, not {input_digest[:12]})")
+        raise AlreadyThere(
+            f"{output} holds the translation of another input (digest {seen[:12]}, not {input_digest[:12]})"
+        )
     return True
 
 
@@ -110,13 +114,22 @@ def _name(report: dict[str, Any]) -> str:
 
 def _most_read(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ordered = sorted(reports, key=lambda one: (-sum(one["read"].values()), one["topic"], one["partition"]))
-    return [{"topic": one["topic"], "partition": one["partition"], **one["read"]} for one in ordered[:20] if any(one["read"].values())]
+    return [
+        {"topic": one["topic"], "partition": one["partition"], **one["read"]}
+        for one in ordered[:20]
+        if any(one["read"].values())
+    ]
 
 
 def _refused(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     place = ("topic", "partition")
     rows = [
-        {"group": row["group"], **{name: one[name] for name in place}, "position": row["position"], "reason": row["evidence"]}
+        {
+            "group": row["group"],
+            **{name: one[name] for name in place},
+            "position": row["position"],
+            "reason": row["evidence"],
+        }
         for one in reports
         for row in one["refused"]
     ]

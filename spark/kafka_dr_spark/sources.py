@@ -52,7 +52,9 @@ def load_json(path: Path) -> Any:
 
 
 def await_input(folder: Path, seconds: float) -> None:
-    """Wait until an input is complete: job.json is written last; ContractBroken if it will not be, or is not in time."""
+    """Wait until an input is complete: job.json is written last; ContractBroken if it will not be, or is not in
+    time.
+    """
     ends_at = time.monotonic() + seconds
     while not (folder / "job.json").exists():
         if (folder / "failed").exists():
@@ -97,7 +99,9 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, Bounds]:
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return the segments of every partition whose logs grew by turns, oldest first; nothing where the input tells of none."""
+    """Return the segments of every partition whose logs grew by turns, oldest first; nothing where the input tells
+    of none.
+    """
     if not (folder / "segments.parquet").exists():
         return {}
     table = open_dataset(folder, "segments").to_table(columns=column_names("segments"))
@@ -115,20 +119,27 @@ def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned
     table = open_dataset(folder, "returned").to_table(columns=column_names("returned"))
     check_values("returned", table)
     kept = load_kept(folder)
-    found = {(row["topic"], row["partition"]): Returned(**row, kept=kept.get((row["topic"], row["partition"]), NONE_KEPT)) for row in table.to_pylist()}
+    found = {
+        (row["topic"], row["partition"]): Returned(**row, kept=kept.get((row["topic"], row["partition"]), NONE_KEPT))
+        for row in table.to_pylist()
+    }
     if len(found) != len(table) or found.keys() != bounds.keys():
         raise ContractBroken(f"returned: {len(table)} rows for {len(bounds)} partitions of bounds; each must have one")
     return found
 
 
 def load_kept(folder: Path) -> dict[Key, np.ndarray]:
-    """Return the offsets of records that earlier failbacks left where they were, ascending; nothing where the input tells of none."""
+    """Return the offsets of records that earlier failbacks left where they were, ascending; nothing where the input
+    tells of none.
+    """
     if not (folder / "kept.parquet").exists():
         return {}
     table = open_dataset(folder, "kept").to_table(columns=column_names("kept"))
     check_values("kept", table)
     groups = table.to_pandas().groupby(["topic", "partition"])["offset"]
-    return {(str(topic), int(partition)): np.unique(offsets.to_numpy(np.int64)) for (topic, partition), offsets in groups}
+    return {
+        (str(topic), int(partition)): np.unique(offsets.to_numpy(np.int64)) for (topic, partition), offsets in groups
+    }
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
@@ -136,7 +147,11 @@ def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
     found: dict[Key, Extent] = {}
     for table in rows:
         positions = table.filter(pc.equal(table["kind"], POSITION))
-        for one in positions.group_by(["topic", "partition"]).aggregate([("a", "count"), ("a", "min"), ("a", "max")]).to_pylist():
+        for one in (
+            positions.group_by(["topic", "partition"])
+            .aggregate([("a", "count"), ("a", "min"), ("a", "max")])
+            .to_pylist()
+        ):
             key, here = (one["topic"], one["partition"]), Extent(one["a_count"], one["a_min"], one["a_max"])
             found[key] = here if key not in found else found[key].with_more(here)
     return found
@@ -161,7 +176,9 @@ def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """A job's input files, checked, in the shape of `tagging.TAGGED`: read in portions, and anew each time they are gone through."""
+    """A job's input files, checked, in the shape of `tagging.TAGGED`: read in portions, and anew each time they are
+    gone through.
+    """
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -179,13 +196,18 @@ class TaggedRows:
 
 
 def _portions(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.Table]:
-    for batch in dataset.to_batches(columns=columns, batch_size=ROWS_HELD // 4, batch_readahead=1, fragment_readahead=1):
+    for batch in dataset.to_batches(
+        columns=columns, batch_size=ROWS_HELD // 4, batch_readahead=1, fragment_readahead=1
+    ):
         if len(batch):
             yield pa.Table.from_batches([batch])
 
 
-def tagged_rows(folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)) -> Iterable[pa.Table]:
-    """Return the rows of a job's input: held in memory where they are few enough, else read once for each who goes through them.
+def tagged_rows(
+    folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional: Iterable[int] = (FLOOR, SYNC_BACK)
+) -> Iterable[pa.Table]:
+    """Return the rows of a job's input: held in memory where they are few enough, else read once for each who goes
+    through them.
 
     Args:
         needed: kinds whose files must be there.
@@ -196,16 +218,25 @@ def tagged_rows(folder: Path, needed: Iterable[int] = (POSITION, SYNC), optional
 
 
 def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
-    """Return rows in the shape of `tagging.TAGGED`; columns that are not taken are empty, and no offset stands for null."""
+    """Return rows in the shape of `tagging.TAGGED`; columns that are not taken are empty, and no offset stands for
+    null.
+    """
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     given = {"topic": "topic", "partition": "partition", **taken}
-    columns = [table[given[f.name]] if f.name in given else pa.repeat(blank.get(f.name, pa.scalar(NO_OFFSET)), len(table)) for f in TAGGED]
-    filled = [pc.fill_null(column.cast(field.type), NO_OFFSET) if field.type == pa.int64() else column.cast(field.type) for column, field in zip(columns, TAGGED)]
+    columns = [
+        table[given[f.name]] if f.name in given else pa.repeat(blank.get(f.name, pa.scalar(NO_OFFSET)), len(table))
+        for f in TAGGED
+    ]
+    filled = [
+        pc.fill_null(column.cast(field.type), NO_OFFSET) if field.type == pa.int64() else column.cast(field.type)
+        for column, field in zip(columns, TAGGED)
+    ]
     return pa.table(filled, schema=TAGGED)
 
 
 def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: int) -> list[bytes]:
-    """Return one packed table a task, with all rows of its partitions; rows of partitions without a task are left out.
+    """Return one packed table a task, with all rows of its partitions; rows of partitions without a task are left
+    out.
 
     The driver never holds more than a portion of the rows and what is packed.
     """

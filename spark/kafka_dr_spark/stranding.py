@@ -1,16 +1,19 @@
-"""What a returned cluster holds that was never replicated, found by the records themselves on both sides. Why: decisions/0015.
+"""What a returned cluster holds that was never replicated, found by the records themselves on both sides. Why:
+decisions/0015.
 
-The source is the returned cluster, the target the one that clients went to; its log is looked at below the boundary, where nobody but MirrorMaker 2 wrote.
+The source is the returned cluster, the target the one that clients went to; its log is looked at below the boundary,
+where nobody but MirrorMaker 2 wrote.
 
 Invariants:
 
-1. MirrorMaker 2 mirrors a partition in order: of what it had not mirrored before, it mirrors always the next record. So all records from one
-   offset on, `from_offset`, are stranded, whatever was repeated before.
-2. A content that first occurs on the source at a record r, and occurs on the target, was mirrored from r or from later: `from_offset` lies above r.
-   What is mirrored behind the last such record follows directly one of its copies.
-3. Below `from_offset` the c-th occurrence of a content from the end is matched with the c-th from the end on the target. What is left over is not on the target.
-4. Offsets that Connect kept, and offset syncs, count only where the target holds nothing that the source lacks: a source that lost its tail has
-   other records at these offsets.
+1. MirrorMaker 2 mirrors a partition in order: of what it had not mirrored before, it mirrors always the next record. So
+   all records from one offset on, `from_offset`, are stranded, whatever was repeated before.
+2. A content that first occurs on the source at a record r, and occurs on the target, was mirrored from r or from later:
+   `from_offset` lies above r. What is mirrored behind the last such record follows directly one of its copies.
+3. Below `from_offset` the c-th occurrence of a content from the end is matched with the c-th from the end on the
+   target. What is left over is not on the target.
+4. Offsets that Connect kept, and offset syncs, count only where the target holds nothing that the source lacks: a
+   source that lost its tail has other records at these offsets.
 
 Doubt only makes more stranded: what is listed and was replicated can be told by `exact`, what is forgotten by nobody.
 """
@@ -34,7 +37,9 @@ _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Returned:
-    """What is known of a partition beside its bounds, whose cut-off is the returned cluster's log end now. Fields as in the ``returned`` and ``kept`` schemas."""
+    """What is known of a partition beside its bounds, whose cut-off is the returned cluster's log end now. Fields as
+    in the ``returned`` and ``kept`` schemas.
+    """
 
     topic: str
     partition: int
@@ -58,7 +63,8 @@ class Stranded:
     Attributes:
         from_offset: all records from here on.
         missing: and these below it.
-        older: records that were replicated, or came from the target, and are not there any more; only where they were asked for.
+        older: records that were replicated, or came from the target, and are not there any more; only where they were
+            asked for.
         lacking: records of the target that the source does not hold any more.
         exact: none of those listed was ever replicated.
         rest: records that were read from `from_offset` on; None where nobody read them.
@@ -82,7 +88,9 @@ class Stranded:
 
 
 class Certain(NamedTuple):
-    """Offsets below which everything was replicated: proven when clients left, and stated by MirrorMaker 2 of the log that it mirrored."""
+    """Offsets below which everything was replicated: proven when clients left, and stated by MirrorMaker 2 of the
+    log that it mirrored.
+    """
 
     proven: int
     stated: int
@@ -111,7 +119,8 @@ class Places(NamedTuple):
 
     Attributes:
         lowest: each one's first place on the target at which a copy can stand.
-        told: whether only copies of records that the source holds stand there; if not, one of a like record that it has deleted may.
+        told: whether only copies of records that the source holds stand there; if not, one of a like record that it has
+            deleted may.
         counted: whether nothing was taken from either log, so that each copy counts.
     """
 
@@ -124,7 +133,8 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
     """Tell what of a partition is stranded.
 
     Args:
-        case: its cut-off is where the source's log ended before the flow back wrote to it, its boundary the target's log end before any client wrote there.
+        case: its cut-off is where the source's log ended before the flow back wrote to it, its boundary the target's
+            log end before any client wrote there.
         whole: also tell what was replicated and is not on the target any more.
     """
     bounds = case.bounds
@@ -137,7 +147,9 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
         return found
     at = (known.written_from, known.target_end) if known.written_from is not None else (0, 0)
     older, told = yield from _only_here(case, (max(bounds.cut_off, bounds.source_start), known.deleted_to), at)
-    return replace(found, older=np.append(np.asarray(found.older, np.int64), older), evidence=f"{found.evidence}; behind it {told}")
+    return replace(
+        found, older=np.append(np.asarray(found.older, np.int64), older), evidence=f"{found.evidence}; behind it {told}"
+    )
 
 
 def _below_the_copies(case: Case, known: Returned, whole: bool) -> Search:
@@ -148,12 +160,16 @@ def _below_the_copies(case: Case, known: Returned, whole: bool) -> Search:
         return Stranded(begin, evidence="the target has no such partition")
     proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
     if proven is not None and not whole:
-        return Stranded(max(begin, proven), evidence="everything below was proven to be on the target when clients left")
+        return Stranded(
+            max(begin, proven), evidence="everything below was proven to be on the target when clients left"
+        )
     stated = max(begin, stated_by_others(case, known) if proven is None else proven)
     certain = Certain(begin if proven is None else max(begin, proven), stated)
     # Also what lies below the begin: of records that are alike, its copies are not those of what follows.
     cuts = bounds.source_start > known.source_from, bounds.target_start > known.target_from
-    all_of_it = Span(max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *cuts)
+    all_of_it = Span(
+        max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *cuts
+    )
     for span in [*([] if whole else narrow_span(case, known, stated)), all_of_it]:
         span = span._replace(whole_from=max(span.whole_from, begin))
         found = yield from _compared(case, known, span, certain, whole)
@@ -163,28 +179,42 @@ def _below_the_copies(case: Case, known: Returned, whole: bool) -> Search:
 
 
 def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) -> Search:
-    """Return which copies of the target's records it does not hold any more, all of them where comparing would be too much; and what tells.
+    """Return which copies of the target's records it does not hold any more, all of them where comparing would be
+    too much; and what tells.
 
     MirrorMaker 2's repeats are told, too: nothing tells one from a record of the same content that is gone.
     """
-    if not case.may_read(SOURCE, copies[1] - copies[0]) or not case.may_read(TARGET, max(originals[1] - originals[0], 0)):
+    if not case.may_read(SOURCE, copies[1] - copies[0]) or not case.may_read(
+        TARGET, max(originals[1] - originals[0], 0)
+    ):
         return range(*copies), "copies of the other cluster's topic: too much to compare"
     ours, theirs = yield from case.fetch(case.window(SOURCE, *copies), case.window(TARGET, *originals))
     both = Both(ours or no_records(), theirs or no_records())
     left = both.missing(both.ours.size())
-    return both.ours.offsets[left], f"copies of the other cluster's topic: it holds all but {int(left.sum())} of {both.ours.size()}"
+    return (
+        both.ours.offsets[left],
+        f"copies of the other cluster's topic: it holds all but {int(left.sum())} of {both.ours.size()}",
+    )
 
 
 def _uncompared(case: Case, certain: Certain) -> Search:
-    """Tell what is stranded where comparing would be too much: from what is stated on, as far as the newest offset sync bears it out whose records are equal."""
+    """Tell what is stranded where comparing would be too much: from what is stated on, as far as the newest offset
+    sync bears it out whose records are equal.
+    """
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     borne_out = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
     told = f"sync {case.pairs.name(index)}" if index >= 0 else "where the log begins"
-    return Stranded(max(certain.proven, min(certain.stated, borne_out)), exact=False, evidence=f"too much to compare: from {told} on")
+    return Stranded(
+        max(certain.proven, min(certain.stated, borne_out)),
+        exact=False,
+        evidence=f"too much to compare: from {told} on",
+    )
 
 
 def stated_by_others(case: Case, known: Returned) -> int:
-    """Return the offset below which MirrorMaker 2 said that it had replicated everything; 0 where what it said is of another log, or of a tail that is lost."""
+    """Return the offset below which MirrorMaker 2 said that it had replicated everything; 0 where what it said is of
+    another log, or of a tail that is lost.
+    """
     kept = -1 if known.replicated is None else known.replicated
     if case.bounds.recreated or kept >= case.bounds.cut_off:
         return 0
@@ -192,7 +222,8 @@ def stated_by_others(case: Case, known: Returned) -> int:
 
 
 def narrow_span(case: Case, known: Returned, first: int) -> list[Span]:
-    """Return what is enough to compare, by a sample of the recorder's before the last replicated record; nothing where none tells.
+    """Return what is enough to compare, by a sample of the recorder's before the last replicated record; nothing
+    where none tells.
 
     That record's copy lies behind the sample: a source that lost its tail has none like it.
     """
@@ -210,11 +241,16 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
     """Read a span of both logs and tell what of it is stranded; None if that is too much to read."""
     bounds, committed = case.bounds, case.limits.isolation == "read_committed"
     end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
-    if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(TARGET, max(bounds.boundary - span.target, 0)):
+    if not case.may_read(SOURCE, max(end - span.source, 0)) or not case.may_read(
+        TARGET, max(bounds.boundary - span.target, 0)
+    ):
         return None
-    ours, theirs = yield from case.fetch(case.window(SOURCE, span.source, end), case.window(TARGET, span.target, bounds.boundary))
+    ours, theirs = yield from case.fetch(
+        case.window(SOURCE, span.source, end), case.window(TARGET, span.target, bounds.boundary)
+    )
     ours = ours or no_records()
-    # What an earlier failback left where it was is on no other log; of records that are alike, others would be told in its place.
+    # What an earlier failback left where it was is on no other log; of records that are alike, others would be told in
+    # its place.
     left = np.isin(ours.offsets, known.kept)
     both = Both(ours.where(~left), theirs or no_records())
     lost = both.lacking(span.source_cut)
@@ -228,7 +264,9 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
         gone |= missing & ~(yield from _never_cleaned_there(case, known, both.ours, missing & ~gone))
     offsets = both.ours.offsets
     reached = end if committed and begin == len(offsets) else int(offsets[begin - 1]) + 1 if begin else span.source
-    unproven = span.source_cut or span.target_cut or bounds.source_compacted or bounds.target_compacted or bounds.recreated
+    unproven = (
+        span.source_cut or span.target_cut or bounds.source_compacted or bounds.target_compacted or bounds.recreated
+    )
     return Stranded(
         from_offset=min(max(stated, reached), bounds.cut_off),
         missing=np.union1d(offsets[missing & ~gone], ours.offsets[left]),
@@ -237,26 +275,36 @@ def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: 
         exact=not (unproven or both.alike(sure)),
         rest=None if committed else len(offsets) - begin,
         settled=not (lost.any() or missing.any() or both.alike(sure)),
-        evidence=_told(both, sure, begin) + (f"; {int(left.sum())} were left there by an earlier failback" if left.any() else ""),
+        evidence=_told(both, sure, begin)
+        + (f"; {int(left.sum())} were left there by an earlier failback" if left.any() else ""),
     )
 
 
 def _places(case: Case, span: Span, both: Both) -> Places:
     """Return where copies of the source's records can stand.
 
-    As many of its records as lie below one have copies below that one's, if nothing was taken from either log. Where the source has deleted
-    some, their copies end behind a sample, unless MirrorMaker 2 may have gone back to what is deleted.
+    As many of its records as lie below one have copies below that one's, if nothing was taken from either log. Where
+    the source has deleted some, their copies end behind a sample, unless MirrorMaker 2 may have gone back to what is
+    deleted.
     """
     bounds, floors, ours = case.bounds, case.floors, both.ours.offsets
     rows = np.arange(len(ours))
     if not span.source_cut:
         before = np.minimum(rows, np.searchsorted(ours, span.whole_from))
-        return Places(rows - before + both.also_there()[before], np.ones(len(rows), np.bool_), not (span.target_cut or bounds.target_compacted))
+        return Places(
+            rows - before + both.also_there()[before],
+            np.ones(len(rows), np.bool_),
+            not (span.target_cut or bounds.target_compacted),
+        )
     if bounds.recreated or floors.fell or not len(floors):
         return Places(0 * rows, np.zeros(len(rows), np.bool_), False)
     sample = np.searchsorted(floors.source_end, ours, side="right") - 1
     there = np.where(sample >= 0, floors.target_end[sample], 0)
-    return Places(np.searchsorted(both.theirs.offsets, there), (sample >= 0) & (floors.replicated[sample] + 1 >= span.source), False)
+    return Places(
+        np.searchsorted(both.theirs.offsets, there),
+        (sample >= 0) & (floors.replicated[sample] + 1 >= span.source),
+        False,
+    )
 
 
 def _told(both: Both, sure: int, begin: int) -> str:
@@ -265,8 +313,14 @@ def _told(both: Both, sure: int, begin: int) -> str:
 
 
 def _never_cleaned_there(case: Case, known: Returned, ours: Records, missing: np.ndarray) -> Search:
-    """Return a mask of the source's records that a cleaner cannot have taken from the target: the newest values of keys that nobody wrote there since."""
-    newest, start, end = last_of_key(ours) & ~ours.tombstone, max(case.bounds.boundary, case.bounds.target_start), known.target_end or 0
+    """Return a mask of the source's records that a cleaner cannot have taken from the target: the newest values of
+    keys that nobody wrote there since.
+    """
+    newest, start, end = (
+        last_of_key(ours) & ~ours.tombstone,
+        max(case.bounds.boundary, case.bounds.target_start),
+        known.target_end or 0,
+    )
     if not np.any(missing & newest) or end <= start or not case.may_read(TARGET, end - start):
         return newest
     (since,) = yield from case.fetch(case.window(TARGET, start, end))
@@ -274,7 +328,9 @@ def _never_cleaned_there(case: Case, known: Returned, ours: Records, missing: np
 
 
 def _never_cleaned(both: Both, case: Case, known: Returned) -> np.ndarray:
-    """Return a mask of the target's records that a cleaner cannot have taken from the source: the newest values of keys that it does not hold, or of all where it lost its tail."""
+    """Return a mask of the target's records that a cleaner cannot have taken from the source: the newest values of
+    keys that it does not hold, or of all where it lost its tail.
+    """
     newest = last_of_key(both.theirs) & ~both.theirs.tombstone
     shrunk = known.replicated is not None and known.replicated >= case.bounds.cut_off
     return newest if shrunk else newest & ~np.isin(both.theirs.key, both.ours.key)
@@ -290,7 +346,8 @@ class Both:
         self._distinct, self._contents = (int(np.max(some, initial=-1)) + 1 for some in (self._mine, codes))
 
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
-        """Return how many of the source's records were replicated for certain, and how many also by contents that recur: these follow directly a copy of the last one.
+        """Return how many of the source's records were replicated for certain, and how many also by contents that
+        recur: these follow directly a copy of the last one.
 
         Args:
             stated: offset below which all were.
@@ -305,7 +362,9 @@ class Both:
         return known, known + longest_run(self._mine[known:], self._others, copies + 1)
 
     def _last_certain(self, places: Places, source_cut: bool) -> int:
-        """Return the place of the last record whose content occurs on the target, and never before it on the source; -1 if there is none."""
+        """Return the place of the last record whose content occurs on the target, and never before it on the source;
+        -1 if there is none.
+        """
         firsts, lasts = np.full(self._contents, -1), np.full(self._contents, -1)
         lasts[self._others] = np.arange(len(self._others))
         firsts[self._others[::-1]] = np.arange(len(self._others))[::-1]
@@ -315,7 +374,8 @@ class Both:
         return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
 
     def _in_order(self, firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
-        """Return a mask of the source's records whose copies lie behind the copies of records before them: those of like ones that the source has deleted do not.
+        """Return a mask of the source's records whose copies lie behind the copies of records before them: those of
+        like ones that the source has deleted do not.
 
         Where contents recur on the source, only those count that the target holds once.
         """
@@ -343,7 +403,9 @@ class Both:
         return found
 
     def deleted(self, stated: int) -> np.ndarray:
-        """Return a mask of the source's records whose copies the target's retention may have deleted: those that were replicated before the oldest that is left."""
+        """Return a mask of the source's records whose copies the target's retention may have deleted: those that
+        were replicated before the oldest that is left.
+        """
         places = np.arange(len(self._mine))
         oldest = np.flatnonzero(self._mine == self._others[0]) if len(self._others) else places[:0]
         return (self.ours.offsets < stated) | (places < (oldest[0] if len(oldest) else 0))
@@ -352,7 +414,8 @@ class Both:
         """Return a mask of the target's records whose contents the source does not hold.
 
         Args:
-            source_cut: the source has deleted its oldest records: what was mirrored before the oldest that is left is no loss.
+            source_cut: the source has deleted its oldest records: what was mirrored before the oldest that is left is
+                no loss.
         """
         own = np.flatnonzero(self._others < self._distinct)
         before = self._others[: own[0] if len(own) else None] if source_cut else self._others[:0]
@@ -372,7 +435,10 @@ def longest_run(wanted: np.ndarray, there: np.ndarray, begins: np.ndarray) -> in
     if not len(alive):
         return 0
     powers = np.cumprod(np.append(np.uint64(1), np.full(len(there), _BASE)))
-    mine, theirs = (np.append(np.uint64(0), np.cumsum(_mixed(codes) * powers[: len(codes)])) for codes in (wanted[: len(there)], there))
+    mine, theirs = (
+        np.append(np.uint64(0), np.cumsum(_mixed(codes) * powers[: len(codes)]))
+        for codes in (wanted[: len(there)], there)
+    )
     least, most = np.ones(len(alive), np.int64), np.minimum(len(wanted), len(there) - alive)
     while np.any(least < most):
         half = (least + most + 1) // 2

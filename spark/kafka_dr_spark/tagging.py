@@ -11,19 +11,29 @@ Key = tuple[str, int]
 POSITION, SYNC, FLOOR, SEEN, STRETCH, SYNC_BACK = range(6)
 #: By kind: the input file, and which of its columns stand in which of `TAGGED`.
 TAKEN = {
-    POSITION: ("positions", {"name": "group", "policy": "policy", "a": "position", "b": "position_at", "c": "may_have_moved"}),
+    POSITION: (
+        "positions",
+        {"name": "group", "policy": "policy", "a": "position", "b": "position_at", "c": "may_have_moved"},
+    ),
     SYNC: ("syncs", {"a": "upstream", "b": "downstream", "c": "sequence"}),
     FLOOR: ("floors", {"a": "source_end", "b": "target_end", "c": "replicated", "d": "sampled_at"}),
     SEEN: ("last_seen", {"a": "source_end", "b": "replicated", "c": "sampled_at", "d": "stable_end"}),
     STRETCH: ("stretches", {"a": "start", "b": "end", "c": "downstream"}),
     SYNC_BACK: ("syncs_back", {"a": "upstream", "b": "downstream", "c": "sequence"}),
-}  # fmt: skip
+}
 TAGGED = pa.schema(
     [
-        ("topic", pa.string()), ("partition", pa.int32()), ("kind", pa.int32()), ("name", pa.string()), ("policy", pa.string()),
-        ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64()), ("d", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("kind", pa.int32()),
+        ("name", pa.string()),
+        ("policy", pa.string()),
+        ("a", pa.int64()),
+        ("b", pa.int64()),
+        ("c", pa.int64()),
+        ("d", pa.int64()),
     ]
-)  # fmt: skip
+)
 #: What stands for a null offset: there is no such one.
 NO_OFFSET = -1
 
@@ -77,7 +87,11 @@ class Rows:
     def column(self, name: str) -> pa.Array:
         """Return a column as Arrow's, such as one of texts."""
         found = self._columns[name]
-        return found.slice(self._start, len(self)) if isinstance(found, pa.Array) else pa.array(found[self._start : self._end])
+        return (
+            found.slice(self._start, len(self))
+            if isinstance(found, pa.Array)
+            else pa.array(found[self._start : self._end])
+        )
 
 
 #: A partition's tagged rows, by kind; positions are sorted by group.
@@ -97,7 +111,11 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     order = np.lexsort((names, kinds, partitions, topics))
     codes, partitions = topics[order], partitions[order]
     columns = _in_order(table, order)
-    edges = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0))) if len(table) else np.empty(0, np.int64)
+    edges = (
+        np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(partitions) != 0)))
+        if len(table)
+        else np.empty(0, np.int64)
+    )
     # Partitions and kinds numbered through: where each begins is looked up for all at once.
     numbered = (np.searchsorted(edges, np.arange(len(table)), side="right") - 1) * len(TAKEN) + kinds[order]
     begins = np.searchsorted(numbered, np.arange(len(edges) * len(TAKEN) + 1)).tolist()
@@ -110,7 +128,9 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
 
 
 def _in_order(table: pa.Table, order: np.ndarray) -> dict[str, pa.Array | np.ndarray]:
-    """Return the table's columns in another order: numbers as numpy has them, texts and the partition as Arrow has them."""
+    """Return the table's columns in another order: numbers as numpy has them, texts and the partition as Arrow has
+    them.
+    """
     places = pa.array(order)
     texts = {name: table[name].combine_chunks().take(places) for name in ("topic", "partition", "name", "policy")}
     return texts | {name: table[name].to_numpy()[order] for name in "abcd"}

@@ -1,4 +1,6 @@
-"""What one Spark task does: takes all rows of its partitions, drives their searches, and hands back finished rows."""
+"""What one Spark task does: takes all rows of its partitions, drives their searches, and hands back finished
+rows.
+"""
 
 from __future__ import annotations
 
@@ -70,16 +72,25 @@ def translate_cases(cases: dict[tuple, tuple[Case, np.ndarray]], read: Read) -> 
     return answers
 
 
-def translate_partitions(partitions: dict[Key, tuple[Partition, np.ndarray]], read: Read) -> dict[Key, dict[int, Answer | None]]:
+def translate_partitions(
+    partitions: dict[Key, tuple[Partition, np.ndarray]], read: Read
+) -> dict[Key, dict[int, Answer | None]]:
     """Return for each partition the answer of each distinct position; None leaves it to the group's policy."""
     cases = {key: partition.cases(positions) for key, (partition, positions) in partitions.items()}
-    found = translate_cases({(*key, number): case for key, some in cases.items() for number, case in enumerate(some)}, read)
-    return {key: partition.answers(positions, [found[*key, number] for number in range(len(cases[key]))]) for key, (partition, positions) in partitions.items()}
+    found = translate_cases(
+        {(*key, number): case for key, some in cases.items() for number, case in enumerate(some)}, read
+    )
+    return {
+        key: partition.answers(positions, [found[*key, number] for number in range(len(cases[key]))])
+        for key, (partition, positions) in partitions.items()
+    }
 
 
 def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answer | None]) -> None:
     start = case.bounds.source_start or 0
-    answers.update((position, answer) for position, answer in found.items() if position in answers and answers[position] is None)
+    answers.update(
+        (position, answer) for position, answer in found.items() if position in answers and answers[position] is None
+    )
     for position in [position for position in answers if position < start]:
         if answers[position] is None and found.get(start) is not None:
             answers[position] = note_raised(case, position, found[start])
@@ -102,7 +113,13 @@ def portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
 class PartitionTask:
     """Translates the rows of one Spark task. Instances travel to the workers; so do the client settings inside."""
 
-    def __init__(self, bounds: dict[Key, Bounds], limits: Limits, access: KafkaAccess, segments: dict[Key, tuple[Segment, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        bounds: dict[Key, Bounds],
+        limits: Limits,
+        access: KafkaAccess,
+        segments: dict[Key, tuple[Segment, ...]] | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
@@ -138,12 +155,17 @@ class PartitionTask:
                 partitions[key] = self._partition(key, kinds), np.unique(kinds[POSITION].numbers("a"))
         answers = translate_partitions(partitions, read)
         known = {key: partition for key, (partition, _) in partitions.items()}
-        tables = {key: finished_rows(key, kinds[POSITION], known[key].whole if key in known else None, answers.get(key, {})) for key, kinds in given.items()}
+        tables = {
+            key: finished_rows(key, kinds[POSITION], known[key].whole if key in known else None, answers.get(key, {}))
+            for key, kinds in given.items()
+        }
         digests, seconds = partition_digests(list(tables.values())), (time.monotonic() - began) / max(len(tables), 1)
         reports = []
         for (key, table), digest in zip(tables.items(), digests):
             yield from table.to_batches()
-            reports.append(report_row(key, {**partition_report(table, known.get(key)), "digest": digest, "seconds": seconds}))
+            reports.append(
+                report_row(key, {**partition_report(table, known.get(key)), "digest": digest, "seconds": seconds})
+            )
         yield pa.RecordBatch.from_pylist(reports, schema=output_schema())
 
     def _partition(self, key: Key, kinds: Kinds) -> Partition:
@@ -156,8 +178,11 @@ class PartitionTask:
 def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
     """Return what a partition's tagged rows say of it."""
     floors = usable_floors(*(kinds[FLOOR].numbers(name) for name in "abcd"), bounds)
-    # A source that can be read, and a recorder's samples, tell themselves whether the target's log is the one that it was.
-    pairs = usable_pairs(*(kinds[SYNC].numbers(name) for name in "abc"), bounds, unwatched=not (limits.source_readable or len(floors)))
+    # A source that can be read, and a recorder's samples, tell themselves whether the target's log is the one that it
+    # was.
+    pairs = usable_pairs(
+        *(kinds[SYNC].numbers(name) for name in "abc"), bounds, unwatched=not (limits.source_readable or len(floors))
+    )
     return Case(bounds, pairs, limits, floors)
 
 
@@ -183,12 +208,17 @@ def finished_rows(key: Key, rows: Rows, case: Case | None, answers: dict[int, An
 
 
 def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Case | None) -> dict[str, pa.Array]:
-    """Return bound and exactness where groups may have gone on since they were seen: they may have read all that the target holds from their position on."""
+    """Return bound and exactness where groups may have gone on since they were seen: they may have read all that the
+    target holds from their position on.
+    """
     if case is None or not case.bounds.target_exists:
         return {}
     rest = pc.subtract(pa.scalar(case.bounds.boundary, pa.int64()), columns["target_position"].cast(pa.int64()))
     concerned = pc.and_(pc.equal(moved, 1), pc.is_valid(columns["bound"]))
-    return {"bound": pc.if_else(concerned, rest, columns["bound"].cast(pa.int64())), "exact": pc.if_else(concerned, pc.equal(rest, 0), columns["exact"])}
+    return {
+        "bound": pc.if_else(concerned, rest, columns["bound"].cast(pa.int64())),
+        "exact": pc.if_else(concerned, pc.equal(rest, 0), columns["exact"]),
+    }
 
 
 def _answer_for(case: Case | None, answers: dict[int, Answer | None], position: int, policy: str) -> Answer:
@@ -219,5 +249,13 @@ def partition_report(table: pa.Table, partition: Partition | None) -> dict[str, 
 def report_row(key: Key, report: dict[str, Any]) -> dict[str, Any]:
     """Return a report in the shape of a row."""
     row = dict.fromkeys(output_schema().names)
-    row |= {"group": "", "topic": key[0], "partition": key[1], "position": 0, "position_at": 0, "class": "", "exact": False}
+    row |= {
+        "group": "",
+        "topic": key[0],
+        "partition": key[1],
+        "position": 0,
+        "position_at": 0,
+        "class": "",
+        "exact": False,
+    }
     return row | {"evidence": json.dumps(report, ensure_ascii=False), "kind": REPORT}

@@ -1,4 +1,5 @@
-"""Translates the positions of one partition: settles what needs no reading, plans what to read, and puts the answers together.
+"""Translates the positions of one partition: settles what needs no reading, plans what to read, and puts the
+answers together.
 
 Nothing here reads: every search yields the windows it needs and is sent their records.
 """
@@ -51,7 +52,9 @@ def _without_target(case: Case) -> Answer:
     known = case.bounds
     if known.cut_off is not None and known.source_start == known.cut_off:
         return Answer(0, "END", True, 0, "source partition holds nothing and the target partition does not exist")
-    return refused(f"target partition {known.target_topic}-{known.partition} does not exist while the source has records")
+    return refused(
+        f"target partition {known.target_topic}-{known.partition} does not exist while the source has records"
+    )
 
 
 def plan(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, int]]:
@@ -72,7 +75,9 @@ def plan(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, int]]:
 
 
 def within_limit(case: Case, planned: list[tuple[np.ndarray, int]]) -> list[tuple[np.ndarray, int]]:
-    """Keep what may be read, cheapest stretches first; of a stretch that is too long, the positions nearest its upper anchor."""
+    """Keep what may be read, cheapest stretches first; of a stretch that is too long, the positions nearest its
+    upper anchor.
+    """
     upstream = np.append(case.pairs.upstream, case.bounds.cut_off)
     left, kept = case.left["source"], []
     for positions, top in sorted(planned, key=lambda one: int(upstream[one[1]] - one[0][0])):
@@ -116,7 +121,9 @@ def _by_content(case: Case, positions: np.ndarray, top: int) -> Search:
 
 
 def _from_pairs(case: Case, positions: np.ndarray) -> Search:
-    """Answer from pairs. The last run of an older segment may have died early: there only a pair's first copy is safe to go by."""
+    """Answer from pairs. The last run of an older segment may have died early: there only a pair's first copy is
+    safe to go by.
+    """
     if not case.segment.closed:
         return (yield from nearest_pairs(case, positions))
     below = np.unique(pair_below(case.pairs, positions))

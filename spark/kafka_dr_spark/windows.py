@@ -31,7 +31,8 @@ CONSUMER_SETTINGS = {
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,
     "fetch.error.backoff.ms": 50,
-    # librdkafka waits a second, by default, before it fills a queue again that was full: a whole log is then read at a fifth of the speed.
+    # librdkafka waits a second, by default, before it fills a queue again that was full: a whole log is then read at a
+    # fifth of the speed.
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 20_000,
     "fetch.message.max.bytes": 262_144,
@@ -41,13 +42,24 @@ CONSUMER_SETTINGS = {
 HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 # A broker that restarts can break off in the middle of authentication, too: the deadline decides.
 PASSING = {
-    KafkaError._TRANSPORT, KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE,
-    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
-}  # fmt: skip
+    KafkaError._TRANSPORT,
+    KafkaError._AUTHENTICATION,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+}
 
-#: Of a window, until fingerprints are made of them: whichever is reached first. And of how many windows they are made at once.
+#: Of a window, until fingerprints are made of them: whichever is reached first. And of how many windows they are made
+#: at once.
 RECORDS_HELD, BYTES_HELD, WINDOWS_AT_ONCE = 1_000, 1_000_000, 64
 #: Of each half of a fingerprint: for values, keys and headers.
 _SECRETS = [[token_hex(8) for _ in range(3)] for _ in range(2)]
@@ -86,13 +98,19 @@ class Prints(NamedTuple):
     tombstone: np.ndarray
 
 
-def fingerprints(keys: list[bytes | None], values: list[bytes | None], headers: list[list | None], times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two halves of 64 bits that are equal for equal records; null differs from empty, and no two fields can run together.
+def fingerprints(
+    keys: list[bytes | None], values: list[bytes | None], headers: list[list | None], times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return two halves of 64 bits that are equal for equal records; null differs from empty, and no two fields can
+    run together.
 
-    They compare within one process only: its secrets are in them, so that nobody can make records that are taken for others.
+    They compare within one process only: its secrets are in them, so that nobody can make records that are taken for
+    others.
     """
     # Odd: two times never become one.
-    high, low = (_hashed(values, secrets[0]) + _hashed(keys, secrets[1]) + times.astype(np.uint64) * _ODD for secrets in _SECRETS)
+    high, low = (
+        _hashed(values, secrets[0]) + _hashed(keys, secrets[1]) + times.astype(np.uint64) * _ODD for secrets in _SECRETS
+    )
     with_headers = [row for row, one in enumerate(headers) if one] if any(headers) else []
     if with_headers:
         framed = [_framed(headers[row]) for row in with_headers]
@@ -102,7 +120,9 @@ def fingerprints(keys: list[bytes | None], values: list[bytes | None], headers: 
 
 
 def _hashed(parts: list[bytes | None], secret: str) -> np.ndarray:
-    """Return 64 bits for each part, by a keyed hash that works on all of them at once: one after the other they cost five times as much."""
+    """Return 64 bits for each part, by a keyed hash that works on all of them at once: one after the other they cost
+    five times as much.
+    """
     texts = np.empty(len(parts), object)
     texts[:] = parts
     found = pd.util.hash_array(texts, hash_key=secret, categorize=False)
@@ -149,7 +169,9 @@ class OpenWindow:
         return self._ended[0] if lasting else None
 
     def add(self, messages: list[Message]) -> bool:
-        """Take in messages of this partition and say whether the window is complete. Ends by position: not every offset holds a record."""
+        """Take in messages of this partition and say whether the window is complete. Ends by position: not every
+        offset holds a record.
+        """
         offsets = list(map(Message.offset, messages))
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
         self.offsets += offsets[first:last]
@@ -176,19 +198,29 @@ class OpenWindow:
     def records(self) -> Records:
         """Return what was read."""
         take_prints([self])
-        return Records(np.array(self.offsets, np.int64), *(np.concatenate(columns) for columns in zip(NO_PRINTS, *self._prints)))
+        return Records(
+            np.array(self.offsets, np.int64), *(np.concatenate(columns) for columns in zip(NO_PRINTS, *self._prints))
+        )
 
 
 def take_prints(windows: list[OpenWindow]) -> None:
-    """Make fingerprints of all records that windows hold whole, at once: a call for each of many small windows would cost more than its records."""
+    """Make fingerprints of all records that windows hold whole, at once: a call for each of many small windows would
+    cost more than its records.
+    """
     held = [one.let_go() for one in windows]
     counts, messages = list(map(len, held)), list(chain.from_iterable(held))
     if not messages:
         return
     keys, values, headers = (list(map(what, messages)) for what in (Message.key, Message.value, Message.headers))
-    times, keyed = np.array([at for _, at in map(Message.timestamp, messages)], np.int64), any(one.window.with_keys for one in windows)
+    times, keyed = (
+        np.array([at for _, at in map(Message.timestamp, messages)], np.int64),
+        any(one.window.with_keys for one in windows),
+    )
     times[~np.repeat([one.window.with_timestamps for one in windows], counts)] = 0
-    found = *fingerprints(keys, values, headers, times), *(_keys_of(keys, values) if keyed else (np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_)))
+    found = (
+        *fingerprints(keys, values, headers, times),
+        *(_keys_of(keys, values) if keyed else (np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.bool_))),
+    )
     ends = np.cumsum(counts).tolist()
     for one, start, end in zip(windows, [0, *ends], ends):
         one.keep(Prints(*(column[start:end] for column in found)))
@@ -196,7 +228,9 @@ def take_prints(windows: list[OpenWindow]) -> None:
 
 def _keys_of(keys: list[bytes | None], values: list[bytes | None]) -> tuple[np.ndarray, np.ndarray]:
     """Return fingerprints of the keys alone, and which values are null."""
-    return _hashed([key or b"" for key in keys], _SECRETS[0][1]), np.array([value is None for value in values], np.bool_)
+    return _hashed([key or b"" for key in keys], _SECRETS[0][1]), np.array(
+        [value is None for value in values], np.bool_
+    )
 
 
 def together(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
@@ -207,7 +241,9 @@ def together(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collection: messages hold no cycles, and a third of the time would go into looking for some among millions."""
+    """Without garbage collection: messages hold no cycles, and a third of the time would go into looking for some
+    among millions.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -218,7 +254,9 @@ def uncollected() -> Iterator[None]:
 
 
 class WindowReader:
-    """Reads windows of many partitions at once, one consumer a side, until every window's end is reached by position."""
+    """Reads windows of many partitions at once, one consumer a side, until every window's end is reached by
+    position.
+    """
 
     #: What takes records in.
     opened = OpenWindow
@@ -248,7 +286,9 @@ class WindowReader:
         return [_cut_out(window, came, by_partition) for window in windows]
 
     def _read_wave(self, wave: list[Window]) -> list[Records]:
-        sides = {side: {(w.topic, w.partition): self.opened(w) for w in wave if w.side == side} for side in (SOURCE, TARGET)}
+        sides = {
+            side: {(w.topic, w.partition): self.opened(w) for w in wave if w.side == side} for side in (SOURCE, TARGET)
+        }
         # Both at once: while one side's records are taken in, the other side's broker already sends.
         with ThreadPoolExecutor(len(sides)) as pool:
             reads = [pool.submit(self._read_side, side, dict(pending)) for side, pending in sides.items() if pending]
@@ -265,7 +305,8 @@ class WindowReader:
         try:
             while pending:
                 wanted = sum(one.window.end - one.window.start for one in pending.values())
-                # consume() waits for as many as it is asked for: a short timeout keeps the last few from costing a long one.
+                # consume() waits for as many as it is asked for: a short timeout keeps the last few from costing a long
+                # one.
                 messages = consumer.consume(min(wanted + len(pending), self._limits.rows_per_read), 0.02)
                 finished = self._take_in(side, messages, pending)
                 if finished:
@@ -274,7 +315,9 @@ class WindowReader:
         finally:
             consumer.unassign()
 
-    def _take_in(self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
+    def _take_in(
+        self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
+    ) -> list[tuple[str, int]]:
         """Hand messages to their windows; return those that are complete, which are pending no more."""
         finished, records = [], list(map(is_, map(Message.error, messages), repeat(None)))
         for (topic, partition, is_record), where in runs(messages, records):
@@ -296,10 +339,14 @@ class WindowReader:
         """Look once which partitions there are: librdkafka waits without an end for one that does not exist."""
         if side not in self._partitions:
             try:
-                topics = self._consumers[side].list_topics(timeout=max(1, min(30, self._limits.deadline_seconds))).topics
+                topics = (
+                    self._consumers[side].list_topics(timeout=max(1, min(30, self._limits.deadline_seconds))).topics
+                )
             except KafkaException as error:
                 raise WindowUnreadable(f"{side}: no broker answers ({error.args[0].name()})") from None
-            self._partitions[side] = {(topic, partition) for topic, known in topics.items() for partition in known.partitions}
+            self._partitions[side] = {
+                (topic, partition) for topic, known in topics.items() for partition in known.partitions
+            }
         for topic, partition in sorted(wanted - self._partitions[side]):
             raise WindowUnreadable(f"{side} {topic}-{partition}: no such partition, or no right to see it")
 
@@ -311,13 +358,15 @@ class WindowReader:
         if pending and time.monotonic() > self._deadline:
             (topic, partition), one = next(iter(pending.items()))
             raise WindowUnreadable(
-                f"{side} {topic}-{partition}: not read to offset {one.window.end} within {self._limits.deadline_seconds} s; "
-                f"reached {one.reached}; {len(pending)} windows open"
+                f"{side} {topic}-{partition}: not read to offset {one.window.end} within"
+                f" {self._limits.deadline_seconds} s; reached {one.reached}; {len(pending)} windows open"
             )
 
 
 def runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple, slice]]:
-    """Where messages of one topic and partition follow each other, alike in more columns, too: what is done once a run instead of once a record halves the time."""
+    """Where messages of one topic and partition follow each other, alike in more columns, too: what is done once a
+    run instead of once a record halves the time.
+    """
     columns = list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more
     starts = sorted({0, *chain.from_iterable(map(_turns, columns))}) if messages else []
     for start, end in pairwise([*starts, len(messages)]):

@@ -17,14 +17,32 @@ sys.path[:0] = [str(ROOT / "plugins"), str(ROOT / "spark")]
 
 from tests.benchmarks.measuring import Figures, say  # noqa: E402
 
-BENCHMARKS = {"a": "translate", "b": "commits", "c": "rereads", "d": "failover", "e": "content", "f": "stranded", "g": "metadata", "h": "recorder", "i": "lost_source", "j": "anti_join"}
+BENCHMARKS = {
+    "a": "translate",
+    "b": "commits",
+    "c": "rereads",
+    "d": "failover",
+    "e": "content",
+    "f": "stranded",
+    "g": "metadata",
+    "h": "recorder",
+    "i": "lost_source",
+    "j": "anti_join",
+}
 
 
 def arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Switchback beside its peers, in one run")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks", description="Switchback beside its peers, in one run"
+    )
     parser.add_argument("--only", default=",".join(BENCHMARKS), help="letters, such as a,b (default: all)")
-    parser.add_argument("--scale", type=float, default=float(os.environ.get("SWITCHBACK_BENCH_SCALE", "1")), help="factor on the sizes; bounds are meant for 1")
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=float(os.environ.get("SWITCHBACK_BENCH_SCALE", "1")),
+        help="factor on the sizes; bounds are meant for 1",
+    )
     parser.add_argument("--passes", type=int, default=5, help="passes of each contestant (default: 5)")
     return parser.parse_args()
 
@@ -34,7 +52,9 @@ def main() -> int:
     wanted, figures = arguments(), Figures()
     # The lab of a benchmark that is ended must come down too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    modules = {letter: importlib.import_module(f"tests.benchmarks.{BENCHMARKS[letter]}") for letter in wanted.only.split(",")}
+    modules = {
+        letter: importlib.import_module(f"tests.benchmarks.{BENCHMARKS[letter]}") for letter in wanted.only.split(",")
+    }
     for module in modules.values():
         module.promise(figures)
     for letter, module in modules.items():

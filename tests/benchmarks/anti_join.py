@@ -1,4 +1,6 @@
-"""(j) 5 million against 5 million records x 500 B over 100 partitions: stranded records found by an anti-join, beside the time Spark needs to read both sides."""
+"""(j) 5 million against 5 million records x 500 B over 100 partitions: stranded records found by an anti-join,
+beside the time Spark needs to read both sides.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.benchmarks.job_input import bounds_of, places_of
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say
 from tests.benchmarks.stranded import PARTITIONS, RECORD_BYTES, TOPIC, records
 
-WARM, MEMORY = "(j) warm pass of the anti-join / reading both sides with the same readers", "(j) memory of driver and executors"
+WARM, MEMORY = (
+    "(j) warm pass of the anti-join / reading both sides with the same readers",
+    "(j) memory of driver and executors",
+)
 #: Of each partition, after MirrorMaker 2 was stopped.
 STRANDED = 200
 
@@ -39,7 +44,10 @@ def fill(site: Clusters, mirrored: int) -> None:
     """Write records, let MirrorMaker 2 mirror them, stop it, and write some more."""
     site.create_topics(SOURCE, {TOPIC: PARTITIONS})
     wrote = site.write(SOURCE, records(0, mirrored))
-    say(f"  {mirrored:,} records written in {wrote:.1f} s, mirrored {site.await_mirrored({TOPIC: PARTITIONS}, 1_800):.1f} s later")
+    say(
+        f"  {mirrored:,} records written in {wrote:.1f} s, mirrored"
+        f" {site.await_mirrored({TOPIC: PARTITIONS}, 1_800):.1f} s later"
+    )
     site.stop_mirroring()
     site.write(SOURCE, records(mirrored, mirrored + STRANDED * PARTITIONS))
 
@@ -54,9 +62,29 @@ def write_job(site: Clusters) -> Path:
     syncs[syncs["topic"].isin(topics)].to_parquet(folder / "syncs.parquet", index=False)
     places = places_of(topics)
     ends, stable = site.cluster(TARGET).ends(places), site.cluster(SOURCE).ends(places, "read_committed")
-    rows = ({"topic": tp.topic, "partition": tp.partition, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": None, "stable_end": stable[tp], "target_end": ends[tp], "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None} for tp in places)
-    pd.DataFrame(rows).astype({"partition": "int32", **dict.fromkeys(("proven_end", "replicated", "deleted_to", "written_from"), "Int64")}).to_parquet(folder / "returned.parquet", index=False)
-    (folder / "job.json").write_text(json.dumps({"isolation": "read_uncommitted", "source_readable": True, "content_limit": 5_000_000}))
+    rows = (
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "source_from": 0,
+            "target_from": 0,
+            "proven_end": None,
+            "replicated": None,
+            "stable_end": stable[tp],
+            "target_end": ends[tp],
+            "copied_back": False,
+            "decided_to": 0,
+            "deleted_to": None,
+            "written_from": None,
+        }
+        for tp in places
+    )
+    pd.DataFrame(rows).astype(
+        {"partition": "int32", **dict.fromkeys(("proven_end", "replicated", "deleted_to", "written_from"), "Int64")}
+    ).to_parquet(folder / "returned.parquet", index=False)
+    (folder / "job.json").write_text(
+        json.dumps({"isolation": "read_uncommitted", "source_readable": True, "content_limit": 5_000_000})
+    )
     return folder
 
 
@@ -64,13 +92,26 @@ def beside_a_reader(figures: Figures, site: Clusters, given: Path, mirrored: int
     """Warm passes in turn, then one fresh process of the job for its memory."""
     job, reading = Job(site, given, "find_stranded_records"), Job(site, given, "tests.benchmarks.read_both")
     with job.warm() as ours, reading.warm() as theirs:
-        contestants = {"warm pass of the anti-join": lambda: our_pass(ours, given, mirrored), "reading both sides": lambda: their_pass(theirs, given, mirrored)}
-        say("  first pass in each process, not counted: " + ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items()))
+        contestants = {
+            "warm pass of the anti-join": lambda: our_pass(ours, given, mirrored),
+            "reading both sides": lambda: their_pass(theirs, given, mirrored),
+        }
+        say(
+            "  first pass in each process, not counted: "
+            + ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items())
+        )
         took = in_turns(contestants, passes)
     mine, plain = took.values()
-    figures.measured(WARM, ratio(mine, plain), f"{2 * mirrored:,} records, {2 * mirrored / statistics.median(mine):,.0f}/s")
+    figures.measured(
+        WARM, ratio(mine, plain), f"{2 * mirrored:,} records, {2 * mirrored / statistics.median(mine):,.0f}/s"
+    )
     cold = job.cold()
-    figures.measured(MEMORY, cold.driver + cold.workers, f"driver {cold.driver} MB, workers {cold.workers} MB; a fresh process {cold.seconds:.1f} s, seconds {cold.summary['seconds']}")
+    figures.measured(
+        MEMORY,
+        cold.driver + cold.workers,
+        f"driver {cold.driver} MB, workers {cold.workers} MB; a fresh process {cold.seconds:.1f} s, seconds"
+        f" {cold.summary['seconds']}",
+    )
 
 
 def our_pass(passes: Passes, given: Path, mirrored: int) -> float:

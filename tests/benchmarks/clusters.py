@@ -68,7 +68,9 @@ class Clusters:
         for future in admin.create_topics(new, request_timeout=60, operation_timeout=60).values():
             future.result()
 
-    def write(self, alias: str, records: Iterable[tuple[str, int, bytes | None, bytes]], rate: float | None = None) -> float:
+    def write(
+        self, alias: str, records: Iterable[tuple[str, int, bytes | None, bytes]], rate: float | None = None
+    ) -> float:
         """Write (topic, partition, key, value) in bulk, at most ``rate`` a second; return the seconds."""
         refused: list[str] = []
 
@@ -76,7 +78,10 @@ class Clusters:
             if error:
                 refused.append(str(error))
 
-        producer, began = Producer({**self.settings(alias), **BATCH, "enable.idempotence": True, "on_delivery": delivered}), time.monotonic()
+        producer, began = (
+            Producer({**self.settings(alias), **BATCH, "enable.idempotence": True, "on_delivery": delivered}),
+            time.monotonic(),
+        )
         for number, (topic, partition, key, value) in enumerate(records):
             while True:
                 try:
@@ -95,7 +100,9 @@ class Clusters:
 
     def ends(self, alias: str, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
         """Return the log ends of topics."""
-        return self.cluster(alias).ends([TopicPartition(name, p) for name, count in topics.items() for p in range(count)])
+        return self.cluster(alias).ends(
+            [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
+        )
 
     def await_mirrored(self, topics: Mapping[str, int], seconds: float = 600) -> float:
         """Wait until MirrorMaker 2 has brought both sides to the same ends; return the seconds."""
@@ -106,7 +113,9 @@ class Clusters:
             if {n: len(t.partitions) for n, t in there.items()} == dict(topics) and target.ends(list(wanted)) == wanted:
                 return time.monotonic() - began
             if time.monotonic() - began > seconds:
-                raise TimeoutError(f"MirrorMaker 2 has not mirrored {', '.join(list(topics)[:3])} within {seconds:.0f} s")
+                raise TimeoutError(
+                    f"MirrorMaker 2 has not mirrored {', '.join(list(topics)[:3])} within {seconds:.0f} s"
+                )
             time.sleep(0.5)
 
     def stop_mirroring(self) -> None:
@@ -120,7 +129,9 @@ class Clusters:
         records = list(RecordReader(self.settings(TARGET), TARGET).read_all(SYNCS))
         decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
         frame = pd.DataFrame(decoded.records, columns=["topic", "partition", "upstream", "downstream"])
-        frame = frame.assign(sequence=[r.offset for r in records]).astype({"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64"))
+        frame = frame.assign(sequence=[r.offset for r in records]).astype(
+            {"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64")
+        )
         return frame[frame["upstream"] >= 0]
 
 

@@ -1,4 +1,6 @@
-"""(b) Committing 10,000 groups x 100 positions and reading them back: the product's hook beside bare commits and Kafka's own tool."""
+"""(b) Committing 10,000 groups x 100 positions and reading them back: the product's hook beside bare commits and
+Kafka's own tool.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +58,19 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 def wanted_positions(topics: list[str], groups: int, offset: int) -> Wanted:
     """Positions of many groups, each on all partitions of one topic."""
     places = {topic: [TopicPartition(topic, p) for p in range(PARTITIONS)] for topic in topics}
-    return {f"consumer-group-{n:07d}": {tp: offset + tp.partition for tp in places[topics[n % len(topics)]]} for n in range(groups)}
+    return {
+        f"consumer-group-{n:07d}": {tp: offset + tp.partition for tp in places[topics[n % len(topics)]]}
+        for n in range(groups)
+    }
 
 
 def beside_bare_commits(figures: Figures, site: Clusters, topics: list[str], groups: int, passes: int) -> None:
     """The hook and a bare loop commit the same groups in turn; what the hook committed is read back each time."""
-    target, admin, offsets = site.cluster(TARGET), AdminClient({**site.settings(TARGET), "log_level": 0}), itertools.count(1)
+    target, admin, offsets = (
+        site.cluster(TARGET),
+        AdminClient({**site.settings(TARGET), "log_level": 0}),
+        itertools.count(1),
+    )
     back: list[float] = []
 
     def ours() -> float:
@@ -114,7 +123,9 @@ def bare_commits(admin: AdminClient, wanted: Wanted) -> None:
 def requests(wanted: Wanted) -> Iterator[ConsumerGroupTopicPartitions]:
     """One request a group."""
     for group, positions in wanted.items():
-        yield ConsumerGroupTopicPartitions(group, [WirePartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
+        yield ConsumerGroupTopicPartitions(
+            group, [WirePartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+        )
 
 
 def settle(future: Future) -> None:
@@ -124,17 +135,26 @@ def settle(future: Future) -> None:
 
 
 def beside_the_tool(figures: Figures, site: Clusters, topics: list[str]) -> None:
-    """Kafka's own tool, one JVM for all groups, at growing numbers of groups; it parses the whole file again for each group."""
+    """Kafka's own tool, one JVM for all groups, at growing numbers of groups; it parses the whole file again for
+    each group.
+    """
     target, curve = site.cluster(TARGET), []
     # The tool puts what lies beyond the log at its end: every partition needs a record.
     site.write(TARGET, ((topic, p, None, b"x") for topic in topics for p in range(PARTITIONS)))
     for groups in TOOL_SIZES:
-        wanted = {group: {tp: tp.partition % 2 for tp in places} for group, places in wanted_positions(topics, groups, 0).items()}
+        wanted = {
+            group: {tp: tp.partition % 2 for tp in places}
+            for group, places in wanted_positions(topics, groups, 0).items()
+        }
         seconds = the_tool(site, wanted)
         shown = f"> {TOOL_SECONDS:.0f}" if seconds is None else f"{seconds:.1f}"
         curve.append(f"{groups:,} groups {shown} s")
         ours = timed(lambda wanted=wanted: target.commit_many(wanted.items())) + read_back(target, wanted)
-        figures.measured(tool_figure(groups), (seconds or TOOL_SECONDS) / ours, f"{shown} s / {ours:.2f} s" + ("" if seconds else ", the tool was stopped"))
+        figures.measured(
+            tool_figure(groups),
+            (seconds or TOOL_SECONDS) / ours,
+            f"{shown} s / {ours:.2f} s" + ("" if seconds else ", the tool was stopped"),
+        )
     say(f"  kafka-consumer-groups --reset-offsets --from-file: {', '.join(curve)}")
 
 
@@ -142,7 +162,11 @@ def the_tool(site: Clusters, wanted: Wanted) -> float | None:
     """Return the seconds of one call, JVM included; None when it had not ended by the limit."""
     file = site.scratch / "offsets.csv"
     with file.open("w", newline="") as rows:
-        csv.writer(rows).writerows((group, tp.topic, tp.partition, offset) for group, positions in wanted.items() for tp, offset in positions.items())
+        csv.writer(rows).writerows(
+            (group, tp.topic, tp.partition, offset)
+            for group, positions in wanted.items()
+            for tp, offset in positions.items()
+        )
     line = tool_line(site, file) + [word for group in wanted for word in ("--group", group)]
     began = time.monotonic()
     try:
@@ -160,5 +184,22 @@ def tool_line(site: Clusters, file: Path) -> list[str]:
     """Return the beginning of the tool's command line."""
     quiet = [f"-Dlog4j2.configurationFile={PROJECT / 'lab' / 'log4j2.properties'}", "-Dlab.log=/dev/null"]
     main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    reach = ["--bootstrap-server", site.settings(TARGET)["bootstrap.servers"], "--command-config", str(site.java_properties(TARGET))]
-    return [java(), "-Xmx1g", *quiet, "-cp", f"{jars_folder() / 'kafka'}/*", main, *reach, "--reset-offsets", "--from-file", str(file), "--execute"]
+    reach = [
+        "--bootstrap-server",
+        site.settings(TARGET)["bootstrap.servers"],
+        "--command-config",
+        str(site.java_properties(TARGET)),
+    ]
+    return [
+        java(),
+        "-Xmx1g",
+        *quiet,
+        "-cp",
+        f"{jars_folder() / 'kafka'}/*",
+        main,
+        *reach,
+        "--reset-offsets",
+        "--from-file",
+        str(file),
+        "--execute",
+    ]

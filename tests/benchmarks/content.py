@@ -52,14 +52,19 @@ def seed(site: Clusters, records: int) -> None:
     """Write the records, let MirrorMaker 2 mirror them, and stop it."""
     site.create_topics(SOURCE, {TOPIC: PARTITIONS})
     rows = ((TOPIC, n % PARTITIONS, b"key-%d" % n, b"order-%d " % n + b"x" * 80) for n in range(records))
-    say(f"  {records:,} records written in {site.write(SOURCE, rows):.1f} s; mirrored {site.await_mirrored({TOPIC: PARTITIONS}):.1f} s later")
+    say(
+        f"  {records:,} records written in {site.write(SOURCE, rows):.1f} s; mirrored"
+        f" {site.await_mirrored({TOPIC: PARTITIONS}):.1f} s later"
+    )
     site.stop_mirroring()
 
 
 def write_job(site: Clusters, name: str, records: int, positions: int, share: float) -> Path:
     """Write a job's input: distinct positions spread evenly over the end of every partition; a group a position."""
     each, depth = positions // PARTITIONS, int(records / PARTITIONS * share)
-    lags = np.concatenate([np.random.default_rng(p).choice(depth, min(each, depth), replace=False) + 1 for p in range(PARTITIONS)])
+    lags = np.concatenate(
+        [np.random.default_rng(p).choice(depth, min(each, depth), replace=False) + 1 for p in range(PARTITIONS)]
+    )
     partitions = np.repeat(np.arange(PARTITIONS, dtype=np.int32), min(each, depth))
     table = pa.table(
         {
@@ -76,7 +81,10 @@ def beside_whole_reads(figures: Figures, site: Clusters, given: dict[str, Path],
     """The job's passes and the bare reader's in turn."""
     job, seen = Job(site, given["whole log"]), {}
     with job.warm() as ours, ExitStack() as stack:
-        readers = {alias: stack.enter_context(kept([sys.executable, "-m", "tests.benchmarks.log_passes"])) for alias in (SOURCE, TARGET)}
+        readers = {
+            alias: stack.enter_context(kept([sys.executable, "-m", "tests.benchmarks.log_passes"]))
+            for alias in (SOURCE, TARGET)
+        }
 
         def mine(name: str) -> float:
             answer = json.loads(ours.ask(str(given[name])))
@@ -85,14 +93,23 @@ def beside_whole_reads(figures: Figures, site: Clusters, given: dict[str, Path],
 
         first = mine("whole log")
         say(f"  first pass of the job's process: {first:.2f} s")
-        contestants = {name: lambda name=name: mine(name) for name in given} | {"bare": lambda: bare(site, readers, records)}
+        contestants = {name: lambda name=name: mine(name) for name in given} | {
+            "bare": lambda: bare(site, readers, records)
+        }
         took = in_turns(contestants, passes)
     for name, summary in seen.items():
         read = sum(summary["records_read"].values())
-        what = f"{summary['positions']:,} positions, classes {summary['classes']}, {summary['exact']:,} exact, {read:,} records read"
+        what = (
+            f"{summary['positions']:,} positions, classes {summary['classes']}, {summary['exact']:,} exact, {read:,}"
+            " records read"
+        )
         say(f"  {name}: {what}, seconds {summary['seconds']}")
         figures.measured(records_figure(name), read / (2 * records), f"{read:,} of {2 * records:,}")
-        figures.measured(time_figure(name), ratio(took[name], took["bare"]), f"{summary['positions'] / min(took[name]):,.0f} positions/s")
+        figures.measured(
+            time_figure(name),
+            ratio(took[name], took["bare"]),
+            f"{summary['positions'] / min(took[name]):,.0f} positions/s",
+        )
 
 
 def bare(site: Clusters, readers: dict[str, Passes], records: int) -> float:

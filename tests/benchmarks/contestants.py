@@ -1,4 +1,6 @@
-"""The programs that are measured: the Spark jobs as the operator submits them, and Java peers, fresh or kept alive."""
+"""The programs that are measured: the Spark jobs as the operator submits them, and Java peers, fresh or kept
+alive.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Job:
     @property
     def environment(self) -> dict[str, str]:
         """What the operator and the lab's Airflow set."""
-        settings = {side: json.dumps(self._site.settings(alias)) for side, alias in (("SOURCE", SOURCE), ("TARGET", TARGET))}
+        settings = {
+            side: json.dumps(self._site.settings(alias)) for side, alias in (("SOURCE", SOURCE), ("TARGET", TARGET))
+        }
         return os.environ | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             **spark_environment(),
@@ -60,9 +64,21 @@ class Job:
             more: of its command line.
         """
         output = self._site.scratch / f"out-{uuid.uuid4()}"
-        line = [*SUBMIT, "--name", self._script.stem, str(self._script), "--input", str(self._given), "--output", str(output), *more]
+        line = [
+            *SUBMIT,
+            "--name",
+            self._script.stem,
+            str(self._script),
+            "--input",
+            str(self._given),
+            "--output",
+            str(output),
+            *more,
+        ]
         began = time.monotonic()
-        with subprocess.Popen(line, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        with subprocess.Popen(
+            line, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
             with PeakMemory(process.pid) as memory:
                 said, _ = process.communicate()
             seconds = time.monotonic() - began
@@ -70,7 +86,9 @@ class Job:
             raise RuntimeError(f"the job failed: {said[-1000:]}")
         summary = json.loads((output / "summary.json").read_text())
         shutil.rmtree(output)
-        return ColdRun(seconds, summary, memory.of(self._is_driver), memory.of(lambda command: "pyspark.daemon" in command))
+        return ColdRun(
+            seconds, summary, memory.of(self._is_driver), memory.of(lambda command: "pyspark.daemon" in command)
+        )
 
     @contextmanager
     def warm(self) -> Iterator[Passes]:
@@ -102,7 +120,9 @@ class Passes:
 @contextmanager
 def kept(line: Sequence[str], environment: dict[str, str] | None = None) -> Iterator[Passes]:
     """Start a process and end it afterwards."""
-    with subprocess.Popen(line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as process:
+    with subprocess.Popen(
+        line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
+    ) as process:
         try:
             yield Passes(process)
         finally:
@@ -116,4 +136,13 @@ def kept(line: Sequence[str], environment: dict[str, str] | None = None) -> Iter
 def java_line(peer: str, *arguments: str, heap: str = "3g") -> list[str]:
     """Return the command of a Java peer, launched from its source."""
     quiet = PROJECT / "lab" / "log4j2.properties"
-    return [java(), f"-Xmx{heap}", f"-Dlog4j2.configurationFile={quiet}", "-Dlab.log=/dev/null", "-cp", f"{jars_folder() / 'kafka'}/*", str(PEERS / peer), *arguments]
+    return [
+        java(),
+        f"-Xmx{heap}",
+        f"-Dlog4j2.configurationFile={quiet}",
+        "-Dlab.log=/dev/null",
+        "-cp",
+        f"{jars_folder() / 'kafka'}/*",
+        str(PEERS / peer),
+        *arguments,
+    ]

@@ -51,8 +51,8 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 def lab_for(groups: int) -> Iterator[Clusters]:
     """Bring a lab with Airflow up for so many groups.
 
-    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it looks for groups once a day only: its own
-    would keep both cores busy (runbooks/decisions/0007).
+    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it looks for groups once a day
+    only: its own would keep both cores busy (runbooks/decisions/0007).
     """
     asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
     with patch.dict(os.environ, asked), clusters(airflow=True) as site:
@@ -70,25 +70,48 @@ def fail_over(figures: Figures, name: str, rehearsal: Rehearsal, groups: int) ->
     code = rehearsal.run("approver", f"{groups} groups are measured", LONGEST)
     evidence = rehearsal.evidence()[1]
     if code:
-        raise RuntimeError(f"the failover of {groups} groups ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}")
+        raise RuntimeError(
+            f"the failover of {groups} groups ended as {evidence.get('outcome')}: {evidence.get('reason_for_outcome')}"
+        )
     placed = sum(evidence["classes"].values())
     if placed < groups * PARTITIONS:
         raise RuntimeError(f"the failover moved {placed:,} positions, not {groups:,} x {PARTITIONS}")
     for line in by_step(evidence):
         say(line)
     seconds = evidence["seconds"]
-    figures.measured(name, seconds["own"], f"of {seconds['whole']:.0f} s; people {seconds['people']:.0f} s, drain {seconds['drain']:.0f} s; classes {evidence['classes']}")
+    figures.measured(
+        name,
+        seconds["own"],
+        f"of {seconds['whole']:.0f} s; people {seconds['people']:.0f} s, drain {seconds['drain']:.0f} s; classes"
+        f" {evidence['classes']}",
+    )
 
 
 def seed(site: Clusters, groups: int) -> None:
-    """Topics with 100 partitions, a group on each of one topic's; half of the positions at the end, the others anywhere."""
+    """Topics with 100 partitions, a group on each of one topic's; half of the positions at the end, the others
+    anywhere.
+    """
     topics = {f"orders-{number}": PARTITIONS for number in range(max(1, min(10, groups // 100)))}
     site.create_topics(SOURCE, topics)
-    site.write(SOURCE, ((name, p, b"key-%d" % n, b"%s-%d-%d " % (name.encode(), p, n) + b"x" * 150) for n in range(RECORDS) for name in topics for p in range(PARTITIONS)))
+    site.write(
+        SOURCE,
+        (
+            (name, p, b"key-%d" % n, b"%s-%d-%d " % (name.encode(), p, n) + b"x" * 150)
+            for n in range(RECORDS)
+            for name in topics
+            for p in range(PARTITIONS)
+        ),
+    )
     site.await_mirrored(topics)
     dice, names = np.random.default_rng(3), list(topics)
     behind = dice.integers(0, RECORDS + 1, (groups, PARTITIONS)) * dice.integers(0, 2, (groups, PARTITIONS))
-    wanted = ((f"consumer-group-{g:07d}", {TopicPartition(names[g % len(names)], p): RECORDS - int(behind[g, p]) for p in range(PARTITIONS)}) for g in range(groups))
+    wanted = (
+        (
+            f"consumer-group-{g:07d}",
+            {TopicPartition(names[g % len(names)], p): RECORDS - int(behind[g, p]) for p in range(PARTITIONS)},
+        )
+        for g in range(groups)
+    )
     placed = list(wanted)
     site.cluster(SOURCE).commit_many(placed)
     if groups > MOST_OF_ITS_OWN:
@@ -97,17 +120,25 @@ def seed(site: Clusters, groups: int) -> None:
 
 
 def write_checkpoints(site: Clusters, placed: list[tuple[str, dict[TopicPartition, int]]]) -> None:
-    """One checkpoint a position, as MirrorMaker 2 would write them: identity naming, and as many records on both sides."""
+    """One checkpoint a position, as MirrorMaker 2 would write them: identity naming, and as many records on both
+    sides.
+    """
     if CHECKPOINTS not in site.cluster(TARGET).topics([CHECKPOINTS]):
         site.create_topics(TARGET, {CHECKPOINTS: 1}, **{"cleanup.policy": "compact"})
-    made = (encode_checkpoint(Checkpoint(group, *tp, offset, offset)) for group, positions in placed for tp, offset in positions.items())
+    made = (
+        encode_checkpoint(Checkpoint(group, *tp, offset, offset))
+        for group, positions in placed
+        for tp, offset in positions.items()
+    )
     site.write(TARGET, ((CHECKPOINTS, 0, key, value) for key, value in made))
 
 
 def by_step(evidence: dict[str, Any]) -> list[str]:
     """Return a line for every step with its seconds, the wait before it included in brackets."""
     lines, before = [], None
-    for step in sorted((s for s in evidence["steps"] if s["started_at"] and s["ended_at"]), key=lambda s: s["started_at"]):
+    for step in sorted(
+        (s for s in evidence["steps"] if s["started_at"] and s["ended_at"]), key=lambda s: s["started_at"]
+    ):
         began, ended = (datetime.fromisoformat(step[name]) for name in ("started_at", "ended_at"))
         wait = (began - before).total_seconds() if before else 0.0
         lines.append(f"    {step['id']:<28} {(ended - began).total_seconds():7.2f} s  (+{wait:.2f} s before it)")

@@ -15,7 +15,9 @@ from kafka_dr.hooks.mirror_maker import MirrorMaker
 from tests.benchmarks.clusters import FLOW, SOURCE, TARGET, Clusters
 
 
-def write_input(site: Clusters, folder: Path, positions: pa.Table, topics: dict[str, int], drained: bool = True) -> Path:
+def write_input(
+    site: Clusters, folder: Path, positions: pa.Table, topics: dict[str, int], drained: bool = True
+) -> Path:
     """Write positions (group, topic, partition, position), syncs, bounds and job.json; both flows are at rest.
 
     Args:
@@ -24,7 +26,9 @@ def write_input(site: Clusters, folder: Path, positions: pa.Table, topics: dict[
     folder.mkdir()
     count = len(positions)
     positions = positions.append_column("position_at", pa.repeat(pa.scalar(1_760_000_000_000, pa.int64()), count))
-    positions = positions.append_column("policy", pa.repeat(pa.scalar("earliest"), count)).append_column("may_have_moved", pa.repeat(pa.scalar(False), count))
+    positions = positions.append_column("policy", pa.repeat(pa.scalar("earliest"), count)).append_column(
+        "may_have_moved", pa.repeat(pa.scalar(False), count)
+    )
     pq.write_table(positions, folder / "positions.parquet")
     syncs = site.syncs()
     syncs[syncs["topic"].isin(topics)].to_parquet(folder / "syncs.parquet", index=False)
@@ -36,10 +40,29 @@ def write_input(site: Clusters, folder: Path, positions: pa.Table, topics: dict[
 def bounds_of(site: Clusters, topics: dict[str, int], drained: bool) -> pd.DataFrame:
     """One row per partition of topics that were never cleaned."""
     places = places_of(topics)
-    (starts, ends), (theirs, boundary) = ((c.starts(places), c.ends(places)) for c in (site.cluster(SOURCE), site.cluster(TARGET)))
-    known = {"drained": drained, "complete": drained, "other_writer": False, "source_compacted": False, "target_compacted": False, "compare_timestamps": True, "recreated": False}
+    (starts, ends), (theirs, boundary) = (
+        (c.starts(places), c.ends(places)) for c in (site.cluster(SOURCE), site.cluster(TARGET))
+    )
+    known = {
+        "drained": drained,
+        "complete": drained,
+        "other_writer": False,
+        "source_compacted": False,
+        "target_compacted": False,
+        "compare_timestamps": True,
+        "recreated": False,
+    }
     rows = (
-        {"topic": tp.topic, "partition": tp.partition, "target_topic": tp.topic, "source_start": starts[tp], "cut_off": ends[tp], "target_start": theirs[tp], "boundary": boundary[tp]} | known
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "target_topic": tp.topic,
+            "source_start": starts[tp],
+            "cut_off": ends[tp],
+            "target_start": theirs[tp],
+            "boundary": boundary[tp],
+        }
+        | known
         for tp in places
     )
     return pd.DataFrame(rows).astype({"partition": "int32"})
@@ -51,7 +74,14 @@ def write_last_seen(site: Clusters, folder: Path, topics: dict[str, int]) -> Non
     kept = MirrorMaker(site.status["clusters"][TARGET]["connect_url"]).offsets(FLOW[0]).of(SOURCE)
     ends, stable, now = source.ends(places), source.ends(places, "read_committed"), int(time.time() * 1000)
     rows = (
-        {"topic": tp.topic, "partition": tp.partition, "source_end": ends[tp], "replicated": kept.get(tp), "sampled_at": now, "stable_end": stable[tp]}
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "source_end": ends[tp],
+            "replicated": kept.get(tp),
+            "sampled_at": now,
+            "stable_end": stable[tp],
+        }
         for tp in places
     )
     frame = pd.DataFrame(rows).astype({"partition": "int32", "replicated": "Int64"})

@@ -1,4 +1,6 @@
-"""A Spark job's own run(), once per line of standard input, in one process with one Spark session: what a warm pass costs."""
+"""A Spark job's own run(), once per line of standard input, in one process with one Spark session: what a warm
+pass costs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reads topics whole with a bare client, once per line of standard input (client settings and topics as JSON); answers seconds and records."""
+"""Reads topics whole with a bare client, once per line of standard input (client settings and topics as JSON);
+answers seconds and records.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-READING = {"group.id": "bench", "enable.partition.eof": True, "enable.auto.commit": False, "isolation.level": "read_uncommitted", "queued.min.messages": 500_000, "log_level": 2}
+READING = {
+    "group.id": "bench",
+    "enable.partition.eof": True,
+    "enable.auto.commit": False,
+    "isolation.level": "read_uncommitted",
+    "queued.min.messages": 500_000,
+    "log_level": 2,
+}
 
 
 def whole(settings: dict[str, Any], topics: dict[str, int]) -> int:

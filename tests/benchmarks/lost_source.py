@@ -1,4 +1,6 @@
-"""(i) A whole unplanned failover through Airflow at 10 and 1,000 groups x 100 positions, the source killed and its addresses silent: own time by step."""
+"""(i) A whole unplanned failover through Airflow at 10 and 1,000 groups x 100 positions, the source killed and
+its addresses silent: own time by step.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 
 
 def measure(figures: Figures, site: Clusters, groups: int) -> None:
-    """Seed, have it recorded, kill the source under load, and fail over while its addresses swallow every connection."""
+    """Seed, have it recorded, kill the source under load, and fail over while its addresses swallow every
+    connection.
+    """
     rehearsal = LostSourceRehearsal(site.lab.root, site.scratch / "rehearsal", groups, RATE)
     try:
         rehearsal.load.create_topics()
@@ -43,7 +47,10 @@ def measure(figures: Figures, site: Clusters, groups: int) -> None:
         time.sleep(LOAD_SECONDS)
         rehearsal.await_samples()
         rehearsal.kill_source()
-        say(f"  the source is dead; {rehearsal.load.counts()['acknowledged']:,} records of the load were acknowledged by then")
+        say(
+            f"  the source is dead; {rehearsal.load.counts()['acknowledged']:,} records of the load were acknowledged"
+            " by then"
+        )
         with black_holed(source_ports(site.lab)):
             fail_over(figures, figure(groups), rehearsal, groups)
     finally:

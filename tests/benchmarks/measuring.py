@@ -45,7 +45,13 @@ class Figure:
         return "ok" if self.bound.holds(self.value) else "MISSED"
 
     def __str__(self) -> str:
-        shown = "-" if self.value is None else f"{self.value:.3g}{self.unit}" if self.value < 100 else f"{self.value:,.0f}{self.unit}"
+        shown = (
+            "-"
+            if self.value is None
+            else f"{self.value:.3g}{self.unit}"
+            if self.value < 100
+            else f"{self.value:,.0f}{self.unit}"
+        )
         bound = f" (bound {self.bound}{self.unit})" if self.bound else ""
         return f"{self.name}: {shown}{bound} {self.verdict}" + (f"; {self.note}" if self.note else "")
 
@@ -74,7 +80,10 @@ def say(text: str) -> None:
 
 def told(seconds: list[float]) -> str:
     """Passes as a person reads them: median and spread."""
-    return f"median {statistics.median(seconds):.2f} s (min {min(seconds):.2f}, max {max(seconds):.2f}, {len(seconds)} passes)"
+    return (
+        f"median {statistics.median(seconds):.2f} s (min {min(seconds):.2f}, max {max(seconds):.2f}, {len(seconds)}"
+        " passes)"
+    )
 
 
 def timed(act: Callable[[], object]) -> float:

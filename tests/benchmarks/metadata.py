@@ -46,38 +46,80 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 
 
 def measure(figures: Figures, job: Job, samples: int, partitions: int, passes: int) -> None:
-    """Fresh processes, as the operator submits them: Spark starts, then the input is there, and what follows is counted."""
+    """Fresh processes, as the operator submits them: Spark starts, then the input is there, and what follows is
+    counted.
+    """
     runs = [job.cold("--wait-for-input", "60") for _ in range(passes)]
     seconds = [since_spark_is_up(one, partitions) for one in runs]
     phases = runs[-1].summary["seconds"]
     say(f"  {samples} samples: {told(seconds)}; the last whole process {runs[-1].seconds:.1f} s, seconds {phases}")
-    figures.measured(figure(samples), statistics.median(seconds), f"{partitions:,} partitions; driver {runs[-1].driver} MB, workers {runs[-1].workers} MB")
+    figures.measured(
+        figure(samples),
+        statistics.median(seconds),
+        f"{partitions:,} partitions; driver {runs[-1].driver} MB, workers {runs[-1].workers} MB",
+    )
 
 
 def since_spark_is_up(one: ColdRun, partitions: int) -> float:
     """Return the seconds of a run without Spark's start; it must have told of every partition, and read nothing."""
     summary = one.summary
-    if (summary["partitions"], summary["losing"], summary["records_read"]) != (partitions, partitions, {"source": 0, "target": 0}):
+    if (summary["partitions"], summary["losing"], summary["records_read"]) != (
+        partitions,
+        partitions,
+        {"source": 0, "target": 0},
+    ):
         raise RuntimeError(f"not an assessment of {partitions:,} partitions by metadata only: {summary}")
     return sum(summary["seconds"].values()) - summary["seconds"]["start"]
 
 
 def write_job(folder: Path, partitions: int, samples: int) -> Path:
-    """Write the job's input, as of a recorder that saw every partition grow at each sample, and a target that was a sample behind."""
+    """Write the job's input, as of a recorder that saw every partition grow at each sample, and a target that was a
+    sample behind.
+    """
     folder.mkdir()
     places, history = np.arange(partitions), np.repeat(np.arange(partitions), samples)
     number = np.tile(np.arange(samples), partitions)
     copied, last = number * GROWTH, samples * GROWTH
-    flags = dict.fromkeys(("drained", "complete", "other_writer", "source_compacted", "target_compacted", "recreated"), np.zeros(partitions, np.bool_))
-    ends = {"source_start": np.zeros(partitions, np.int64), "cut_off": pa.nulls(partitions), "target_start": np.zeros(partitions, np.int64), "boundary": np.full(partitions, last)}
-    write(folder, "bounds", places, target_topic=topics_of(places), **ends, **flags, compare_timestamps=np.ones(partitions, np.bool_))
-    write(folder, "floors", history, source_end=copied + GROWTH, target_end=copied, replicated=copied - 1, sampled_at=BEGAN_AT + number * 10_000)
+    flags = dict.fromkeys(
+        ("drained", "complete", "other_writer", "source_compacted", "target_compacted", "recreated"),
+        np.zeros(partitions, np.bool_),
+    )
+    ends = {
+        "source_start": np.zeros(partitions, np.int64),
+        "cut_off": pa.nulls(partitions),
+        "target_start": np.zeros(partitions, np.int64),
+        "boundary": np.full(partitions, last),
+    }
+    write(
+        folder,
+        "bounds",
+        places,
+        target_topic=topics_of(places),
+        **ends,
+        **flags,
+        compare_timestamps=np.ones(partitions, np.bool_),
+    )
+    write(
+        folder,
+        "floors",
+        history,
+        source_end=copied + GROWTH,
+        target_end=copied,
+        replicated=copied - 1,
+        sampled_at=BEGAN_AT + number * 10_000,
+    )
     write(folder, "stretches", history, start=copied, end=copied + GROWTH, downstream=copied)
     write(folder, "syncs", history, upstream=copied, downstream=copied, sequence=number * partitions + history)
-    seen = {"source_end": np.full(partitions, last + GROWTH), "replicated": np.full(partitions, last - 1), "sampled_at": np.full(partitions, BEGAN_AT + samples * 10_000)}
+    seen = {
+        "source_end": np.full(partitions, last + GROWTH),
+        "replicated": np.full(partitions, last - 1),
+        "sampled_at": np.full(partitions, BEGAN_AT + samples * 10_000),
+    }
     write(folder, "last_seen", places, **seen, stable_end=pa.nulls(partitions))
     write_positions(folder, partitions, last + GROWTH)
-    (folder / "job.json").write_text(json.dumps({"isolation": "read_uncommitted", "source_readable": False, "content_limit": 0}))
+    (folder / "job.json").write_text(
+        json.dumps({"isolation": "read_uncommitted", "source_readable": False, "content_limit": 0})
+    )
     return folder
 
 
@@ -86,7 +128,11 @@ def write_positions(folder: Path, partitions: int, end: int) -> None:
     topics, group = partitions // PER_TOPIC, np.repeat(np.arange(GROUPS), PER_TOPIC)
     places = group % topics * PER_TOPIC + np.tile(np.arange(PER_TOPIC), GROUPS)
     names = pa.DictionaryArray.from_arrays(group, [f"consumer-group-{n:07d}" for n in range(GROUPS)]).cast(pa.string())
-    known = {"position": np.random.default_rng(3).integers(0, end + 1, len(group)), "position_at": np.full(len(group), BEGAN_AT), "may_have_moved": np.ones(len(group), np.bool_)}
+    known = {
+        "position": np.random.default_rng(3).integers(0, end + 1, len(group)),
+        "position_at": np.full(len(group), BEGAN_AT),
+        "may_have_moved": np.ones(len(group), np.bool_),
+    }
     write(folder, "positions", places, group=names, policy=pa.repeat("earliest", len(group)), **known)
 
 

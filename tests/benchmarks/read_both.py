@@ -1,4 +1,6 @@
-"""Reads both sides of a job's input with the readers of the jobs, on Spark, and keeps nothing of the records: what any comparison of two logs costs at least."""
+"""Reads both sides of a job's input with the readers of the jobs, on Spark, and keeps nothing of the records:
+what any comparison of two logs costs at least.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class CountingReader(WindowReader):
 
 
 class Reading:
-    """What a task of Spark does: reads both logs of its partitions, as many at once as the search for stranded records does."""
+    """What a task of Spark does: reads both logs of its partitions, as many at once as the search for stranded
+    records does.
+    """
 
     def __init__(self, bounds: dict[Key, Bounds], limits: Limits, clients: KafkaAccess) -> None:
         self._bounds, self._limits, self._clients = bounds, limits, clients
@@ -67,7 +71,10 @@ class Reading:
 def both_logs(bounds: Bounds) -> list[Window]:
     """Return a partition's logs as windows."""
     place = bounds.partition
-    return [Window(SOURCE, bounds.topic, place, bounds.source_start, bounds.cut_off), Window(TARGET, bounds.target_topic, place, bounds.target_start, bounds.boundary)]
+    return [
+        Window(SOURCE, bounds.topic, place, bounds.source_start, bounds.cut_off),
+        Window(TARGET, bounds.target_topic, place, bounds.target_start, bounds.boundary),
+    ]
 
 
 def weight_of(bounds: Bounds) -> int:
@@ -78,11 +85,20 @@ def weight_of(bounds: Bounds) -> int:
 def run() -> None:
     """Read what a job's input names; write how many records there were where the job would write its summary."""
     wanted = options(__doc__).parse_args()
-    limits, bounds = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read), sources.load_bounds(wanted.input, source_readable=True)
+    limits, bounds = (
+        sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read),
+        sources.load_bounds(wanted.input, source_readable=True),
+    )
     spark = session.running("read_both")
     spread = sources.spread({key: weight_of(one) for key, one in bounds.items()}, spark.defaultParallelism)
     parts = [[key for key, task in spread.items() if task == number] for number in range(spark.defaultParallelism)]
-    read = spark.parallelize(parts, len(parts)).map(Reading(bounds, limits, access(wanted, source_readable=True))).collect()
+    read = (
+        spark.parallelize(parts, len(parts))
+        .map(Reading(bounds, limits, access(wanted, source_readable=True)))
+        .collect()
+    )
     output = Path(wanted.output)
     output.mkdir()
-    (output / "summary.json").write_text(json.dumps({"records_read": {side: sum(one[side] for one in read) for side in (SOURCE, TARGET)}}))
+    (output / "summary.json").write_text(
+        json.dumps({"records_read": {side: sum(one[side] for one in read) for side in (SOURCE, TARGET)}})
+    )

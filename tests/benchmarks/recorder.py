@@ -1,4 +1,6 @@
-"""(h) What the flight recorder takes at rest and under 20,000 records/s: processor, memory, and how often it looks; measured from outside."""
+"""(h) What the flight recorder takes at rest and under 20,000 records/s: processor, memory, and how often it
+looks; measured from outside.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ SAMPLE_SECONDS, HOUR = 90.0, timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Taken:
-    """What a process took while it was watched: per cent of a core, and the most resident memory that was seen, in MB."""
+    """What a process took while it was watched: per cent of a core, and the most resident memory that was seen, in
+    MB.
+    """
 
     cpu: float
     memory: float
@@ -66,7 +70,9 @@ def promise(figures: Figures) -> None:
 
 
 def run(figures: Figures, scale: float, passes: int) -> None:
-    """One lab with the recorder that its Airflow runs; first nobody writes or reads, then producers and the demo application do."""
+    """One lab with the recorder that its Airflow runs; first nobody writes or reads, then producers and the demo
+    application do.
+    """
     rate, seconds = max(1_000, int(RATE * scale)), max(LEAST_SECONDS, int(SECONDS * scale))
     with clusters(airflow=True) as site:
         rehearsal = Rehearsal(site.lab.root, site.scratch / "rehearsal", SEED, rate, scale=0.1)
@@ -98,7 +104,10 @@ def measure(figures: Figures, site: Clusters, state: str, seconds: float, note: 
     ended = time.time()
     await_sample(site, ended)
     looks = samples(site, began)
-    longest, slowest = longest_interval([at for at, _ in looks], began, ended), max(took for at, took in looks if at >= began)
+    longest, slowest = (
+        longest_interval([at for at, _ in looks], began, ended),
+        max(took for at, took in looks if at >= began),
+    )
     figures.measured(cpu(state), taken.cpu, f"{note}; the task beside it {of_task}")
     figures.measured(memory(state), taken.memory, f"over {seconds:.0f} s")
     figures.measured(interval(state), longest, f"one sample took at most {slowest:.1f} s")
@@ -107,7 +116,9 @@ def measure(figures: Figures, site: Clusters, state: str, seconds: float, note: 
 def recorder(site: Clusters) -> psutil.Process:
     """Return the recorder's process."""
     members = site.lab.processes.members()
-    found = [one for one in psutil.process_iter(["cmdline"]) if one.pid in members and COMMAND in (one.info["cmdline"] or ())]
+    found = [
+        one for one in psutil.process_iter(["cmdline"]) if one.pid in members and COMMAND in (one.info["cmdline"] or ())
+    ]
     if len(found) != 1:
         raise RuntimeError(f"{len(found)} recorders run on this lab: {found}")
     return found[0]
@@ -120,7 +131,10 @@ def watched(processes: Sequence[psutil.Process], seconds: float) -> list[Taken]:
         time.sleep(min(0.5, left))
         most = [max(seen, one.memory_info().rss) for seen, one in zip(most, processes, strict=True)]
     passed = time.monotonic() - began
-    return [Taken(100 * (cpu_seconds(one) - used) / passed, rss / 2**20) for one, used, rss in zip(processes, before, most, strict=True)]
+    return [
+        Taken(100 * (cpu_seconds(one) - used) / passed, rss / 2**20)
+        for one, used, rss in zip(processes, before, most, strict=True)
+    ]
 
 
 def cpu_seconds(process: psutil.Process) -> float:
@@ -136,7 +150,9 @@ def await_sample(site: Clusters, since: float) -> None:
 
 
 def samples(site: Clusters, since: float) -> list[tuple[float, float]]:
-    """Return when each sample of the forward flow was begun, in seconds since 1970, and how many seconds it took; at least those since a time."""
+    """Return when each sample of the forward flow was begun, in seconds since 1970, and how many seconds it took; at
+    least those since a time.
+    """
     # Those of the hour of the time, too: the interval in which it lies is told by the one before.
     archive = Archive(f"file://{site.lab.archive}", f"{SOURCE}-to-{TARGET}")
     rows = archive.read(SAMPLES, since=datetime.fromtimestamp(since, UTC) - HOUR, columns=["at", "kind", "details"])
@@ -145,5 +161,9 @@ def samples(site: Clusters, since: float) -> list[tuple[float, float]]:
 
 
 def longest_interval(begun: Sequence[float], since: float, ended: float) -> float:
-    """Return the longest time from the beginning of one sample to that of the next, of all that lie or reach into a span; to the millisecond, as they are kept."""
-    return round(max(later - earlier for earlier, later in itertools.pairwise(begun) if later > since and earlier < ended), 3)
+    """Return the longest time from the beginning of one sample to that of the next, of all that lie or reach into a
+    span; to the millisecond, as they are kept.
+    """
+    return round(
+        max(later - earlier for earlier, later in itertools.pairwise(begun) if later > since and earlier < ended), 3
+    )

@@ -1,4 +1,6 @@
-"""(c) Re-reads of the same groups, placed by MirrorMaker 2's checkpoints and by a planned failover; judged by record numbers."""
+"""(c) Re-reads of the same groups, placed by MirrorMaker 2's checkpoints and by a planned failover; judged by
+record numbers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ RECORDS, SLOW_RATE = 200_000, 4_000
 LAGS, GROUPS_PER_LAG = (0, 10, 100, 1_000, 10_000, 100_000), 20
 SPEEDS = {"fast": None, "slow": SLOW_RATE}
 CHECKPOINT_SECONDS = 30.0
-SKIPPED, WORST, LARGE = "(c) records skipped by our positions", "(c) most re-reads by one of our positions", "(c) our re-reads / MirrorMaker 2's, lags >= 1,000"
+SKIPPED, WORST, LARGE = (
+    "(c) records skipped by our positions",
+    "(c) most re-reads by one of our positions",
+    "(c) our re-reads / MirrorMaker 2's, lags >= 1,000",
+)
 
 
 class Placed(NamedTuple):
@@ -52,7 +58,13 @@ def run(figures: Figures, scale: float, passes: int) -> None:
         rehearsal = Rehearsal(site.lab.root, site.scratch / "rehearsal", 1)
         if rehearsal.run("approver", "re-reads are measured"):
             raise RuntimeError(f"the failover did not complete: {rehearsal.evidence()[1].get('reason_for_outcome')}")
-        judge(figures, groups, {"ours": ours(site, groups), "mm2": checkpoints(site)}, {name: numbers(site, name) for name in topics()}, records)
+        judge(
+            figures,
+            groups,
+            {"ours": ours(site, groups), "mm2": checkpoints(site)},
+            {name: numbers(site, name) for name in topics()},
+            records,
+        )
 
 
 def topics() -> dict[str, float | None]:
@@ -107,7 +119,12 @@ def ours(site: Clusters, groups: list[Placed]) -> dict[str, int]:
 
 def numbers(site: Clusters, topic: str) -> np.ndarray:
     """Read the target's log with a plain client: the record number at each offset."""
-    reading = {"group.id": "bench", "enable.partition.eof": True, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    reading = {
+        "group.id": "bench",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+        "isolation.level": "read_uncommitted",
+    }
     consumer, found = Consumer({**site.settings(TARGET), **reading}), {}
     consumer.assign([WirePartition(topic, 0, 0)])
     try:
@@ -121,25 +138,46 @@ def numbers(site: Clusters, topic: str) -> np.ndarray:
         consumer.close()
 
 
-def judge(figures: Figures, groups: list[Placed], placings: dict[str, dict[str, int]], logs: dict[str, np.ndarray], records: int) -> None:
+def judge(
+    figures: Figures,
+    groups: list[Placed],
+    placings: dict[str, dict[str, int]],
+    logs: dict[str, np.ndarray],
+    records: int,
+) -> None:
     """Count for each placing what each group reads again and what it never reads; print a row a lag."""
     again: dict[tuple[str, str, int], list[int]] = {}
     skipped = dict.fromkeys(placings, 0)
     for one in groups:
         for by, offsets in placings.items():
-            # A group that MirrorMaker 2 does not place starts at the beginning: the best it can do without losing records.
+            # A group that MirrorMaker 2 does not place starts at the beginning: the best it can do without losing
+            # records.
             rest = logs[one.topic][offsets.get(one.group, 0) :]
             again.setdefault((by, one.topic, one.lag), []).append(int(((rest >= 0) & (rest < one.position)).sum()))
             skipped[by] += records - one.position - len(np.unique(rest[rest >= one.position]))
     for name in topics():
         for lag in sorted({one.lag for one in groups}):
             say(f"  {name} lag {lag:>7,}: " + "; ".join(f"{by} {spread(again[by, name, lag])}" for by in placings))
-    say(f"  skipped: {skipped}; groups {len(groups)}, of which MirrorMaker 2 placed {sum(one.group in placings['mm2'] for one in groups)}")
+    say(
+        f"  skipped: {skipped}; groups {len(groups)}, of which MirrorMaker 2 placed"
+        f" {sum(one.group in placings['mm2'] for one in groups)}"
+    )
     figures.measured(SKIPPED, skipped["ours"], f"MirrorMaker 2's checkpoints: {skipped['mm2']}")
     figures.measured(WORST, max(count for (by, *_), counts in again.items() if by == "ours" for count in counts))
     for speed in SPEEDS:
-        totals = {by: sum(sum(counts) for (who, name, lag), counts in again.items() if (who, name) == (by, f"orders-{speed}") and lag >= 1_000) for by in placings}
-        figures.measured(f"{LARGE}, {speed} production", totals["ours"] / max(totals["mm2"], 1), f"{totals['ours']:,} / {totals['mm2']:,} records")
+        totals = {
+            by: sum(
+                sum(counts)
+                for (who, name, lag), counts in again.items()
+                if (who, name) == (by, f"orders-{speed}") and lag >= 1_000
+            )
+            for by in placings
+        }
+        figures.measured(
+            f"{LARGE}, {speed} production",
+            totals["ours"] / max(totals["mm2"], 1),
+            f"{totals['ours']:,} / {totals['mm2']:,} records",
+        )
 
 
 def spread(counts: list[int]) -> str:

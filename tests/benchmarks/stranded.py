@@ -1,4 +1,6 @@
-"""(f) 5 million stranded records x 500 B over 100 partitions, listed by the loss assessment, beside a plain Java consumer that reads them."""
+"""(f) 5 million stranded records x 500 B over 100 partitions, listed by the loss assessment, beside a plain Java
+consumer that reads them.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def strand(site: Clusters, stranded: int) -> None:
     site.write(SOURCE, records(0, mirrored))
     site.await_mirrored({TOPIC: PARTITIONS})
     site.stop_mirroring()
-    say(f"  {stranded:,} records written in {site.write(SOURCE, records(mirrored, mirrored + stranded)):.1f} s; none of them is mirrored")
+    say(
+        f"  {stranded:,} records written in {site.write(SOURCE, records(mirrored, mirrored + stranded)):.1f} s; none of"
+        " them is mirrored"
+    )
 
 
 def records(first: int, last: int) -> Iterator[tuple[str, int, bytes, bytes]]:
@@ -80,13 +85,24 @@ def beside_a_consumer(figures: Figures, site: Clusters, given: Path, stranded: i
     """Warm passes in turn, then one fresh process of the job for its memory."""
     job = Job(site, given, "assess_data_loss")
     with job.warm() as ours, kept(java_line("ConsumerPasses.java", str(site.java_properties(SOURCE)))) as theirs:
-        contestants = {"warm pass of the assessment": lambda: our_pass(ours, given, stranded), "plain Java consumer": lambda: their_pass(theirs, stranded)}
-        say("  first pass in each process, not counted: " + ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items()))
+        contestants = {
+            "warm pass of the assessment": lambda: our_pass(ours, given, stranded),
+            "plain Java consumer": lambda: their_pass(theirs, stranded),
+        }
+        say(
+            "  first pass in each process, not counted: "
+            + ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items())
+        )
         took = in_turns(contestants, passes)
     mine, plain = took.values()
     figures.measured(WARM, ratio(mine, plain), f"{stranded:,} records, {stranded / statistics.median(mine):,.0f}/s")
     cold = job.cold()
-    figures.measured(MEMORY, cold.driver, f"JVM and Python; the workers beside them {cold.workers} MB; a fresh process {cold.seconds:.1f} s, seconds {cold.summary['seconds']}")
+    figures.measured(
+        MEMORY,
+        cold.driver,
+        f"JVM and Python; the workers beside them {cold.workers} MB; a fresh process {cold.seconds:.1f} s, seconds"
+        f" {cold.summary['seconds']}",
+    )
 
 
 def our_pass(passes: Passes, given: Path, stranded: int) -> float:
@@ -110,4 +126,6 @@ def their_pass(passes: Passes, stranded: int) -> float:
 def all_of_it(who: str, count: int, size: int, stranded: int) -> None:
     """Refuse a pass that did not read exactly what is stranded."""
     if (count, size) != (stranded, stranded * RECORD_BYTES):
-        raise RuntimeError(f"{who} read {count:,} records of {size:,} bytes, not {stranded:,} of {stranded * RECORD_BYTES:,}")
+        raise RuntimeError(
+            f"{who} read {count:,} records of {size:,} bytes, not {stranded:,} of {stranded * RECORD_BYTES:,}"
+        )

@@ -36,13 +36,23 @@ def test_metadata_tell_of_every_partition_and_nothing_is_read(tmp_path: Path) ->
     assert set(inventory.loss["from_offset"].to_pylist()) == {5 * metadata.GROWTH}
     assert summary["records_per_second"] == 300 * metadata.GROWTH / 10
     assert summary["groups_ahead"] > 0
-    assert metadata.since_spark_is_up(ColdRun(9.0, summary | {"seconds": {"start": 5.0, "plan": 0.5, "assess": 2.0}}, 0, 0), 300) == 2.5
+    assert (
+        metadata.since_spark_is_up(
+            ColdRun(9.0, summary | {"seconds": {"start": 5.0, "plan": 0.5, "assess": 2.0}}, 0, 0), 300
+        )
+        == 2.5
+    )
 
 
 @pytest.mark.parametrize("other", [{"partitions": 299}, {"losing": 299}, {"records_read": {"source": 0, "target": 1}}])
 def test_an_assessment_of_something_else_is_not_counted(other: dict) -> None:
     """Fewer partitions, or records that were read after all."""
-    summary = {"partitions": 300, "losing": 300, "records_read": {"source": 0, "target": 0}, "seconds": {"start": 1.0}} | other
+    summary = {
+        "partitions": 300,
+        "losing": 300,
+        "records_read": {"source": 0, "target": 0},
+        "seconds": {"start": 1.0},
+    } | other
     with pytest.raises(RuntimeError, match="not an assessment of 300 partitions"):
         metadata.since_spark_is_up(ColdRun(9.0, summary, 0, 0), 300)
 
@@ -63,11 +73,15 @@ def test_a_pass_that_read_something_else_is_not_counted(count: int, size: int) -
         stranded.all_of_it("nobody", count, size, 10)
 
 
-@pytest.mark.parametrize("job", ["translate_offsets", "assess_data_loss", "find_stranded_records", "tests.benchmarks.read_both"])
+@pytest.mark.parametrize(
+    "job", ["translate_offsets", "assess_data_loss", "find_stranded_records", "tests.benchmarks.read_both"]
+)
 def test_a_warm_pass_begins_the_job(job: str, tmp_path: Path) -> None:
     """As far as its input, which is not there."""
     line = [sys.executable, "-m", "tests.benchmarks.job_passes", job, str(tmp_path)]
-    done = subprocess.run(line, input=f"{tmp_path}\n", capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False)
+    done = subprocess.run(
+        line, input=f"{tmp_path}\n", capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False
+    )
     assert done.returncode == 1 and f"job.json: missing in {tmp_path}" in done.stderr, done.stderr[-1000:]
 
 

@@ -25,7 +25,9 @@ from tests.benchmarks.measuring import Bound, Figures, PeakMemory, in_turns, rat
         (None, None, "x: - NOT MEASURED", 1),
     ],
 )
-def test_every_figure_stands_beside_its_bound(capsys: pytest.CaptureFixture, bound: Bound | None, value: float | None, line: str, code: int) -> None:
+def test_every_figure_stands_beside_its_bound(
+    capsys: pytest.CaptureFixture, bound: Bound | None, value: float | None, line: str, code: int
+) -> None:
     """On the last line; the exit code is 0 only where all were measured and kept."""
     figures = Figures()
     figures.promise("x", bound)
@@ -35,7 +37,9 @@ def test_every_figure_stands_beside_its_bound(capsys: pytest.CaptureFixture, bou
     assert capsys.readouterr().out.splitlines()[-1] == line
 
 
-def test_a_benchmark_that_fails_leaves_its_figures_unmeasured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_a_benchmark_that_fails_leaves_its_figures_unmeasured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     """It is told with its reason, and the exit code is not 0."""
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "b"])
     monkeypatch.setattr("tests.benchmarks.commits.run", lambda *_: 1 / 0)
@@ -56,7 +60,10 @@ def test_every_figure_is_named_beforehand(letter: str) -> None:
     figures = Figures()
     importlib.import_module(f"tests.benchmarks.{BENCHMARKS[letter]}").promise(figures)
     assert figures.promised
-    assert all(name.startswith(f"({letter}) ") and figure.verdict == "NOT MEASURED" for name, figure in figures.promised.items())
+    assert all(
+        name.startswith(f"({letter}) ") and figure.verdict == "NOT MEASURED"
+        for name, figure in figures.promised.items()
+    )
 
 
 def test_turns_are_taken_in_changing_order() -> None:
@@ -69,9 +76,15 @@ def test_turns_are_taken_in_changing_order() -> None:
 
 def test_peak_memory_is_seen_though_it_was_given_back() -> None:
     """Of the child too, by its command line."""
-    program = "import os, subprocess, sys, time\nif len(sys.argv) > 1:\n    subprocess.run([sys.executable, '-c', sys.argv[1]])\nelse:\n    pass"
+    program = (
+        "import os, subprocess, sys, time\nif len(sys.argv) > 1:\n    subprocess.run([sys.executable, '-c',"
+        " sys.argv[1]])\nelse:\n    pass"
+    )
     child = "import time; big = bytearray(200_000_000); del big; time.sleep(0.8)"
-    with subprocess.Popen([sys.executable, "-c", program, child], env=dict(os.environ)) as process, PeakMemory(process.pid) as memory:
+    with (
+        subprocess.Popen([sys.executable, "-c", program, child], env=dict(os.environ)) as process,
+        PeakMemory(process.pid) as memory,
+    ):
         process.wait()
     assert memory.of(lambda command: "bytearray" in command and "subprocess" not in command) > 180
     assert memory.of(lambda command: "nobody" in command) == 0

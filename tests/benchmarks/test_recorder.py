@@ -58,7 +58,11 @@ def test_samples_are_told_by_what_the_recorder_keeps(tmp_path: Path) -> None:
 
 def test_processes_are_watched_side_by_side() -> None:
     """One that works takes more than one that sleeps, and one that holds memory more than that."""
-    programs = ("while True: pass", "import time; time.sleep(60)", "import time; big = bytearray(100_000_000); time.sleep(60)")
+    programs = (
+        "while True: pass",
+        "import time; time.sleep(60)",
+        "import time; big = bytearray(100_000_000); time.sleep(60)",
+    )
     children = [subprocess.Popen([sys.executable, "-c", program]) for program in programs]
     try:
         working, sleeping, holding = watched([psutil.Process(child.pid) for child in children], 1.5)

@@ -1,4 +1,6 @@
-"""(a) Translating 10,000 groups x 100 positions over 1,000 partitions: the Spark job beside Kafka's own MirrorClient."""
+"""(a) Translating 10,000 groups x 100 positions over 1,000 partitions: the Spark job beside Kafka's own
+MirrorClient.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def run(figures: Figures, scale: float, passes: int) -> None:
     topics = {f"orders-{number}": PARTITIONS for number in range(max(1, groups // 1_000))}
     with clusters() as site:
         ends = seed(site, topics)
-        once, tenfold = (write_job(site, name, topics, count) for name, count in (("once", groups), ("tenfold", groups * 10)))
+        once, tenfold = (
+            write_job(site, name, topics, count) for name, count in (("once", groups), ("tenfold", groups * 10))
+        )
         write_checkpoints(site, once)
         beside_mirror_client(figures, site, once, groups, passes)
         ten_times(figures, site, once, tenfold, passes)
@@ -50,7 +54,12 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 def seed(site: Clusters, topics: dict[str, int]) -> dict:
     """Write the records, let MirrorMaker 2 mirror them, and stop it."""
     site.create_topics(SOURCE, topics)
-    rows = ((name, p, b"key-%d" % n, b"%s-%d-%d " % (name.encode(), p, n) + b"x" * 150) for n in range(RECORDS) for name in topics for p in range(PARTITIONS))
+    rows = (
+        (name, p, b"key-%d" % n, b"%s-%d-%d " % (name.encode(), p, n) + b"x" * 150)
+        for n in range(RECORDS)
+        for name in topics
+        for p in range(PARTITIONS)
+    )
     say(f"  records written in {site.write(SOURCE, rows):.1f} s; mirrored {site.await_mirrored(topics):.1f} s later")
     site.stop_mirroring()
     return site.ends(SOURCE, topics)
@@ -63,7 +72,11 @@ def write_job(site: Clusters, name: str, topics: dict[str, int], groups: int) ->
     lag = dice.integers(1, RECORDS + 1, len(group)) * dice.integers(0, 2, len(group))
     positions = pa.table(
         {
-            "group": pa.DictionaryArray.from_arrays(group, [f"consumer-group-{n:07d}" for n in range(groups)]).cast(pa.string()),
+            "group": (
+                pa.DictionaryArray.from_arrays(group, [f"consumer-group-{n:07d}" for n in range(groups)]).cast(
+                    pa.string()
+                )
+            ),
             "topic": pa.DictionaryArray.from_arrays(group % len(names), names).cast(pa.string()),
             "partition": np.tile(np.arange(PARTITIONS, dtype=np.int32), groups),
             "position": RECORDS - lag,
@@ -98,18 +111,35 @@ def beside_mirror_client(figures: Figures, site: Clusters, given: Path, groups: 
     with kept(peer(site)) as theirs:
         with job.warm() as ours:
             first = {"the job": our_pass(ours, given), "Pattern": their_pass(theirs, groups)}
-            say("  first pass in each process: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in first.items()))
-            warm = in_turns({"warm pass of the job": lambda: our_pass(ours, given), "warm Pattern pass": lambda: their_pass(theirs, groups)}, passes)
+            say(
+                "  first pass in each process: "
+                + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in first.items())
+            )
+            warm = in_turns(
+                {
+                    "warm pass of the job": lambda: our_pass(ours, given),
+                    "warm Pattern pass": lambda: their_pass(theirs, groups),
+                },
+                passes,
+            )
         mine = warm["warm pass of the job"]
-        figures.measured(WARM, ratio(mine, warm["warm Pattern pass"]), f"{groups * PARTITIONS / statistics.median(mine):,.0f} positions/s")
+        figures.measured(
+            WARM,
+            ratio(mine, warm["warm Pattern pass"]),
+            f"{groups * PARTITIONS / statistics.median(mine):,.0f} positions/s",
+        )
         some = [float(theirs.ask(f"group consumer-group-{n:07d}").split()[0]) for n in range(GROUPWISE_GROUPS)]
         scaled = statistics.median(some) * groups
         say(f"  one group by MirrorClient: {told(some)}; {groups:,} groups scaled: {scaled:,.0f} s")
-        figures.measured(GROUPWISE, scaled / statistics.median(mine), f"{GROUPWISE_GROUPS} groups run, scaled to {groups:,}")
+        figures.measured(
+            GROUPWISE, scaled / statistics.median(mine), f"{GROUPWISE_GROUPS} groups run, scaled to {groups:,}"
+        )
         cold_processes(figures, site, job, lambda: their_pass(theirs, groups), groups, max(2, passes // 2))
 
 
-def cold_processes(figures: Figures, site: Clusters, job: Job, warm_pattern: Callable[[], float], groups: int, passes: int) -> None:
+def cold_processes(
+    figures: Figures, site: Clusters, job: Job, warm_pattern: Callable[[], float], groups: int, passes: int
+) -> None:
     """A fresh process of each, and the warm Pattern pass between them."""
     runs: list[ColdRun] = []
 
@@ -117,11 +147,29 @@ def cold_processes(figures: Figures, site: Clusters, job: Job, warm_pattern: Cal
         runs.append(job.cold())
         return runs[-1].seconds
 
-    took = in_turns({"cold process of the job": cold, "warm Pattern pass": warm_pattern, "cold Pattern process": lambda: cold_pattern(site, groups)}, passes)
+    took = in_turns(
+        {
+            "cold process of the job": cold,
+            "warm Pattern pass": warm_pattern,
+            "cold Pattern process": lambda: cold_pattern(site, groups),
+        },
+        passes,
+    )
     ours = took["cold process of the job"]
-    figures.measured(COLD, ratio(ours, took["warm Pattern pass"]), f"{ratio(ours, took['cold Pattern process']):.2g} of a cold Pattern process")
-    figures.measured(MEMORY, max(one.driver for one in runs), f"JVM and Python; the workers beside them {max(one.workers for one in runs)} MB")
-    say(f"  classes {runs[-1].summary['classes']}, records read {runs[-1].summary['records_read']}, seconds {runs[-1].summary['seconds']}")
+    figures.measured(
+        COLD,
+        ratio(ours, took["warm Pattern pass"]),
+        f"{ratio(ours, took['cold Pattern process']):.2g} of a cold Pattern process",
+    )
+    figures.measured(
+        MEMORY,
+        max(one.driver for one in runs),
+        f"JVM and Python; the workers beside them {max(one.workers for one in runs)} MB",
+    )
+    say(
+        f"  classes {runs[-1].summary['classes']}, records read {runs[-1].summary['records_read']}, seconds"
+        f" {runs[-1].summary['seconds']}"
+    )
 
 
 def our_pass(passes: Passes, given: Path) -> float:
@@ -153,9 +201,15 @@ def ten_times(figures: Figures, site: Clusters, once: Path, tenfold: Path, passe
         runs[name].append(Job(site, given).cold())
         return runs[name][-1].seconds
 
-    took = in_turns({"positions": lambda: turn("once", once), "ten times as many": lambda: turn("tenfold", tenfold)}, max(1, passes // 2))
+    took = in_turns(
+        {"positions": lambda: turn("once", once), "ten times as many": lambda: turn("tenfold", tenfold)},
+        max(1, passes // 2),
+    )
     last = runs["tenfold"][-1]
     work = {name: [one.seconds - one.summary["seconds"]["session"] for one in found] for name, found in runs.items()}
-    note = f"without Spark's start {ratio(work['tenfold'], work['once']):.2g}; driver {last.driver} MB, workers {last.workers} MB"
+    note = (
+        f"without Spark's start {ratio(work['tenfold'], work['once']):.2g}; driver {last.driver} MB, workers"
+        f" {last.workers} MB"
+    )
     figures.measured(TENFOLD, ratio(took["ten times as many"], took["positions"]), note)
     say(f"  ten times: {last.summary['positions']:,} positions, seconds {last.summary['seconds']}")

@@ -68,7 +68,21 @@ def test_each_of_the_three_is_needed(missing: str) -> None:
         checked({k: v for k, v in GIVEN.items() if k != missing})
 
 
-@pytest.mark.parametrize("bad", [{"reason": ""}, {"source": 7}, {"max_fence_seconds": 0}, {"max_fence_seconds": "soon"}, {"topics": 5}, {"start_reverse_replication": "yes"}, {"abort_open_transactions": 1}, {"exclude_groups": ["g"]}, {"exclude_groups": {"g": ""}}, {"exclude_groups": {"g": None}}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"reason": ""},
+        {"source": 7},
+        {"max_fence_seconds": 0},
+        {"max_fence_seconds": "soon"},
+        {"topics": 5},
+        {"start_reverse_replication": "yes"},
+        {"abort_open_transactions": 1},
+        {"exclude_groups": ["g"]},
+        {"exclude_groups": {"g": ""}},
+        {"exclude_groups": {"g": None}},
+    ],
+)
 def test_params_are_typed(bad: dict[str, Any]) -> None:
     """What has the wrong type or is out of range is refused by the form."""
     with pytest.raises(ParamValidationError):
@@ -109,6 +123,11 @@ def test_what_only_an_unplanned_failover_asks_is_known_to_it() -> None:
 
 def test_what_one_form_has_beside_the_others_the_other_procedure_does_not_take() -> None:
     """Else it could be given over the API, without effect."""
-    forms = {"planned_failover": procedure_params, "unplanned_failover": lost_source_params, "failback": failback_params, "restore_group_offsets": restore_params}
+    forms = {
+        "planned_failover": procedure_params,
+        "unplanned_failover": lost_source_params,
+        "failback": failback_params,
+        "restore_group_offsets": restore_params,
+    }
     for name, form in forms.items():
         assert others_params(name) == {param for other in forms.values() for param in other()} - set(form()), name

@@ -1,4 +1,6 @@
-"""What holds of every procedure's DAG: one vocabulary, the point of no return, and who runs when something fails."""
+"""What holds of every procedure's DAG: one vocabulary, the point of no return, and who runs when something
+fails.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,15 @@ PLANNED = {
     "translate_offsets": {"stop_mirror_maker", "drain_consumers"},
     "commit_groups": {"review_translation", "translate_offsets", "stop_mirror_maker"},
     "seed_reverse_replication": {"stop_mirror_maker"},
-    "open_target": {"commit_groups", "stop_mirror_maker", "wait_for_zero_lag", "fence_producers", "approve_failover", "review_translation", "seed_reverse_replication"},
+    "open_target": {
+        "commit_groups",
+        "stop_mirror_maker",
+        "wait_for_zero_lag",
+        "fence_producers",
+        "approve_failover",
+        "review_translation",
+        "seed_reverse_replication",
+    },
     "redirect_clients": {"open_target", "commit_groups"},
     "verify_clients": {"redirect_clients"},
     "start_reverse_replication": {"open_target", "seed_reverse_replication"},
@@ -42,7 +52,13 @@ ORDER = {
         "stop_mirror_maker": {"fence_source", "approve_data_loss"},
         "translate_offsets": {"stop_mirror_maker", "assess_data_loss"},
         "commit_groups": {"review_translation", "translate_offsets", "stop_mirror_maker"},
-        "open_target": {"commit_groups", "stop_mirror_maker", "fence_source", "approve_data_loss", "review_translation"},
+        "open_target": {
+            "commit_groups",
+            "stop_mirror_maker",
+            "fence_source",
+            "approve_data_loss",
+            "review_translation",
+        },
         "redirect_clients": {"open_target", "commit_groups"},
         "verify_clients": {"redirect_clients"},
     },
@@ -104,7 +120,9 @@ def test_going_on_never_waits_for_the_way_back(dag: Any) -> None:
 
 
 def test_the_way_back_runs_when_a_step_before_the_opening_failed(dag: Any) -> None:
-    """It hangs on every step up to open_target, and on the one behind it, which finds out when open_target was only marked successful."""
+    """It hangs on every step up to open_target, and on the one behind it, which finds out when open_target was only
+    marked successful.
+    """
     task, order = dag.get_task("return_to_source"), steps(dag)
     assert task.trigger_rule == "one_failed"
     assert task.upstream_task_ids == {*order[: order.index(IRREVERSIBLE) + 1], "redirect_clients"}

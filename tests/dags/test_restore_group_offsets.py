@@ -1,4 +1,6 @@
-"""restore_group_offsets: the vocabulary's own steps one after the other, a gate before the only one that writes, and the page that explains them."""
+"""restore_group_offsets: the vocabulary's own steps one after the other, a gate before the only one that writes,
+and the page that explains them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ STEPS = [step for step in steps_of(RESTORE) if step not in (Step.ABORT_PROCEDURE
 def test_each_step_follows_the_one_before(dag_bag: Any) -> None:
     """Nothing is written before it was planned and approved; evidence is written whatever happened."""
     dag = dag_bag.dags[RESTORE]
-    assert [task.task_id for task in dag.topological_sort()] == STEPS and all(isinstance(task, JournaledStep) for task in dag.tasks)
+    assert [task.task_id for task in dag.topological_sort()] == STEPS and all(
+        isinstance(task, JournaledStep) for task in dag.tasks
+    )
     for before, step in zip(STEPS, STEPS[1:], strict=False):
         assert dag.get_task(step).upstream_task_ids == {before}
         assert dag.get_task(step).trigger_rule == ("all_done" if step == Step.CLOSE_PROCEDURE else "all_success")
@@ -25,7 +29,12 @@ def test_each_step_follows_the_one_before(dag_bag: Any) -> None:
 def test_silence_never_approves(dag_bag: Any) -> None:
     """The gate has no default answer and takes one option."""
     gate = dag_bag.dags[RESTORE].get_task(Step.APPROVE_RESTORE)
-    assert isinstance(gate, ProcedureGate) and gate.defaults is None and not gate.multiple and gate.options == ["Approve", "Reject"]
+    assert (
+        isinstance(gate, ProcedureGate)
+        and gate.defaults is None
+        and not gate.multiple
+        and gate.options == ["Approve", "Reject"]
+    )
 
 
 def test_the_page_has_one_heading_a_step_and_every_param(root: Path) -> None:

@@ -10,7 +10,12 @@ from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
 from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.readiness import CheckReadiness, Forecast
 from kafka_dr.operators.replication import StopMirrorMaker, WaitForZeroLag
-from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
+from kafka_dr.operators.without_source import (
+    CommitWithoutSource,
+    OpenWithoutSource,
+    StopLeftMirrorMaker,
+    TranslateWithoutSource,
+)
 
 
 @pytest.fixture
@@ -23,10 +28,18 @@ def test_no_step_needs_a_living_source(dag: Any) -> None:
     """None is of a kind that asks the source for its fence, its positions or its log ends."""
     asking = (FenceProducers, DrainConsumers, WaitForZeroLag, StopMirrorMaker, Forecast, CheckReadiness)
     assert not [t.task_id for t in dag.tasks if isinstance(t, asking)]
-    kinds = {"stop_mirror_maker": StopLeftMirrorMaker, "translate_offsets": TranslateWithoutSource, "commit_groups": CommitWithoutSource, "open_target": OpenWithoutSource}
+    kinds = {
+        "stop_mirror_maker": StopLeftMirrorMaker,
+        "translate_offsets": TranslateWithoutSource,
+        "commit_groups": CommitWithoutSource,
+        "open_target": OpenWithoutSource,
+    }
     assert {name: type(dag.get_task(name)) for name in kinds} == kinds
 
 
 def test_people_are_asked_for_the_loss(dag: Any) -> None:
     """What is lost is approved, and positions that are not proven are reviewed."""
-    assert {name: type(dag.get_task(name)) for name in ("approve_data_loss", "review_translation")} == {"approve_data_loss": ApproveDataLoss, "review_translation": ReviewTranslation}
+    assert {name: type(dag.get_task(name)) for name in ("approve_data_loss", "review_translation")} == {
+        "approve_data_loss": ApproveDataLoss,
+        "review_translation": ReviewTranslation,
+    }

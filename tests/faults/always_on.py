@@ -1,4 +1,6 @@
-"""The DAGs that always run (`record_positions`, `watch_old_source`), on a lab without Airflow: each one's only task, in a process of its own."""
+"""The DAGs that always run (`record_positions`, `watch_old_source`), on a lab without Airflow: each one's only
+task, in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ SECONDS = 30.0
 
 def start(lab: Lab, dag_id: str) -> None:
     """Start it beside the lab's other processes; taking the lab down ends it, too."""
-    lab.processes.start(_name(dag_id), [sys.executable, "-m", "tests.faults.always_on", dag_id], product_environment(lab), ROOT)
+    lab.processes.start(
+        _name(dag_id), [sys.executable, "-m", "tests.faults.always_on", dag_id], product_environment(lab), ROOT
+    )
 
 
 def stop(lab: Lab, dag_id: str) -> None:
@@ -25,7 +29,11 @@ def stop(lab: Lab, dag_id: str) -> None:
     leader = lab.processes.pid(_name(dag_id))
     if leader is not None:
         os.killpg(leader, signal.SIGTERM)
-        wait_until(lambda: not any(seen.session == leader and seen.state != "Z" for seen in sightings()), f"{dag_id} to end", SECONDS)
+        wait_until(
+            lambda: not any(seen.session == leader and seen.state != "Z" for seen in sightings()),
+            f"{dag_id} to end",
+            SECONDS,
+        )
 
 
 def said(lab: Lab, dag_id: str) -> str:

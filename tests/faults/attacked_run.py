@@ -1,4 +1,6 @@
-"""One run of a failover as an attacker sees it: Airflow's REST API, its database, its command line, and the journal's file."""
+"""One run of a failover as an attacker sees it: Airflow's REST API, its database, its command line, and the
+journal's file.
+"""
 
 from __future__ import annotations
 
@@ -114,8 +116,25 @@ class AttackedRun:
         """Triggered by Airflow's command line, which takes the starter's name from the environment."""
         conf = json.dumps({"source": "primary", "target": "standby", "reason": "an attack"})
         run_id = f"by_hand_{time.time_ns()}"
-        argv = [sys.executable, "-m", "airflow", "dags", "trigger", attacked_on(lab).dag_id, "--conf", conf, "--run-id", run_id]
-        subprocess.run(argv, env=environment(lab) | {"LOGNAME": as_name, "USER": as_name}, cwd=lab.airflow_home, check=True, capture_output=True)
+        argv = [
+            sys.executable,
+            "-m",
+            "airflow",
+            "dags",
+            "trigger",
+            attacked_on(lab).dag_id,
+            "--conf",
+            conf,
+            "--run-id",
+            run_id,
+        ]
+        subprocess.run(
+            argv,
+            env=environment(lab) | {"LOGNAME": as_name, "USER": as_name},
+            cwd=lab.airflow_home,
+            check=True,
+            capture_output=True,
+        )
         return cls(lab, run_id)
 
     def user(self, name: str) -> User:
@@ -139,7 +158,9 @@ class AttackedRun:
         return awaited(look, f"{task_id} in {states}", seconds)
 
     def asked(self, gate: str | None = None, attempt: int | None = None) -> dict[str, Any]:
-        """Wait until a gate (the plan's by default) is parked, on this try of it, and stays so: an answer that comes while it parks is lost."""
+        """Wait until a gate (the plan's by default) is parked, on this try of it, and stays so: an answer that comes
+        while it parks is lost.
+        """
         gate = gate or self.gate
         found = self.until(gate, "awaiting_input")
         while attempt is not None and found["try_number"] < attempt:
@@ -204,7 +225,13 @@ class AttackedRun:
 
     def clear(self, task_id: str, user: str = "operator", downstream: bool = False) -> None:
         """Clear a task."""
-        body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False, "include_downstream": downstream}
+        body = {
+            "dry_run": False,
+            "dag_run_id": self.run_id,
+            "task_ids": [task_id],
+            "only_failed": False,
+            "include_downstream": downstream,
+        }
         self.user(user).send("POST", f"/dags/{self.dag_id}/clearTaskInstances", body)
 
     def sql(self, statement: str, *values: Any) -> None:
@@ -221,11 +248,16 @@ class AttackedRun:
         with closing(sqlite3.connect(self.lab.journal, timeout=30)) as database, database:
             where = (self.id, step, kind)
             sequence, text = database.execute(
-                "SELECT sequence, payload FROM entries WHERE procedure_id = ? AND step = ? AND kind = ? ORDER BY sequence DESC LIMIT 1", where
+                "SELECT sequence, payload FROM entries WHERE procedure_id = ? AND step = ? AND kind = ? ORDER BY"
+                " sequence DESC LIMIT 1",
+                where,
             ).fetchone()
             payload = json.loads(text)
             change(payload)
-            database.execute("UPDATE entries SET payload = ? WHERE sequence = ?", (json.dumps(payload, sort_keys=True, separators=(",", ":")), sequence))
+            database.execute(
+                "UPDATE entries SET payload = ? WHERE sequence = ?",
+                (json.dumps(payload, sort_keys=True, separators=(",", ":")), sequence),
+            )
 
     def write_journal(self, step: str, figures: dict[str, Any]) -> None:
         """Append an outcome to the journal as the product itself would, hashes and all."""
@@ -236,7 +268,11 @@ class AttackedRun:
     def ended(self, seconds: float = 150.0) -> dict[str, Any]:
         """Wait for the run's end; its evidence."""
         viewer = self.user("viewer")
-        awaited(lambda: viewer.run(self.dag_id, self.run_id)["state"] in ("success", "failed"), f"the end of {self.run_id}", seconds)
+        awaited(
+            lambda: viewer.run(self.dag_id, self.run_id)["state"] in ("success", "failed"),
+            f"the end of {self.run_id}",
+            seconds,
+        )
         return json.loads((self.lab.evidence / self.id / "evidence.json").read_text())
 
 
@@ -305,9 +341,13 @@ def frozen_scheduler(lab: Lab) -> Iterator[None]:
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """What a procedure changes on the clusters that live: rights, topics, log ends, positions, connectors; and the routing record."""
+    """What a procedure changes on the clusters that live: rights, topics, log ends, positions, connectors; and the
+    routing record.
+    """
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
-    anything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    anything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
     alive = lab.alive if isinstance(lab, AttackedLab) else ALIASES
     for alias in alive:
         admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
@@ -361,7 +401,11 @@ def settles(lab: Lab, before: dict[str, Any], seconds: float = 30.0) -> None:
 def differences(before: Any, after: Any, place: str = "") -> list[str]:
     """Where two worlds differ, and how."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return [line for key in sorted(before.keys() | after.keys(), key=str) for line in differences(before.get(key), after.get(key), f"{place}/{key}")]
+        return [
+            line
+            for key in sorted(before.keys() | after.keys(), key=str)
+            for line in differences(before.get(key), after.get(key), f"{place}/{key}")
+        ]
     if isinstance(before, list) and isinstance(after, list):
         before, after = [x for x in before if x not in after], [x for x in after if x not in before]
     return [f"{place}: {before} -> {after}"] if before != after else []

@@ -1,4 +1,6 @@
-"""Addresses that swallow everything: whoever connects waits for an answer that never comes, as behind a broken network."""
+"""Addresses that swallow everything: whoever connects waits for an answer that never comes, as behind a broken
+network.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _MOST_WAITING = 64
 def black_holed(ports: Iterable[int]) -> Iterator[None]:
     """Nobody listens on these ports of 127.0.0.1, and yet no connection to them is refused.
 
-    A listener that accepts nothing is given as many connections as its queue takes; the kernel then drops every further one.
+    A listener that accepts nothing is given as many connections as its queue takes; the kernel then drops every further
+    one.
     """
     with ExitStack() as held:
         for port in ports:
@@ -50,6 +53,8 @@ def _swallow(held: ExitStack, port: int) -> None:
 
 def _bound(listener: socket.socket, port: int) -> None:
     """Bind; a process that was killed holds its sockets until the last of its threads is gone."""
-    for attempt in Retrying(retry=retry_if_exception_type(OSError), stop=stop_after_delay(_HELD_SECONDS), wait=wait_fixed(0.1), reraise=True):
+    for attempt in Retrying(
+        retry=retry_if_exception_type(OSError), stop=stop_after_delay(_HELD_SECONDS), wait=wait_fixed(0.1), reraise=True
+    ):
         with attempt:
             listener.bind(("127.0.0.1", port))

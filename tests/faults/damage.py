@@ -1,4 +1,6 @@
-"""What is known of a lost source, damaged on purpose: the recorder's archive, MirrorMaker 2's offset syncs on the target, mirrored topics."""
+"""What is known of a lost source, damaged on purpose: the recorder's archive, MirrorMaker 2's offset syncs on
+the target, mirrored topics.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from kafka_dr.domain.mirror_records import Malformed, decode_offset_sync
@@ -27,7 +37,9 @@ Raw = tuple[bytes | None, bytes | None]
 
 
 def log_end(client: AdminClient, topic: str) -> int | None:
-    """Where a topic's first partition ends; None where nobody leads it, such as of a topic that was made a moment ago."""
+    """Where a topic's first partition ends; None where nobody leads it, such as of a topic that was made a moment
+    ago.
+    """
     place = TopicPartition(topic, 0)
     try:
         return client.list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
@@ -75,7 +87,13 @@ class SyncsDamage:
 
     def _read(self) -> list[Raw]:
         """All of them, in order."""
-        own = {"group.id": "damage", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
+        own = {
+            "group.id": "damage",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "earliest",
+        }
         consumer = Consumer({**self._properties, **own})
         consumer.assign([TopicPartition(SYNCS_TOPIC, 0, OFFSET_BEGINNING)])
         found, ends_at = list[Raw](), time.monotonic() + _SECONDS
@@ -93,13 +111,19 @@ class SyncsDamage:
     def write_anew(self, records: Iterable[Raw]) -> None:
         """The topic, made again with these records."""
         self._admin.delete_topics([SYNCS_TOPIC])[SYNCS_TOPIC].result(_SECONDS)
-        until(lambda: SYNCS_TOPIC not in self._admin.list_topics(timeout=_SECONDS).topics, f"{SYNCS_TOPIC} gone", _SECONDS)
-        self._admin.create_topics([NewTopic(SYNCS_TOPIC, 1, 1, config={"cleanup.policy": "compact"})])[SYNCS_TOPIC].result(_SECONDS)
+        until(
+            lambda: SYNCS_TOPIC not in self._admin.list_topics(timeout=_SECONDS).topics, f"{SYNCS_TOPIC} gone", _SECONDS
+        )
+        self._admin.create_topics([NewTopic(SYNCS_TOPIC, 1, 1, config={"cleanup.policy": "compact"})])[
+            SYNCS_TOPIC
+        ].result(_SECONDS)
         self.append(records)
 
     def append(self, records: Iterable[Raw]) -> None:
         """More records behind those that are there."""
-        producer = Producer({**self._properties, "acks": "all", "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+        producer = Producer(
+            {**self._properties, "acks": "all", "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
+        )
         before, sent = self._end(), 0
         for key, value in records:
             producer.produce(SYNCS_TOPIC, value, key, 0)
@@ -109,7 +133,11 @@ class SyncsDamage:
         assert self._end() == before + sent, "not all records were written"
 
     def _end(self) -> int:
-        (end,) = until(lambda: [end for end in [log_end(self._admin, SYNCS_TOPIC)] if end is not None], f"the end of {SYNCS_TOPIC}", _SECONDS)
+        (end,) = until(
+            lambda: [end for end in [log_end(self._admin, SYNCS_TOPIC)] if end is not None],
+            f"the end of {SYNCS_TOPIC}",
+            _SECONDS,
+        )
         return end
 
 

@@ -1,4 +1,6 @@
-"""One workload whose source died once and came back, and failbacks of it again and again, each of which must end in the same state."""
+"""One workload whose source died once and came back, and failbacks of it again and again, each of which must end
+in the same state.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ KINDS = ("stranded", "uncommitted", "older")
 
 
 class FailbackRounds(Rounds):
-    """The lab after an unplanned failover that stranded records of every kind, and the judged end state of one undisturbed failback.
+    """The lab after an unplanned failover that stranded records of every kind, and the judged end state of one
+    undisturbed failback.
 
     Nobody writes where clients went: what flowed back in one round could not be taken back before the next one.
 
@@ -53,7 +56,17 @@ class FailbackRounds(Rounds):
         # The watcher would stop again what is put back between rounds: its sign of life is enough.
         self.driver.before = lambda run, step: Journal(f"sqlite:///{self.lab.journal}").show_life(always_on.WATCHER)
         self.groups = sorted(made._positions(AWAY))
-        self.trip = Trip(made.number, FAILBACK, AWAY, HOME, {}, before=made._positions(HOME), returned=made._logs(HOME), approver="approver", flows_on=True)
+        self.trip = Trip(
+            made.number,
+            FAILBACK,
+            AWAY,
+            HOME,
+            {},
+            before=made._positions(HOME),
+            returned=made._logs(HOME),
+            approver="approver",
+            flows_on=True,
+        )
         keep_journal(self.lab, self.folder / "before")
         return made
 
@@ -76,7 +89,11 @@ class FailbackRounds(Rounds):
     def comparable(self, evidence: dict[str, Any]) -> dict[str, Any]:
         """As of every round, and the exported files."""
         folder = self.lab.evidence / evidence["procedure_id"] / str(evidence["stranded"])
-        kept = {path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for kind in KINDS for path in sorted((folder / kind).glob("*.parquet"))}
+        kept = {
+            path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest()
+            for kind in KINDS
+            for path in sorted((folder / kind).glob("*.parquet"))
+        }
         assert any(name.startswith("stranded/") for name in kept), "nothing was exported"
         return super().comparable(evidence) | {"exported": kept}
 

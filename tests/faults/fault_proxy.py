@@ -90,7 +90,9 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
                 with requests.Session() as session:
                     session.trust_env = False
                     kind = {"Content-Type": "application/json"} if body else {}
-                    answer = session.request(self.command, proxy.upstream + self.path, data=body or None, headers=kind, timeout=_SECONDS)
+                    answer = session.request(
+                        self.command, proxy.upstream + self.path, data=body or None, headers=kind, timeout=_SECONDS
+                    )
             except requests.RequestException:
                 # As if nobody listened: the connection ends without an answer.
                 self.close_connection = True

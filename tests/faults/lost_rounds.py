@@ -1,4 +1,6 @@
-"""One workload whose source was killed once, and unplanned failovers of it again and again, each of which must end in the same state."""
+"""One workload whose source was killed once, and unplanned failovers of it again and again, each of which must
+end in the same state.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class LostRounds(Rounds):
     rate = 2_000
     params = PARAMS | {"reason": "again and again", "approval_valid_seconds": 86_400.0}
     saved_after = ("assess_data_loss", "approve_data_loss", "stop_mirror_maker", "review_translation")
-    # Without its source's worker nobody can say that the other direction stands: the flow is left stopped, and that is said.
+    # Without its source's worker nobody can say that the other direction stands: the flow is left stopped, and that is
+    # said.
     left_behind = (*Rounds.left_behind, "connectors")
 
     def rehearsed(self, state: Path, folder: Path, seed: int) -> LostSourceRehearsal:
@@ -39,7 +42,8 @@ class LostRounds(Rounds):
         quicken(self.lab)
         made = LostSourceRehearsal(state, folder, seed, self.rate, scale=0.05, groups=6)
         always_on.start(self.lab, always_on.RECORDER)
-        # The watcher would stop again what is put back between rounds; its source stays dead, so its sign of life is enough.
+        # The watcher would stop again what is put back between rounds; its source stays dead, so its sign of life is
+        # enough.
         self.driver.before = lambda run, step: Journal(f"sqlite:///{self.lab.journal}").show_life(always_on.WATCHER)
         made.seed_topics()
         self.lose(made)
@@ -57,14 +61,20 @@ class LostRounds(Rounds):
         return World(self.lab, sorted(self.rehearsal.truth.positions), alive=(TARGET,))
 
     def fresh(self) -> Run:
-        """A new run in the world, and with the journal, of before: a journal that tells of a change of sides vouches for no position on logs that saw none."""
+        """A new run in the world, and with the journal, of before: a journal that tells of a change of sides vouches
+        for no position on logs that saw none.
+        """
         bring_back_journal(self.lab, self.folder / "before")
         return super().fresh()
 
     def at_rest(self) -> dict[str, Any]:
-        """A connector that was asked to stop still runs for seconds: put back like that, it would be resumed, and no later round could wait for it."""
+        """A connector that was asked to stop still runs for seconds: put back like that, it would be resumed, and no
+        later round could wait for it.
+        """
         if "stop_mirror_maker" in self.reference.ended:
-            until(lambda: set(self.world.look()["connectors"].values()) == {"STOPPED"}, "the flow to stand", STOP_SECONDS)
+            until(
+                lambda: set(self.world.look()["connectors"].values()) == {"STOPPED"}, "the flow to stand", STOP_SECONDS
+            )
         return self.world.look()
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:

@@ -1,4 +1,6 @@
-"""A lab without Airflow whose source gets lost under load: workload, clients, the recorder, the watcher, and unplanned procedures step by step."""
+"""A lab without Airflow whose source gets lost under load: workload, clients, the recorder, the watcher, and
+unplanned procedures step by step.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +50,20 @@ class LostScene:
         clients: whether the demo application runs, which goes where it is sent.
     """
 
-    def __init__(self, state: Path, folder: Path, seed: int = 4243, rate: int = 2_000, recorded: bool = True, clients: bool = True) -> None:
+    def __init__(
+        self,
+        state: Path,
+        folder: Path,
+        seed: int = 4243,
+        rate: int = 2_000,
+        recorded: bool = True,
+        clients: bool = True,
+    ) -> None:
         self.lab, self._recorded, self._clients = Lab(state), recorded, clients
         quicken(self.lab)
-        self.rehearsal = LostSourceRehearsal(state, folder / "rehearsal", seed, rate, scale=0.05, groups=4, recorded=recorded)
+        self.rehearsal = LostSourceRehearsal(
+            state, folder / "rehearsal", seed, rate, scale=0.05, groups=4, recorded=recorded
+        )
         self.driver = Stepping(self.lab, folder / "steps", self._before, lambda run, gate, seconds: "Approve")
         self.at: dict[str, Act] = {}
 
@@ -117,7 +129,9 @@ class LostScene:
         return evidence
 
     def judged(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict, once the clients have worked on the target and everything that writes or reads has ended."""
+        """The judge's verdict, once the clients have worked on the target and everything that writes or reads has
+        ended.
+        """
         unsettled = self.rehearsal.settle()
         verdict = self.rehearsal.judge(evidence, "approver")
         verdict.add(unsettled)
@@ -129,14 +143,25 @@ class LostScene:
     def watched(self, run: Run) -> JournalEntry | None:
         """What the watcher wrote when it had fenced the run's source; None until then."""
         told = Journal(f"sqlite:///{self.lab.journal}").entries(step=always_on.WATCHER, kind=Entry.OUTCOME)
-        return next((entry for entry in told if entry.payload.get("procedure_id") == run.procedure_id and "accepted" in entry.payload), None)
+        return next(
+            (
+                entry
+                for entry in told
+                if entry.payload.get("procedure_id") == run.procedure_id and "accepted" in entry.payload
+            ),
+            None,
+        )
 
     def fence(self, run: Run, evidence: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
-        """Figures of the old source's fence: of `fence_source` if it could be fenced then, else of the watcher, which is waited for."""
+        """Figures of the old source's fence: of `fence_source` if it could be fenced then, else of the watcher,
+        which is waited for.
+        """
         figures = figures_of(evidence, "fence_source")
         if "accepted" in figures:
             return figures
-        return until(lambda: self.watched(run), lambda: f"the watcher's fence; it said: {self.watcher_said()}", seconds).payload
+        return until(
+            lambda: self.watched(run), lambda: f"the watcher's fence; it said: {self.watcher_said()}", seconds
+        ).payload
 
     def watcher_said(self) -> str:
         """The watcher's last lines."""

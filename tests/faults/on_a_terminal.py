@@ -25,8 +25,15 @@ class OnTerminal:
         self._looked = 0
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            argv, cwd=ROOT, env=environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=_take_terminal,
-        )  # fmt: skip
+            argv,
+            cwd=ROOT,
+            env=environment,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
         os.close(slave)
 
     def wait_for(self, pattern: str, seconds: float = 180.0) -> str:
@@ -38,13 +45,16 @@ class OnTerminal:
                 text = self.seen[self._looked : self._looked + found.end()]
                 self._looked += found.end()
                 return text
-            assert time.monotonic() < ends_at, f"{pattern!r} was not shown within {seconds:.0f} s; seen:\n{self.seen[-4000:]}"
+            assert time.monotonic() < ends_at, (
+                f"{pattern!r} was not shown within {seconds:.0f} s; seen:\n{self.seen[-4000:]}"
+            )
             if not self._read():
                 raise AssertionError(f"the command ended before it showed {pattern!r}:\n{self.seen[-4000:]}")
 
     def type(self, text: str) -> None:
         """A line, as a person types it."""
-        # A person does not type in the very moment a question appears: typed ahead of a password it would be thrown away.
+        # A person does not type in the very moment a question appears: typed ahead of a password it would be thrown
+        # away.
         time.sleep(0.3)
         os.write(self._master, f"{text}\n".encode())
 

@@ -1,4 +1,6 @@
-"""Secrets planted into a lab's connections, systems that repeat what they are sent, and a search of every place a secret might reach."""
+"""Secrets planted into a lab's connections, systems that repeat what they are sent, and a search of every place
+a secret might reach.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,27 @@ import requests
 from lab.state import Lab
 
 NAMES = (
-    "kafka password", "kafka password that is wrong", "probe password", "jaas password", "oauth client secret", "private key", "private key password",
-    "keystore password", "broken extra", "connect password", "connect password in its address", "drain hook password", "routing password",
-    "journal password", "journal password in a query", "airflow password", "airflow password that is wrong", "airflow token", "spark password", "spark api token",
-)  # fmt: skip
+    "kafka password",
+    "kafka password that is wrong",
+    "probe password",
+    "jaas password",
+    "oauth client secret",
+    "private key",
+    "private key password",
+    "keystore password",
+    "broken extra",
+    "connect password",
+    "connect password in its address",
+    "drain hook password",
+    "routing password",
+    "journal password",
+    "journal password in a query",
+    "airflow password",
+    "airflow password that is wrong",
+    "airflow token",
+    "spark password",
+    "spark api token",
+)
 
 
 class Secrets:
@@ -44,7 +63,10 @@ class Secrets:
 
     def pem(self) -> str:
         """A private key that no library can parse."""
-        return f"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBX{self['private key']}\nAgEA\n-----END ENCRYPTED PRIVATE KEY-----\n"
+        return (
+            f"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBX{self['private key']}\nAgEA\n-----END ENCRYPTED PRIVATE"
+            " KEY-----\n"
+        )
 
     def needles(self) -> dict[str, bytes]:
         """What to look for, by name."""
@@ -68,7 +90,9 @@ class Parrot(BaseHTTPRequestHandler):
 
     def repeat(self, status: int, **more: Any) -> None:
         """Answer with all that was sent."""
-        self.answer(status, {"message": f"{self.command} {self.path} with {dict(self.headers)} and {self.content()!r}", **more})
+        self.answer(
+            status, {"message": f"{self.command} {self.path} with {dict(self.headers)} and {self.content()!r}", **more}
+        )
 
     def content(self) -> bytes:
         """The request's body."""
@@ -139,7 +163,8 @@ def served(kind: type[Parrot], **settings: Any) -> Iterator[str]:
         server.server_close()
 
 
-# -- places ---------------------------------------------------------------------------------------------------------------
+# -- places
+# ---------------------------------------------------------------------------------------------------------------
 
 
 class CommandLines:
@@ -196,7 +221,9 @@ class Places:
             "logs of Airflow's components": lambda: files(self.lab.logs, "airflow-*"),
             "XCom": lambda: rows(self.lab.airflow_home / "airflow.db", {"xcom"}),
             "rendered fields": lambda: rows(self.lab.airflow_home / "airflow.db", {"rendered_task_instance_fields"}),
-            "the rest of Airflow's database": lambda: rows(self.lab.airflow_home / "airflow.db", but={"xcom", "rendered_task_instance_fields", "connection"}),
+            "the rest of Airflow's database": lambda: rows(
+                self.lab.airflow_home / "airflow.db", but={"xcom", "rendered_task_instance_fields", "connection"}
+            ),
             "the journal": lambda: rows(self.lab.journal),
             "evidence": lambda: files(self.lab.evidence),
             "command lines": lambda: iter([("ps", line) for line in self.command_lines.seen]),
@@ -205,7 +232,13 @@ class Places:
 
     def hits(self, needles: Mapping[str, bytes]) -> list[Hit]:
         """Every secret that stands anywhere."""
-        return [Hit(kind, where, name) for kind, content in self.kinds().items() for where, text in content() for name, needle in needles.items() if needle in text]
+        return [
+            Hit(kind, where, name)
+            for kind, content in self.kinds().items()
+            for where, text in content()
+            for name, needle in needles.items()
+            if needle in text
+        ]
 
 
 def files(folder: Path, pattern: str = "*") -> Content:
@@ -223,4 +256,7 @@ def rows(database: Path, only: set[str] | None = None, but: frozenset[str] | set
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table in sorted((tables & only if only else tables) - but):
             for row in connection.execute(f'SELECT * FROM "{table}"'):
-                yield f"{database.name} {table}", b"\0".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in row)
+                yield (
+                    f"{database.name} {table}",
+                    b"\0".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in row),
+                )

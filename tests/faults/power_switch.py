@@ -1,4 +1,6 @@
-"""A fence hook as a data centre has one: it cuts the power of the source's broker and of the worker beside it, and gives it back."""
+"""A fence hook as a data centre has one: it cuts the power of the source's broker and of the worker beside it,
+and gives it back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One workload on one lab that is moved again and again: every round must end in the same state as the first one, which was judged."""
+"""One workload on one lab that is moved again and again: every round must end in the same state as the first
+one, which was judged.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,29 @@ from tests.faults.stepping import FORWARD, Run, Stepping
 from tests.faults.world import World, bring_back_journal, keep_journal
 
 #: A run is continued from where it was kept hours ago: neither its fence nor its approval may be too old by then.
-PARAMS = {"source": "primary", "target": "standby", "reason": "again and again", "max_fence_seconds": 86_400.0, "approval_valid_seconds": 86_400.0}
+PARAMS = {
+    "source": "primary",
+    "target": "standby",
+    "reason": "again and again",
+    "max_fence_seconds": 86_400.0,
+    "approval_valid_seconds": 86_400.0,
+}
 #: What two runs may rightly differ in.
-RUN_SPECIFIC = {"procedure_id", "plan", "plan_digest", "approvals", "steps", "fenced_at", "seconds", "digest", "previous_digest", "closed_at", "positions"}
-#: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the gates.
+RUN_SPECIFIC = {
+    "procedure_id",
+    "plan",
+    "plan_digest",
+    "approvals",
+    "steps",
+    "fenced_at",
+    "seconds",
+    "digest",
+    "previous_digest",
+    "closed_at",
+    "positions",
+}
+#: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the
+#: gates.
 COPIED = tuple(step for step in FORWARD if step not in ("approve_failover", "translate_offsets", "review_translation"))
 
 #: Hours are not spent on a lab, or a product, of which this many things were found.
@@ -127,7 +148,11 @@ class Rounds:
         """In what a round ended otherwise than the first one."""
         now, said = self.world.look(), self.comparable(evidence)
         found = [f"world: {key}: {unlike(now[key], self.end[key])}" for key in self.end if now[key] != self.end[key]]
-        found += [f"evidence: {key}: {said.get(key)} instead of {self.said[key]}" for key in self.said if said.get(key) != self.said[key]]
+        found += [
+            f"evidence: {key}: {said.get(key)} instead of {self.said[key]}"
+            for key in self.said
+            if said.get(key) != self.said[key]
+        ]
         found += [f"{step} ended as {how}: {run.texts[step]}" for step, how in run.ended.items() if how != "done"]
         broken = Journal(f"sqlite:///{self.lab.journal}").verify()
         return found + ([f"the journal's chain breaks at {broken}"] if broken is not None else [])
@@ -139,17 +164,31 @@ class Rounds:
     def returned(self, run: Run) -> list[str]:
         """In what the world is not as it was found."""
         now = self.world.look()
-        wrong = [f"world: {key}: {unlike(now[key], self.before[key])}" for key in self.before if key not in self.left_behind and now[key] != self.before[key]]
+        wrong = [
+            f"world: {key}: {unlike(now[key], self.before[key])}"
+            for key in self.before
+            if key not in self.left_behind and now[key] != self.before[key]
+        ]
         evidence = self.driver.evidence(run)
-        return wrong + ([] if evidence["outcome"] in ("returned", "aborted") else [f"outcome {evidence['outcome']}: {evidence['reason_for_outcome']}"])
+        return wrong + (
+            []
+            if evidence["outcome"] in ("returned", "aborted")
+            else [f"outcome {evidence['outcome']}: {evidence['reason_for_outcome']}"]
+        )
 
 
 def unlike(now: Any, wanted: Any) -> str:
     """In what two views of one part of the world differ."""
     if isinstance(now, dict) and isinstance(wanted, dict):
-        return "; ".join(f"{key}: {unlike(now.get(key), wanted.get(key))}" for key in sorted({*now, *wanted}) if now.get(key) != wanted.get(key))
+        return "; ".join(
+            f"{key}: {unlike(now.get(key), wanted.get(key))}"
+            for key in sorted({*now, *wanted})
+            if now.get(key) != wanted.get(key)
+        )
     if isinstance(now, list) and isinstance(wanted, list):
-        return f"more: {[one for one in now if one not in wanted]}, missing: {[one for one in wanted if one not in now]}"
+        return (
+            f"more: {[one for one in now if one not in wanted]}, missing: {[one for one in wanted if one not in now]}"
+        )
     return f"{now} instead of {wanted}"
 
 
@@ -175,7 +214,9 @@ def on_a_lab(kind: type[_R], factory: pytest.TempPathFactory) -> Iterator[_R]:
 
 
 def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
-    """Kill the step's process right after its n-th journal write and try again, for every step and n; what ended otherwise, and how many there were."""
+    """Kill the step's process right after its n-th journal write and try again, for every step and n; what ended
+    otherwise, and how many there were.
+    """
     wrong, tried = [], 0
     for step, n in points(rounds):
         try:
@@ -217,4 +258,13 @@ def how_many(default: int) -> int:
     return int(os.environ.get("SWITCHBACK_ROUNDS", default))
 
 
-__all__ = ["COPIED", "FORWARD", "PARAMS", "Rounds", "how_many", "killed_at_every_point", "points", "way_back_killed_at_every_point"]
+__all__ = [
+    "COPIED",
+    "FORWARD",
+    "PARAMS",
+    "Rounds",
+    "how_many",
+    "killed_at_every_point",
+    "points",
+    "way_back_killed_at_every_point",
+]

@@ -1,4 +1,6 @@
-"""A lab with clients at work on it, one procedure with a fault in it, and the look afterwards: is the source usable, is the world as it was found?"""
+"""A lab with clients at work on it, one procedure with a fault in it, and the look afterwards: is the source
+usable, is the world as it was found?
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,18 @@ from typing import Any
 import requests
 import yaml
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, AdminClient, NewPartitions, NewTopic, OffsetSpec, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kafka_dr.hooks.procedure_journal import Journal
 from lab.bring_up import up
@@ -37,9 +50,15 @@ from tests.faults.world import World
 PAIR = "primary+standby"
 PARAMS = {"source": SOURCE, "target": TARGET, "reason": "a fault will come"}
 DEADLINES = {
-    "stop_seconds": 15.0, "fence_seconds": 15.0, "zero_lag_seconds": 20.0, "drain_seconds": 3.0, "transaction_seconds": 10.0,
-    "return_seconds": 120.0, "max_fence_seconds": 90.0, "verify_seconds": 60.0,
-}  # fmt: skip
+    "stop_seconds": 15.0,
+    "fence_seconds": 15.0,
+    "zero_lag_seconds": 20.0,
+    "drain_seconds": 3.0,
+    "transaction_seconds": 10.0,
+    "return_seconds": 120.0,
+    "max_fence_seconds": 90.0,
+    "verify_seconds": 60.0,
+}
 #: How long past its deadline a step may still take to say so: an operating system, two cores, a request on its way.
 SLACK_SECONDS = 15.0
 USABLE_SECONDS = 45.0
@@ -47,8 +66,12 @@ _SECONDS = 30.0
 Place = tuple[str, int]
 
 
-def until(holds: Callable[[], Any], what: str | Callable[[], str], seconds: float = _SECONDS, pause: float = 0.2) -> Any:
-    """Wait for something true; an assertion fails when it does not come. Where `what` is called, it tells what is there instead."""
+def until(
+    holds: Callable[[], Any], what: str | Callable[[], str], seconds: float = _SECONDS, pause: float = 0.2
+) -> Any:
+    """Wait for something true; an assertion fails when it does not come. Where `what` is called, it tells what is
+    there instead.
+    """
     ends_at = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < ends_at, f"{what() if callable(what) else what}: not within {seconds:.0f} s"
@@ -79,18 +102,23 @@ class Diary:
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "acknowledged":
-            self.acknowledged[event["cluster"]].append(((event["topic"], event["partition"]), event["offset"], event["digest"], event["at"]))
+            self.acknowledged[event["cluster"]].append(
+                ((event["topic"], event["partition"]), event["offset"], event["digest"], event["at"])
+            )
         elif event["event"] == "consumed":
             self.consumed[event["cluster"], event["group"]][event["topic"], event["partition"]].add(event["offset"])
         elif event["event"] == "started":
-            found = {(topic, partition): offset for topic, partition, offset in event["positions"] if offset is not None}
+            found = {
+                (topic, partition): offset for topic, partition, offset in event["positions"] if offset is not None
+            }
             self.started.setdefault((event["cluster"], event["group"]), found)
 
 
 class Admins:
     """Superusers' clients by alias: a new one for each request, kept until the next.
 
-    librdkafka aborts the whole process when a broker comes back after a request to it, as a group's coordinator, has timed out.
+    librdkafka aborts the whole process when a broker comes back after a request to it, as a group's coordinator, has
+    timed out.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -116,16 +144,21 @@ class Scene:
         self.client_topics = sorted({place[0] for place, *_ in self.diary.acknowledged[SOURCE]})
         self.idle_groups = sorted(set(self.truth.positions) - set(self.client_groups))
         #: One whose name every page shows as it is.
-        self.idle_group = next((group for group in self.idle_groups if re.fullmatch(r"[\w. /-]+", group, re.ASCII)), self.idle_groups[0])
+        self.idle_group = next(
+            (group for group in self.idle_groups if re.fullmatch(r"[\w. /-]+", group, re.ASCII)), self.idle_groups[0]
+        )
         self.idle_topic = next(iter(self.truth.positions[self.idle_group]))
         self.admins = Admins(self.lab)
         self.proxy = FaultProxy(self.lab.connect_url(TARGET))
         self.driver = Stepping(self.lab, folder / "steps", self._before, self._asked)
-        self.driver.environment["AIRFLOW_CONN_CONNECT_STANDBY"] = json.dumps({"conn_type": "http", "host": self.proxy.url})
+        self.driver.environment["AIRFLOW_CONN_CONNECT_STANDBY"] = json.dumps(
+            {"conn_type": "http", "host": self.proxy.url}
+        )
         self.spent = False
         self._made = 0
         self._reset()
-        # Positions without a commit yet begin at `latest`: what is written while the clients are away would look skipped.
+        # Positions without a commit yet begin at `latest`: what is written while the clients are away would look
+        # skipped.
         until(self._all_places_read, "every client group reading every partition that is written to", 60.0)
         self.found = self.look()
 
@@ -165,7 +198,9 @@ class Scene:
         """A pair of clusters cools down for so long after a run's end, until the case is over."""
         text = self.lab.topology.read_text()
         self._undo.append(lambda: self.lab.topology.write_text(text))
-        self.lab.topology.write_text(yaml.safe_dump(yaml.safe_load(text) | {"cool_down_seconds": seconds}, sort_keys=False))
+        self.lab.topology.write_text(
+            yaml.safe_dump(yaml.safe_load(text) | {"cool_down_seconds": seconds}, sort_keys=False)
+        )
 
     def when_returning(self, act: Callable[[], object], seconds: float = 5.0) -> None:
         """Call something some seconds after `return_to_source` was begun."""
@@ -220,7 +255,12 @@ class Scene:
     def look(self) -> dict[str, Any]:
         """Rights, connectors with their tasks, and routing, as plain data."""
         seen = self.world.look()
-        return {"acls": seen["acls"], "connectors": self._connectors(), "routing": json.loads(self.lab.routing.read_text()), "idle": self._idle_positions()}
+        return {
+            "acls": seen["acls"],
+            "connectors": self._connectors(),
+            "routing": json.loads(self.lab.routing.read_text()),
+            "idle": self._idle_positions(),
+        }
 
     def _seen(self) -> dict[str, Any]:
         """The look, or nothing while a worker is starting."""
@@ -232,7 +272,10 @@ class Scene:
     def _connectors(self) -> dict[str, list[str]]:
         names = [connector_name(SOURCE, TARGET, kind) for kind in ("source", "checkpoint")]
         found = {name: call(self.lab, TARGET, "GET", f"/connectors/{name}/status").json() for name in names}
-        return {name: sorted({status["connector"]["state"], *(task["state"] for task in status["tasks"])}) for name, status in found.items()}
+        return {
+            name: sorted({status["connector"]["state"], *(task["state"] for task in status["tasks"])})
+            for name, status in found.items()
+        }
 
     def _idle_positions(self) -> dict[str, dict[str, int]]:
         found = {}
@@ -249,7 +292,9 @@ class Scene:
         return [text for part, was in self.found.items() for text in _differences(part, was, now.get(part))]
 
     def unusable(self, seconds: float = USABLE_SECONDS) -> list[str]:
-        """Why clients cannot work on the source, by record ids: new records are acknowledged there and reach every group, nothing is lost or skipped."""
+        """Why clients cannot work on the source, by record ids: new records are acknowledged there and reach every
+        group, nothing is lost or skipped.
+        """
         since = int(time.time() * 1000)
         wrong = self._new_records(since, seconds)
         logs = self._source_logs()
@@ -264,22 +309,37 @@ class Scene:
             for place, offset, _, at in self.diary.read().acknowledged[SOURCE]:
                 if since < at:
                     new.setdefault(place, offset)
-            behind = {group: [place for place, offset in new.items() if offset not in self.diary.consumed[SOURCE, group][place]] for group in self.client_groups}
+            behind = {
+                group: [
+                    place for place, offset in new.items() if offset not in self.diary.consumed[SOURCE, group][place]
+                ]
+                for group in self.client_groups
+            }
             if new and not any(behind.values()):
                 return []
             if time.monotonic() > ends_at:
-                return [f"{group} was not given new records of {places[:3]}" for group, places in behind.items() if places] if new else [f"{SOURCE} acknowledged no record in {seconds:.0f} s"]
+                return (
+                    [f"{group} was not given new records of {places[:3]}" for group, places in behind.items() if places]
+                    if new
+                    else [f"{SOURCE} acknowledged no record in {seconds:.0f} s"]
+                )
             time.sleep(0.5)
 
     def _source_logs(self) -> dict[Place, dict[int, int]]:
         reader = ClusterReader(SOURCE, self.lab.status())
         partitions = reader.partitions()
-        logs = reader.read([(topic, p) for topic in self.client_topics for p in range(partitions[topic])], "read_committed")
+        logs = reader.read(
+            [(topic, p) for topic in self.client_topics for p in range(partitions[topic])], "read_committed"
+        )
         return {place: {held.offset: held.digest for held in log} for place, log in logs.items()}
 
     def _lost(self, logs: dict[Place, dict[int, int]]) -> list[str]:
         told = self.diary.acknowledged[SOURCE]
-        return [f"{place} offset {offset} was acknowledged and is not in the log" for place, offset, digest, _ in told if offset < max(logs[place], default=-1) and logs[place].get(offset) != digest]
+        return [
+            f"{place} offset {offset} was acknowledged and is not in the log"
+            for place, offset, digest, _ in told
+            if offset < max(logs[place], default=-1) and logs[place].get(offset) != digest
+        ]
 
     def _skipped(self, logs: dict[Place, dict[int, int]]) -> list[str]:
         found = []
@@ -288,20 +348,31 @@ class Scene:
             for place, offsets in self.diary.consumed[SOURCE, group].items():
                 first = started.get(place, min(offsets))
                 missed = [offset for offset in logs[place] if first <= offset < max(offsets) and offset not in offsets]
-                found += [f"{group} skipped {len(missed)} records of {place}, the first at {missed[0]}"] if missed else []
+                found += (
+                    [f"{group} skipped {len(missed)} records of {place}, the first at {missed[0]}"] if missed else []
+                )
         return found
 
     def ended(self, run: Run, outcome: str, step: str, reason: str) -> list[str]:
-        """In what the run did not end as named: outcome, failing step, reason, deadline, lease, journal, and the page that says it."""
+        """In what the run did not end as named: outcome, failing step, reason, deadline, lease, journal, and the
+        page that says it.
+        """
         evidence = self.driver.evidence(run)
-        wrong = [f"{key} is not {wanted}" for key, wanted in (("outcome", outcome), ("failing_step", step)) if not re.fullmatch(wanted, str(evidence[key]))]
+        wrong = [
+            f"{key} is not {wanted}"
+            for key, wanted in (("outcome", outcome), ("failing_step", step))
+            if not re.fullmatch(wanted, str(evidence[key]))
+        ]
         wrong += [] if re.search(reason, evidence["reason_for_outcome"]) else [f"the reason does not say {reason!r}"]
         wrong += [] if re.search(reason, self.page(run)) else [f"the page does not say {reason!r}"]
         wrong += _too_late(evidence)
         lease, broken = self.journal().lease(PAIR), self.journal().verify()
         wrong += [] if lease.released_at else ["the lease is still held"]
         wrong += [] if broken is None else [f"the journal's chain breaks at {broken}"]
-        return [f"{text} ({evidence['outcome']} at {evidence['failing_step']}: {evidence['reason_for_outcome']})" for text in wrong]
+        return [
+            f"{text} ({evidence['outcome']} at {evidence['failing_step']}: {evidence['reason_for_outcome']})"
+            for text in wrong
+        ]
 
     def page(self, run: Run) -> str:
         """What a person reads on the evidence page."""
@@ -322,7 +393,11 @@ class Scene:
         self.create(SOURCE, name, partitions)
         for _ in range(records):
             assert self.write(SOURCE, "producer", name) == ""
-        until(lambda: self.partitions(TARGET, name) == partitions and (not records or self.end(TARGET, name) >= records), f"{name} on {TARGET}", 60.0)
+        until(
+            lambda: self.partitions(TARGET, name) == partitions and (not records or self.end(TARGET, name) >= records),
+            f"{name} on {TARGET}",
+            60.0,
+        )
         return name
 
     def create(self, alias: str, name: str, partitions: int = 1) -> None:
@@ -353,8 +428,21 @@ class Scene:
     def write(self, alias: str, principal: str, topic: str) -> str:
         """Write one record; Kafka's name of what refused it, or nothing."""
         said: list[str] = []
-        producer = Producer({**self.lab.client_properties(alias, principal), "message.timeout.ms": 10_000, "message.send.max.retries": 0, "log_level": 0})
-        producer.produce(topic, f"written by {principal} at {time.time_ns()}".encode(), b"case", 0, on_delivery=lambda error, _: said.append(error.name() if error else ""))
+        producer = Producer(
+            {
+                **self.lab.client_properties(alias, principal),
+                "message.timeout.ms": 10_000,
+                "message.send.max.retries": 0,
+                "log_level": 0,
+            }
+        )
+        producer.produce(
+            topic,
+            f"written by {principal} at {time.time_ns()}".encode(),
+            b"case",
+            0,
+            on_delivery=lambda error, _: said.append(error.name() if error else ""),
+        )
         producer.flush(15)
         return said[0] if said else "no answer"
 
@@ -368,19 +456,34 @@ class Scene:
         self._made += 1
         name = f"late-{self._made}"
         self.commit(name, self.client_topics[0], 1)
-        self._undo.append(lambda: [self.admins[alias].delete_consumer_groups([name])[name].exception(_SECONDS) for alias in (SOURCE, TARGET)])
+        self._undo.append(
+            lambda: [
+                self.admins[alias].delete_consumer_groups([name])[name].exception(_SECONDS)
+                for alias in (SOURCE, TARGET)
+            ]
+        )
         return name
 
     def lift_one_denial(self) -> None:
         """Somebody removes one entry that keeps the ordinary producer from writing on the source."""
-        asked = AclBindingFilter(ResourceType.TOPIC, None, ResourcePatternType.ANY, "User:producer", None, AclOperation.WRITE, AclPermissionType.DENY)
+        asked = AclBindingFilter(
+            ResourceType.TOPIC,
+            None,
+            ResourcePatternType.ANY,
+            "User:producer",
+            None,
+            AclOperation.WRITE,
+            AclPermissionType.DENY,
+        )
         removed = self.admins[SOURCE].delete_acls([asked])[asked].result(_SECONDS)
         assert removed, "there was no fence"
 
     def no_copy_of(self, topic: str) -> None:
         """MirrorMaker 2 may not make this topic on the target, until the case is over."""
         entries = [
-            AclBinding(kind, name, ResourcePatternType.LITERAL, "User:mm2", "*", AclOperation.CREATE, AclPermissionType.DENY)
+            AclBinding(
+                kind, name, ResourcePatternType.LITERAL, "User:mm2", "*", AclOperation.CREATE, AclPermissionType.DENY
+            )
             for kind, name in ((ResourceType.TOPIC, topic), (ResourceType.BROKER, "kafka-cluster"))
         ]
         for future in self.admins[TARGET].create_acls(entries).values():
@@ -391,7 +494,9 @@ class Scene:
         self._undo.append(lambda: setattr(self, "found", was))
 
     @contextmanager
-    def member(self, alias: str, group: str, topic: str, principal: str = "admin", lives: float = 3600.0, together: int = 1) -> Iterator[None]:
+    def member(
+        self, alias: str, group: str, topic: str, principal: str = "admin", lives: float = 3600.0, together: int = 1
+    ) -> Iterator[None]:
         """Consumers of a group that are restarted again and again, or stay.
 
         Args:
@@ -399,7 +504,10 @@ class Scene:
             together: how many there are, so that not all are away at once.
         """
         stopped = threading.Event()
-        threads = [threading.Thread(target=self._restarting, args=(alias, group, topic, principal, lives, n, stopped)) for n in range(together)]
+        threads = [
+            threading.Thread(target=self._restarting, args=(alias, group, topic, principal, lives, n, stopped))
+            for n in range(together)
+        ]
         for thread in threads:
             thread.start()
             time.sleep(lives / 2 if together > 1 else 0.0)
@@ -410,8 +518,17 @@ class Scene:
             for thread in threads:
                 thread.join()
 
-    def _restarting(self, alias: str, group: str, topic: str, principal: str, lives: float, number: int, stopped: threading.Event) -> None:
-        own = {"group.id": group, "client.id": f"stubborn-{number}", "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": 6000, "log_level": 0}
+    def _restarting(
+        self, alias: str, group: str, topic: str, principal: str, lives: float, number: int, stopped: threading.Event
+    ) -> None:
+        own = {
+            "group.id": group,
+            "client.id": f"stubborn-{number}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000,
+            "log_level": 0,
+        }
         while not stopped.is_set():
             consumer = Consumer({**self.lab.client_properties(alias, principal), **own})
             consumer.subscribe([topic])
@@ -435,7 +552,9 @@ class Scene:
     # -- between cases ---------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """After a case, whatever became of it: no lease, no fault, no topic of its own, the world as it was found; else the next one gets another lab."""
+        """After a case, whatever became of it: no lease, no fault, no topic of its own, the world as it was found;
+        else the next one gets another lab.
+        """
         try:
             self._tidy()
         except Exception:
@@ -461,7 +580,12 @@ class Scene:
         if seen["positions"] or self.changed(0.0):
             for name in self._forward():
                 call(self.lab, TARGET, "POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
-            wanted = {"acls": self.found["acls"], "positions": {}, "connectors": dict.fromkeys(self._forward(), "RUNNING") | self._reverse(), "routing": self.found["routing"]}
+            wanted = {
+                "acls": self.found["acls"],
+                "positions": {},
+                "connectors": dict.fromkeys(self._forward(), "RUNNING") | self._reverse(),
+                "routing": self.found["routing"],
+            }
             self.world.put_back(seen | wanted)
             until(lambda: not self.changed(0.0), "the world as it was found", 60.0)
         self._reset()
@@ -492,7 +616,12 @@ class Scene:
 def _differences(part: str, was: Any, now: Any) -> list[str]:
     if part != "acls" or now is None:
         return [] if was == now else [f"{part}: {now} instead of {was}"]
-    return [f"{alias}: {what} {entry}" for alias in was for what, here, there in (("added", now, was), ("gone", was, now)) for entry in sorted(set(here[alias]) - set(there[alias]))]
+    return [
+        f"{alias}: {what} {entry}"
+        for alias in was
+        for what, here, there in (("added", now, was), ("gone", was, now))
+        for entry in sorted(set(here[alias]) - set(there[alias]))
+    ]
 
 
 def _too_late(evidence: dict[str, Any]) -> list[str]:
@@ -501,7 +630,11 @@ def _too_late(evidence: dict[str, Any]) -> list[str]:
     ends = {step["id"]: step for step in evidence["steps"]}
     fence, back = ends.get("fence_producers"), ends.get("return_to_source")
     found = []
-    if fence and back and _between(fence["started_at"], back["started_at"]) > deadlines["max_fence_seconds"] + SLACK_SECONDS:
+    if (
+        fence
+        and back
+        and _between(fence["started_at"], back["started_at"]) > deadlines["max_fence_seconds"] + SLACK_SECONDS
+    ):
         found.append(f"the return began {_between(fence['started_at'], back['started_at']):.0f} s after the fence")
     if back and _between(back["started_at"], back["ended_at"]) > deadlines["return_seconds"]:
         found.append(f"the return took {_between(back['started_at'], back['ended_at']):.0f} s")

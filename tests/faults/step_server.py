@@ -1,8 +1,10 @@
-"""Runs single steps of a procedure, each in a forked process of its own, as told line by line on stdin; answers on stdout.
+"""Runs single steps of a procedure, each in a forked process of its own, as told line by line on stdin; answers
+on stdout.
 
 What Airflow does around a step is left out (parking a question, waking after a wait, trying again): the driver does it.
-A process can be killed with -9, or frozen until it is thawed, right after its n-th journal write or just before it calls a hook; it can
-be refused every byte it writes to files, as on a full disk; several processes of one step can be started at once.
+A process can be killed with -9, or frozen until it is thawed, right after its n-th journal write or just before it
+calls a hook; it can be refused every byte it writes to files, as on a full disk; several processes of one step can be
+started at once.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int
 
 
 def stop_before(hook: str, number: signal.Signals) -> None:
-    """Send this process a signal when it first calls a hook, such as `kafka_acls.ClusterAcls.add`, or at its nth call, as in `...add#2`.
+    """Send this process a signal when it first calls a hook, such as `kafka_acls.ClusterAcls.add`, or at its nth
+    call, as in `...add#2`.
 
     That is after all that was looked at before the act.
     """
@@ -120,7 +123,12 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
         return {"state": "again", "text": str(error)}
     except BaseException as error:
         if type(error).__name__ == "TaskAwaitingInput":
-            return {"state": "parked", "subject": task.subject, "body": task.body, "seconds": task.response_timeout.total_seconds()}
+            return {
+                "state": "parked",
+                "subject": task.subject,
+                "body": task.body,
+                "seconds": task.response_timeout.total_seconds(),
+            }
         return {"state": "again", "text": f"{type(error).__name__}: {error}"}
 
 

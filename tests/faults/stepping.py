@@ -1,4 +1,6 @@
-"""Drives a procedure's steps without Airflow, as Airflow would: in order, tried again after a kill, returned after a refusal."""
+"""Drives a procedure's steps without Airflow, as Airflow would: in order, tried again after a kill, returned
+after a refusal.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,37 @@ from lab.state import Lab
 
 ROOT = Path(__file__).parents[2]
 FORWARD = (
-    "open_procedure", "check_readiness", "forecast", "approve_failover", "fence_producers", "drain_consumers", "wait_for_zero_lag",
-    "stop_mirror_maker", "translate_offsets", "review_translation", "commit_groups", "seed_reverse_replication", "open_target",
-    "redirect_clients", "verify_clients", "start_reverse_replication",
-)  # fmt: skip
+    "open_procedure",
+    "check_readiness",
+    "forecast",
+    "approve_failover",
+    "fence_producers",
+    "drain_consumers",
+    "wait_for_zero_lag",
+    "stop_mirror_maker",
+    "translate_offsets",
+    "review_translation",
+    "commit_groups",
+    "seed_reverse_replication",
+    "open_target",
+    "redirect_clients",
+    "verify_clients",
+    "start_reverse_replication",
+)
 WITHOUT_SOURCE = (
-    "open_procedure", "confirm_source_lost", "assess_data_loss", "approve_data_loss", "fence_source", "stop_mirror_maker",
-    "translate_offsets", "review_translation", "commit_groups", "open_target", "redirect_clients", "verify_clients",
-)  # fmt: skip
+    "open_procedure",
+    "confirm_source_lost",
+    "assess_data_loss",
+    "approve_data_loss",
+    "fence_source",
+    "stop_mirror_maker",
+    "translate_offsets",
+    "review_translation",
+    "commit_groups",
+    "open_target",
+    "redirect_clients",
+    "verify_clients",
+)
 BACK = (
     "open_procedure", "fence_returned_cluster", "find_stranded_records", "decide_stranded_records", "prepare_topics",
     "reconcile_stranded_records", "seed_flow_back", "start_flow_back", "wait_for_catch_up", *FORWARD[1:],
@@ -40,7 +65,11 @@ WOKEN_AFTER = 1.0
 def product_environment(lab: Lab) -> dict[str, str]:
     """The whole environment of a process of the product that runs without Airflow on a lab."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
-    return {**inherited, **own_environment(lab), "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))}
+    return {
+        **inherited,
+        **own_environment(lab),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", ".")),
+    }
 
 
 class Run:
@@ -78,23 +107,46 @@ class Stepping:
 
     Args:
         before: called before every step with the run and the step's name; where faults are put in.
-        asked: called when a gate waits, with the run, the gate's name and how long it waits; returns the answer, or None when nobody answers.
+        asked: called when a gate waits, with the run, the gate's name and how long it waits; returns the answer, or
+            None when nobody answers.
     """
 
     def __init__(
-        self, lab: Lab, folder: Path, before: Callable[[Run, str], None] | None = None, asked: Callable[[Run, str, float], str | None] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        lab: Lab,
+        folder: Path,
+        before: Callable[[Run, str], None] | None = None,
+        asked: Callable[[Run, str, float], str | None] | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.lab, self.folder, self.before = lab, folder, before or (lambda run, step: None)
         self.asked = asked or (lambda run, gate, seconds: "Approve")
         self._told = folder / "answers.json"
         self._told.write_text("{}")
         own, environment = own_environment(lab), product_environment(lab)
-        self._api = subprocess.Popen([sys.executable, "-m", "tests.faults.answering_api", str(self._told)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        self._api = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.answering_api", str(self._told)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.api_url = f"http://127.0.0.1:{int(self._api.stdout.readline())}"
         with (folder / "server.log").open("ab") as log:
-            self._server = subprocess.Popen([sys.executable, "-m", "tests.faults.step_server"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-        self.environment = own | {"AIRFLOW_CONN_AIRFLOW_API": json.dumps({"conn_type": "http", "host": self.api_url, "login": "switchback", "password": "p"})}
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.step_server"],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.environment = own | {
+            "AIRFLOW_CONN_AIRFLOW_API": json.dumps(
+                {"conn_type": "http", "host": self.api_url, "login": "switchback", "password": "p"}
+            )
+        }
 
     def close(self) -> None:
         """End both helpers."""
@@ -115,9 +167,17 @@ class Stepping:
         """Start so many processes of a step at once, and say how each ended; `how` is what `step_server` knows."""
         self._tell(run, {})
         asked = {
-            "dag_id": run.dag_id, "run_id": run.run_id, "step": step, "attempt": run.attempts.get(step, 1), "params": run.params, "copies": copies,
-            "triggered_at": run.triggered_at, "folder": str(self.folder), "environment": self.environment, **how,
-        }  # fmt: skip
+            "dag_id": run.dag_id,
+            "run_id": run.run_id,
+            "step": step,
+            "attempt": run.attempts.get(step, 1),
+            "params": run.params,
+            "copies": copies,
+            "triggered_at": run.triggered_at,
+            "folder": str(self.folder),
+            "environment": self.environment,
+            **how,
+        }
         return self._served(asked)
 
     def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
@@ -137,10 +197,24 @@ class Stepping:
         aside.write_text(json.dumps(told))
         aside.replace(self._told)
 
-    def answer(self, run: Run, gate: str, subject: str, by: str = "approver", option: str = "Approve") -> dict[str, Any]:
+    def answer(
+        self, run: Run, gate: str, subject: str, by: str = "approver", option: str = "Approve"
+    ) -> dict[str, Any]:
         """Somebody answers a gate; returns what Airflow would wake the task with."""
         person = {"id": by, "name": by}
-        self._tell(run, {gate: {"subject": subject, "body": "", "options": ["Approve", "Reject"], "chosen_options": [option], "responded_by_user": person, "responded_at": datetime.now(UTC).isoformat()}})
+        self._tell(
+            run,
+            {
+                gate: {
+                    "subject": subject,
+                    "body": "",
+                    "options": ["Approve", "Reject"],
+                    "chosen_options": [option],
+                    "responded_by_user": person,
+                    "responded_at": datetime.now(UTC).isoformat(),
+                }
+            },
+        )
         return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
 
     def age(self, run: Run, gate: str, seconds: float) -> None:
@@ -155,7 +229,10 @@ class Stepping:
         option = self.asked(run, gate, parked["seconds"])
         if option is None:
             time.sleep(max(0.0, began + parked["seconds"] - time.monotonic()))
-            return {"error": "The timeout has passed, and the response has not yet been received.", "error_type": "timeout"}
+            return {
+                "error": "The timeout has passed, and the response has not yet been received.",
+                "error_type": "timeout",
+            }
         return self.answer(run, gate, parked["subject"], option=option)
 
     # -- a step, as Airflow drives it ---------------------------------------------------------------------------

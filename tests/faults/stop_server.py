@@ -1,4 +1,6 @@
-"""The stop hook of a lab whose MirrorMaker 2 runs in dedicated mode: it kills the process by its pid, and tells how many run."""
+"""The stop hook of a lab whose MirrorMaker 2 runs in dedicated mode: it kills the process by its pid, and tells
+how many run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from lab.state import DEDICATED, Lab
 
 
 class StopServer:
-    """Serves `POST /stop` and `GET /state` where the lab's topology looks for them; nothing of the lab starts the process again.
+    """Serves `POST /stop` and `GET /state` where the lab's topology looks for them; nothing of the lab starts the
+    process again.
 
     Args:
         lies: it says that the process has ended, and lets it go on.

@@ -1,4 +1,6 @@
-"""kill -9 through Airflow itself: a task, a task's supervisor, the scheduler, each at a seeded step of a real failover."""
+"""kill -9 through Airflow itself: a task, a task's supervisor, the scheduler, each at a seeded step of a real
+failover.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,16 @@ from lab.take_down import down
 from tests.faults.world import World
 from tests.rehearsed import SEED
 
-STEPS = ("fence_producers", "drain_consumers", "stop_mirror_maker", "translate_offsets", "commit_groups", "open_target", "redirect_clients", "close_procedure")
+STEPS = (
+    "fence_producers",
+    "drain_consumers",
+    "stop_mirror_maker",
+    "translate_offsets",
+    "commit_groups",
+    "open_target",
+    "redirect_clients",
+    "close_procedure",
+)
 CASES = ("task", "supervisor", "scheduler")
 STRUCK = dict(zip(CASES, random.Random(SEED).sample(STEPS, len(CASES)), strict=True))
 SECONDS = 240.0
@@ -53,7 +64,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def task_process(lab: Lab, step: str) -> psutil.Process:
     """The process in which a step runs now, as Airflow's own database names it."""
     with sqlite3.connect(f"file:{database_path(lab)}?mode=ro", uri=True) as database:
-        (pid,) = database.execute("SELECT pid FROM task_instance WHERE task_id = ? AND state = 'running'", (step,)).fetchone()
+        (pid,) = database.execute(
+            "SELECT pid FROM task_instance WHERE task_id = ? AND state = 'running'", (step,)
+        ).fetchone()
     return psutil.Process(pid)
 
 

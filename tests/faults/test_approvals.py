@@ -1,8 +1,8 @@
 """Attacks on approvals, on a real lab through Airflow: nothing irreversible is done, and the evidence says why.
 
-Every attack but the last ends where it began: rights, topics, log ends, positions, connectors and the routing record are
-as they were. So one lab serves them all. What is attacked is the lab's own procedure, `lab.attacked`: those attacks that
-every procedure must bear are run again, from here, by `test_approvals_unplanned.py`.
+Every attack but the last ends where it began: rights, topics, log ends, positions, connectors and the routing record
+are as they were. So one lab serves them all. What is attacked is the lab's own procedure, `lab.attacked`: those attacks
+that every procedure must bear are run again, from here, by `test_approvals_unplanned.py`.
 """
 
 from __future__ import annotations
@@ -79,15 +79,22 @@ def failures(evidence: dict[str, Any], step: str) -> str:
     return str([row["failures"] for row in evidence["steps"] if row["id"] == step])
 
 
-# -- answers ------------------------------------------------------------------------------------------------------------
+# -- answers
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_starters_own_answer_counts_for_nothing(lab: AttackedLab) -> None:
-    """Under his own name, and with somebody else's forged into the request: noted, asked again; then a second person rejects."""
+    """Under his own name, and with somebody else's forged into the request: noted, asked again; then a second person
+    rejects.
+    """
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab)
         first = run.ignored("operator")
-        forged = run.ignored("operator", responded_by={"id": "approver", "name": "approver"}, responded_by_user={"id": "approver", "name": "approver"})
+        forged = run.ignored(
+            "operator",
+            responded_by={"id": "approver", "name": "approver"},
+            responded_by_user={"id": "approver", "name": "approver"},
+        )
         run.answered("approver", "Reject")
         evidence = run.ended()
     assert first["responded_by"] == forged["responded_by"] == {"id": "operator", "name": "operator"}
@@ -113,12 +120,24 @@ def test_silence_approves_nothing(lab: AttackedLab) -> None:
 
 
 def test_one_question_has_one_answer(lab: AttackedLab) -> None:
-    """A rejection stands: whoever answers again gets a 409. A viewer gets a 403, a stranger a 401, another answer than the options a 400."""
+    """A rejection stands: whoever answers again gets a 409. A viewer gets a 403, a stranger a 401, another answer
+    than the options a 400.
+    """
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab)
         run.asked()
-        assert requests.patch(f"{lab.airflow_url}/api/v2{run.details()}", json={"chosen_options": ["Approve"]}, timeout=30).status_code == 401
-        for act in (lambda: run.answer("viewer"), lambda: run.mark(run.gate, "viewer"), lambda: run.forge(run.gate, {"chosen_options": ["Approve"]}, "viewer"), lambda: run.clear(run.gate, "viewer")):
+        assert (
+            requests.patch(
+                f"{lab.airflow_url}/api/v2{run.details()}", json={"chosen_options": ["Approve"]}, timeout=30
+            ).status_code
+            == 401
+        )
+        for act in (
+            lambda: run.answer("viewer"),
+            lambda: run.mark(run.gate, "viewer"),
+            lambda: run.forge(run.gate, {"chosen_options": ["Approve"]}, "viewer"),
+            lambda: run.clear(run.gate, "viewer"),
+        ):
             with pytest.raises(Refused) as seen:
                 act()
             assert seen.value.status == 403
@@ -136,12 +155,18 @@ def test_one_question_has_one_answer(lab: AttackedLab) -> None:
     refused(evidence, run.gate, "approver chose Reject")
 
 
-# -- the gate, passed by hand ---------------------------------------------------------------------------------------------
+# -- the gate, passed by hand
+# ---------------------------------------------------------------------------------------------
 
 
 def forged_answer() -> dict[str, Any]:
     """What a gate's XCom would hold after an approval."""
-    return {"chosen_options": ["Approve"], "params_input": {}, "responded_at": "2026-11-22T12:00:00Z", "responded_by_user": {"id": "approver", "name": "approver"}}
+    return {
+        "chosen_options": ["Approve"],
+        "params_input": {},
+        "responded_at": "2026-11-22T12:00:00Z",
+        "responded_by_user": {"id": "approver", "name": "approver"},
+    }
 
 
 def test_a_gate_marked_successful_with_a_forged_answer_approves_nothing(lab: AttackedLab) -> None:
@@ -186,22 +211,35 @@ def test_a_gate_cleared_after_its_answer_asks_again(lab: AttackedLab) -> None:
     refused(evidence, lab.attacked.acting, f"{run.gate} did not happen")
 
 
-# -- steps, passed by hand --------------------------------------------------------------------------------------------------
+# -- steps, passed by hand
+# --------------------------------------------------------------------------------------------------
 
 STEPS = (
-    "check_readiness", "forecast", "fence_producers", "drain_consumers", "wait_for_zero_lag", "stop_mirror_maker", "translate_offsets",
-    REVIEW, "commit_groups", "seed_reverse_replication",
-)  # fmt: skip
+    "check_readiness",
+    "forecast",
+    "fence_producers",
+    "drain_consumers",
+    "wait_for_zero_lag",
+    "stop_mirror_maker",
+    "translate_offsets",
+    REVIEW,
+    "commit_groups",
+    "seed_reverse_replication",
+)
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_marked_successful_did_not_happen(lab: AttackedLab, step: str) -> None:
-    """Marked as soon as the first step has begun, so that its successor runs beside it: it refuses, and the first step is ended."""
+    """Marked as soon as the first step has begun, so that its successor runs beside it: it refuses, and the first
+    step is ended.
+    """
     marked_successful(lab, step)
 
 
 def marked_successful(lab: AttackedLab, step: str) -> None:
-    """The attack itself. Of two processes that take their turns at the same moment, the superseded one may write nothing, not even why it refuses."""
+    """The attack itself. Of two processes that take their turns at the same moment, the superseded one may write
+    nothing, not even why it refuses.
+    """
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab, approval_wait_seconds=5)
         run.begun(lab.attacked.after("open_procedure"))
@@ -236,7 +274,9 @@ def test_a_fence_marked_successful_while_it_works_is_taken_down(lab: AttackedLab
 
 @pytest.mark.parametrize("when", ["check_readiness", "fence_producers"])
 def test_an_opening_marked_successful_leaves_no_client_fenced_for_good(lab: AttackedLab, when: str) -> None:
-    """The step behind it refuses at once; a fence that stands, or comes up meanwhile, is lifted without anybody's doing."""
+    """The step behind it refuses at once; a fence that stands, or comes up meanwhile, is lifted without anybody's
+    doing.
+    """
     with deadlines(lab, stable_seconds=5.0), nothing_irreversible(lab):
         run = AttackedRun.start(lab, approval_wait_seconds=60)
         run.until("open_procedure", "success")
@@ -259,7 +299,8 @@ def approved_if_asked(run: AttackedRun) -> None:
         return
 
 
-# -- age, plan and starter ----------------------------------------------------------------------------------------------------
+# -- age, plan and starter
+# ----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -267,7 +308,9 @@ def deadlines(lab: AttackedLab, **seconds: float) -> Iterator[None]:
     """The topology with other deadlines; every task reads it anew."""
     text = lab.topology.read_text()
     topology = yaml.safe_load(text)
-    lab.topology.write_text(yaml.safe_dump(topology | {"deadlines": topology.get("deadlines", {}) | seconds}, sort_keys=False))
+    lab.topology.write_text(
+        yaml.safe_dump(topology | {"deadlines": topology.get("deadlines", {}) | seconds}, sort_keys=False)
+    )
     try:
         yield
     finally:
@@ -295,7 +338,9 @@ def other_plan(payload: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [other_reason, other_plan])
-def test_a_plan_changed_behind_the_question_is_not_the_approved_one(lab: AttackedLab, change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_plan_changed_behind_the_question_is_not_the_approved_one(
+    lab: AttackedLab, change: Callable[[dict[str, Any]], None]
+) -> None:
     """Somebody edits the journal's file while the approver reads."""
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab)
@@ -351,7 +396,9 @@ def test_nobody_approves_a_run_whose_starter_nobody_knows(lab: AttackedLab) -> N
 
 
 def test_the_command_line_names_nobody(lab: AttackedLab) -> None:
-    """Airflow's command line takes the starter's name from the environment: whoever uses it could approve his own run."""
+    """Airflow's command line takes the starter's name from the environment: whoever uses it could approve his own
+    run.
+    """
     with nothing_irreversible(lab):
         run = AttackedRun.start_by_command_line(lab, "somebody")
         recorded = run.user("viewer").run(run.dag_id, run.run_id)
@@ -360,11 +407,14 @@ def test_the_command_line_names_nobody(lab: AttackedLab) -> None:
     refused(evidence, run.gate, "Nobody knows who started this run")
 
 
-# -- the second gate ------------------------------------------------------------------------------------------------------------
+# -- the second gate
+# ------------------------------------------------------------------------------------------------------------
 
 
 def at_review(lab: AttackedLab, group: str, **params: Any) -> AttackedRun:
-    """A run that waits at its second gate: because a group was born after the forecast, where the gate does not ask anyway."""
+    """A run that waits at its second gate: because a group was born after the forecast, where the gate does not ask
+    anyway.
+    """
     run = AttackedRun.start(lab, **params)
     run.asked()
     if not lab.attacked.reviewed:
@@ -414,7 +464,8 @@ def test_a_gate_cleared_after_it_had_opened_asks_again(lab: AttackedLab) -> None
     with deadlines(lab, stable_seconds=6.0), nothing_irreversible(lab):
         run = AttackedRun.start(lab)
         run.answered("approver")
-        # Without a source there is little to act on: it may be over before anybody looks, and the next step takes its window.
+        # Without a source there is little to act on: it may be over before anybody looks, and the next step takes its
+        # window.
         run.until(lab.attacked.acting, "running", "success")
         answered = run.task(run.gate)["try_number"]
         time.sleep(2)
@@ -425,11 +476,14 @@ def test_a_gate_cleared_after_it_had_opened_asks_again(lab: AttackedLab) -> None
     returned(evidence, run.gate, "approver chose Reject")
 
 
-# -- and the way it should be: last, for it moves the clients ------------------------------------------------------------------------
+# -- and the way it should be: last, for it moves the clients
+# ------------------------------------------------------------------------
 
 
 def test_after_the_starters_own_answer_a_second_person_may_approve(lab: AttackedLab) -> None:
-    """The question is asked again, the second person's answer counts, and the failover completes under that name alone."""
+    """The question is asked again, the second person's answer counts, and the failover completes under that name
+    alone.
+    """
     run = AttackedRun.start(lab)
     run.ignored("operator")
     run.answered("approver")

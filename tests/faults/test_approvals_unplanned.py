@@ -1,4 +1,6 @@
-"""The same attacks on `approve_data_loss`, with the source killed; and what only a failover without its source can be attacked by."""
+"""The same attacks on `approve_data_loss`, with the source killed; and what only a failover without its source
+can be attacked by.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import pytest
 from lab.bring_up import up
 from lab.take_down import down
 from tests.faults import test_approvals as attacks
-from tests.faults.attacked_run import REVIEW, WITHOUT_SOURCE, AttackedLab, AttackedRun, awaited, free, nothing_irreversible, seed
+from tests.faults.attacked_run import (
+    REVIEW,
+    WITHOUT_SOURCE,
+    AttackedLab,
+    AttackedRun,
+    awaited,
+    free,
+    nothing_irreversible,
+    seed,
+)
 from tests.faults.lost_scene import quicken
 from tests.faults.stepping import STEPS
 
@@ -58,7 +69,8 @@ def nothing_left(living: AttackedLab) -> Iterator[None]:
     free(living)
 
 
-# -- while the source lives (before anything asks for `lab`) ---------------------------------------------------------------
+# -- while the source lives (before anything asks for `lab`)
+# ---------------------------------------------------------------
 
 
 def test_a_living_source_is_not_left(living: AttackedLab) -> None:
@@ -82,17 +94,26 @@ def test_an_override_needs_a_second_person(living: AttackedLab) -> None:
     assert evidence["approvals"] == []
 
 
-# -- with the source killed ------------------------------------------------------------------------------------------------
+# -- with the source killed
+# ------------------------------------------------------------------------------------------------
 
 # The same attacks, collected here with this file's lab.
 test_a_gate_cleared_after_it_had_opened_asks_again = attacks.test_a_gate_cleared_after_it_had_opened_asks_again
 test_a_gate_cleared_after_its_answer_asks_again = attacks.test_a_gate_cleared_after_its_answer_asks_again
-test_a_gate_marked_successful_after_an_answer_approves_nothing = attacks.test_a_gate_marked_successful_after_an_answer_approves_nothing
-test_a_gate_marked_successful_with_a_forged_answer_approves_nothing = attacks.test_a_gate_marked_successful_with_a_forged_answer_approves_nothing
+test_a_gate_marked_successful_after_an_answer_approves_nothing = (
+    attacks.test_a_gate_marked_successful_after_an_answer_approves_nothing
+)
+test_a_gate_marked_successful_with_a_forged_answer_approves_nothing = (
+    attacks.test_a_gate_marked_successful_with_a_forged_answer_approves_nothing
+)
 test_a_journal_that_says_approved_is_not_believed = attacks.test_a_journal_that_says_approved_is_not_believed
-test_a_plan_changed_behind_the_question_is_not_the_approved_one = attacks.test_a_plan_changed_behind_the_question_is_not_the_approved_one
+test_a_plan_changed_behind_the_question_is_not_the_approved_one = (
+    attacks.test_a_plan_changed_behind_the_question_is_not_the_approved_one
+)
 test_a_rejected_review_returns = attacks.test_a_rejected_review_returns
-test_a_review_that_the_journal_calls_needless_is_asked_for = attacks.test_a_review_that_the_journal_calls_needless_is_asked_for
+test_a_review_that_the_journal_calls_needless_is_asked_for = (
+    attacks.test_a_review_that_the_journal_calls_needless_is_asked_for
+)
 test_a_step_may_be_marked_before_there_is_a_lease = attacks.test_a_step_may_be_marked_before_there_is_a_lease
 test_nobody_approves_a_run_whose_starter_nobody_knows = attacks.test_nobody_approves_a_run_whose_starter_nobody_knows
 test_one_question_has_one_answer = attacks.test_one_question_has_one_answer
@@ -104,7 +125,9 @@ test_the_starters_own_answer_counts_for_nothing = attacks.test_the_starters_own_
 
 @pytest.mark.parametrize("step", MARKED)
 def test_a_step_marked_successful_did_not_happen(lab: AttackedLab, step: str) -> None:
-    """Marked as soon as the lease is held, so that its successor runs at once: it refuses, and so does whatever runs meanwhile."""
+    """Marked as soon as the lease is held, so that its successor runs at once: it refuses, and so does whatever runs
+    meanwhile.
+    """
     attacks.marked_successful(lab, step)
 
 

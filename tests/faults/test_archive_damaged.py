@@ -1,4 +1,6 @@
-"""What is known of a lost source is old, missing, thinned out or wrong: a safer class, said so, and nobody skips a record."""
+"""What is known of a lost source is old, missing, thinned out or wrong: a safer class, said so, and nobody skips
+a record.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,14 @@ OFF_SECONDS = 300.0
 HELD_SECONDS = 5.0
 #: What cannot be proven any more must not be claimed: these classes are left without a source.
 WITHOUT_PROOF = {"SYNC", "NEAREST", "POLICY", "REFUSED"}
-#: A bit of an offset from which on a flip puts it beyond every log of this lab: only what was recorded could tell a smaller error.
+#: A bit of an offset from which on a flip puts it beyond every log of this lab: only what was recorded could tell a
+#: smaller error.
 FAR_BIT = 24
 
 
 class DamagedRounds(LostRounds):
-    """Five minutes of load before the source dies, in which groups are born, and MirrorMaker 2 states every pair it can; at last it is held back.
+    """Five minutes of load before the source dies, in which groups are born, and MirrorMaker 2 states every pair it
+    can; at last it is held back.
 
     Attributes:
         fuller: the evidence of the run with all that is known.
@@ -52,10 +56,16 @@ class DamagedRounds(LostRounds):
         self.archive, self.syncs = ArchiveDamage(self.lab, folder / "archive"), SyncsDamage(self.lab)
         self.fuller = self.driver.evidence(self.reference)
         self._positions = self._rows(self.reference, self.fuller)
-        print(f"{len(self.syncs.records)} offset syncs, certainly lost with all of it: {certain(self.said)}; {dict(self.figures)}", flush=True)
+        print(
+            f"{len(self.syncs.records)} offset syncs, certainly lost with all of it: {certain(self.said)};"
+            f" {dict(self.figures)}",
+            flush=True,
+        )
         assert len(self.syncs.records) > 1_000, "too few offset syncs for a thousandth of them"
         assert self.figures["not_on_target"] > 0, "replication was held back, and nothing is lost"
-        assert self.figures["listed_certain"] > 0, "replication was held back, and of nothing it is certain that it is lost"
+        assert self.figures["listed_certain"] > 0, (
+            "replication was held back, and of nothing it is certain that it is lost"
+        )
 
     def lose(self, rehearsal: LostSourceRehearsal) -> None:
         """Load, and the accident."""
@@ -101,7 +111,11 @@ class DamagedRounds(LostRounds):
         rows, known = self._rows(run, evidence), self._positions
         higher, groups = higher_positions(known, rows), (one["plan"]["groups"] for one in (self.fuller, evidence))
         print(f"{len(higher)} of {len(rows)} positions stand higher than with all that is known", flush=True)
-        return bolder_positions(known, rows, sampled) + bolder_losses(self.fuller["loss"], evidence["loss"]) + bolder_groups(*groups, [] if sampled else higher)
+        return (
+            bolder_positions(known, rows, sampled)
+            + bolder_losses(self.fuller["loss"], evidence["loss"])
+            + bolder_groups(*groups, [] if sampled else higher)
+        )
 
     def _rows(self, run: Run, evidence: dict[str, Any]) -> list[dict[str, Any]]:
         return read_rows(self.lab.evidence / run.procedure_id / evidence["positions"])
@@ -129,7 +143,8 @@ def damaged(rounds: DamagedRounds) -> Iterator[DamagedRounds]:
     rounds.restore()
 
 
-#: Name -> what is done, and what the approver must be told cannot be proven (nothing where nobody can know, or the inventory says it).
+#: Name -> what is done, and what the approver must be told cannot be proven (nothing where nobody can know, or the
+#: inventory says it).
 DAMAGE: dict[str, tuple[Callable[[DamagedRounds], object], str]] = {
     "archive missing": (DamagedRounds.without_archive, "archive"),
     "syncs with gaps": (DamagedRounds.thin_out, ""),
@@ -137,7 +152,10 @@ DAMAGE: dict[str, tuple[Callable[[DamagedRounds], object], str]] = {
     "archive missing, syncs compacted": (lambda lab: lab.without_archive(compacted(lab.syncs.records)), "archive"),
     "archive missing, no syncs": (lambda lab: lab.without_archive([]), "archive"),
     "bits of syncs flipped": (lambda lab: lab.syncs.append(flipped(lab.syncs.records, few(lab))), ""),
-    "archive missing, bits of syncs flipped": (lambda lab: lab.without_archive(lab.syncs.records + flipped(lab.syncs.records, few(lab), FAR_BIT)), "archive"),
+    "archive missing, bits of syncs flipped": (
+        lambda lab: lab.without_archive(lab.syncs.records + flipped(lab.syncs.records, few(lab), FAR_BIT)),
+        "archive",
+    ),
     "archive missing, flipped syncs among the others": (lambda lab: lab.without_archive(mixed(lab)), "archive"),
 }
 
@@ -161,15 +179,23 @@ def test_the_recorder_was_off_for_five_minutes(damaged: DamagedRounds) -> None:
     run, evidence = judged_round(damaged, "recorder off for five minutes")
     seen = evidence["plan"]["seen"]
     assert seen["recorded_at"] <= damaged.rehearsal.died_at - 1000 * OFF_SECONDS
-    assert f"The recorder's last sample of {SOURCE} was made at {moment(datetime.fromtimestamp(seen['recorded_at'] / 1000, UTC).isoformat())}" in run.questions["approve_data_loss"]
-    assert re.search(r"began to look for it \d+ (min|h) \d+ (s|min) after that sample", run.questions["approve_data_loss"])
+    assert (
+        f"The recorder's last sample of {SOURCE} was made at"
+        f" {moment(datetime.fromtimestamp(seen['recorded_at'] / 1000, UTC).isoformat())}"
+        in run.questions["approve_data_loss"]
+    )
+    assert re.search(
+        r"began to look for it \d+ (min|h) \d+ (s|min) after that sample", run.questions["approve_data_loss"]
+    )
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
-    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks; without an archive nothing is certain.
+    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks;
+    without an archive nothing is certain.
 
-    Of gaps and of flips the approver is told nothing: nobody can know of them. What rests on them is no bolder all the same.
+    Of gaps and of flips the approver is told nothing: nobody can know of them. What rests on them is no bolder all the
+    same.
     """
     damage, told = DAMAGE[name]
     damage(damaged)
@@ -181,12 +207,18 @@ def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
 
 
 def judged_round(damaged: DamagedRounds, name: str) -> tuple[Run, dict[str, Any]]:
-    """A whole run, in which the judge finds nothing, records are lost, and row by row no more is claimed than with all that is known."""
+    """A whole run, in which the judge finds nothing, records are lost, and row by row no more is claimed than with
+    all that is known.
+    """
     run = damaged.fresh()
     evidence = damaged.driver.whole(run)
     assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
     verdict = damaged.judged_anyhow(evidence)
-    print(f"{name}: {evidence['classes']}, bound {evidence['rereads']['bound']}, certainly lost {certain(evidence)}; {dict(verdict.figures)}", flush=True)
+    print(
+        f"{name}: {evidence['classes']}, bound {evidence['rereads']['bound']}, certainly lost {certain(evidence)};"
+        f" {dict(verdict.figures)}",
+        flush=True,
+    )
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["positions"] > 0
     assert verdict.figures["not_on_target"] > 0, "nothing was lost: what is said of the loss was not tried"
@@ -215,7 +247,9 @@ def test_too_many_poison_records_stop_the_run(damaged: DamagedRounds, archived: 
     run = damaged.fresh()
     before = damaged.world.look()
     evidence = damaged.driver.whole(run)
-    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "assess_data_loss"), evidence["reason_for_outcome"]
+    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "assess_data_loss"), evidence[
+        "reason_for_outcome"
+    ]
     assert SYNCS_TOPIC in evidence["reason_for_outcome"] and str(count) in evidence["reason_for_outcome"]
     until(lambda: damaged.world.look() == before, "the world as it was", STOP_SECONDS)
     assert Journal(f"sqlite:///{damaged.lab.journal}").lease(PAIR).released_at is not None
@@ -242,10 +276,21 @@ def _afterwards(scene: LostScene, topic: str) -> None:
 
 @pytest.mark.parametrize(("lose", "recorded"), [(_under_load, True), (_under_load, False), (_afterwards, True)])
 @pytest.mark.parametrize("policy", ["identity", "default"])
-def test_a_topic_made_again_on_the_target(policy: str, lose: Callable[[LostScene, str], None], recorded: bool, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """What was stated of the log before it says nothing of this one: nobody skips, and what the new log lacks is listed."""
+def test_a_topic_made_again_on_the_target(
+    policy: str, lose: Callable[[LostScene, str], None], recorded: bool, fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What was stated of the log before it says nothing of this one: nobody skips, and what the new log lacks is
+    listed.
+    """
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path, recorded=recorded, clients=False) as scene:
-        lose(scene, next(iter(scene.rehearsal.load.topics)) if policy == "identity" else f"{SOURCE}.{next(iter(scene.rehearsal.load.topics))}")
+        lose(
+            scene,
+            (
+                next(iter(scene.rehearsal.load.topics))
+                if policy == "identity"
+                else f"{SOURCE}.{next(iter(scene.rehearsal.load.topics))}"
+            ),
+        )
         evidence = scene.completed(scene.run())
         verdict = scene.judged(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))

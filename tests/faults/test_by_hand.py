@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 import requests
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kafka_dr.hooks.procedure_journal import Journal
 from lab.airflow_settings import own_environment
@@ -37,7 +44,10 @@ TOOLS = {
 }
 PARAMS = {"source": "primary", "target": "standby", "reason": "by hand"}
 LOST = {"source": SOURCE, "target": TARGET, "reason": "by hand, and the source is dead"}
-LOGIN = 'security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{}";\n'
+LOGIN = (
+    "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule"
+    ' required username="admin" password="{}";\n'
+)
 
 
 class Person:
@@ -48,15 +58,32 @@ class Person:
         tools = folder / "bin"
         tools.mkdir(parents=True)
         for name, main in TOOLS.items():
-            (tools / name).write_text(f'#!/bin/sh\nexec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "{jars_folder()}/kafka/*" {main} "$@"\n')
+            (tools / name).write_text(
+                f'#!/bin/sh\nexec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "{jars_folder()}/kafka/*"'
+                f' {main} "$@"\n'
+            )
             (tools / name).chmod(0o755)
         own = own_environment(lab)
         path = f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self.environment = {**os.environ, **{k: v for k, v in own.items() if k.startswith(("AIRFLOW_CONN", "KAFKA_DR", "NO_PROXY", "no_proxy"))}, "PATH": path, "PYTHONPATH": str(ROOT / "plugins"), "USER": "carol"}
+        self.environment = {
+            **os.environ,
+            **{k: v for k, v in own.items() if k.startswith(("AIRFLOW_CONN", "KAFKA_DR", "NO_PROXY", "no_proxy"))},
+            "PATH": path,
+            "PYTHONPATH": str(ROOT / "plugins"),
+            "USER": "carol",
+        }
 
     def prints(self, *which: str) -> str:
         """Print the commands into a folder of their own, with the logins beside them."""
-        argv = [sys.executable, "-m", "kafka_dr.commands.plan", *which, "--commands", "--out", str(self.folder / "hand")]
+        argv = [
+            sys.executable,
+            "-m",
+            "kafka_dr.commands.plan",
+            *which,
+            "--commands",
+            "--out",
+            str(self.folder / "hand"),
+        ]
         done = subprocess.run(argv, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         for end in ("source", "target"):
@@ -72,7 +99,15 @@ class Person:
 
     def runs(self, script: str, whole: bool = True) -> str:
         """Run one of the scripts, to its end or, where that cannot be reached, to the command that fails."""
-        done = subprocess.run(["bash", str(self.folder / "hand" / script)], env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+        done = subprocess.run(
+            ["bash", str(self.folder / "hand" / script)],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
         print(done.stdout[-3000:], done.stderr[-3000:])
         assert (done.returncode == 0) is whole, f"{script}: {done.returncode} {done.stderr[-2000:]}"
         return done.stdout
@@ -89,7 +124,9 @@ def refused(lab: Lab, alias: str, topic: str) -> bool:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_back_and_onwards_by_hand(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Back: the world is as it was, and clients write. Onwards: groups, rights, reverse flow and routing as the procedure would have left them."""
+    """Back: the world is as it was, and clients write. Onwards: groups, rights, reverse flow and routing as the
+    procedure would have left them.
+    """
     lab = Lab(fresh_lab(policy, airflow=False))
     made = Rehearsal(lab.root, tmp_path / "r", SEED, scale=0.2, groups=10)
     truth = made.seed_topics()
@@ -104,7 +141,10 @@ def _back(driver: Stepping, person: Person, world: World, before: dict[str, Any]
     run = Run(PARAMS)
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, "primary", topic)
     printed = person.prints(run.procedure_id)
-    assert person.lab.load().passwords["orchestrator"] not in printed and person.lab.load().passwords["admin"] not in printed
+    assert (
+        person.lab.load().passwords["orchestrator"] not in printed
+        and person.lab.load().passwords["admin"] not in printed
+    )
     person.runs("to_return.sh")
     assert world.look() == before and not refused(person.lab, "primary", topic)
     assert driver.step(run, "translate_offsets") == "refused", "no step goes forward any more"
@@ -119,7 +159,11 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
     person.prints("--source", "primary", "--target", "standby")
     person.runs("to_go_on.sh")
     after = world.look()
-    assert after["routing"]["cluster"] == "standby" and refused(person.lab, "primary", topic) and not refused(person.lab, "standby", topic)
+    assert (
+        after["routing"]["cluster"] == "standby"
+        and refused(person.lab, "primary", topic)
+        and not refused(person.lab, "standby", topic)
+    )
     assert driver.forward(run, after="translate_offsets"), run.texts
     driver.step(run, "close_procedure")
     assert driver.evidence(run)["outcome"] == "completed"
@@ -128,15 +172,21 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
-def test_back_and_onwards_by_hand_without_the_source(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Broker and worker of the source are dead. Back: the target is as it was found. Onwards: groups, rights and routing as the procedure would have left them."""
+def test_back_and_onwards_by_hand_without_the_source(
+    policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Broker and worker of the source are dead. Back: the target is as it was found. Onwards: groups, rights and
+    routing as the procedure would have left them.
+    """
     lab = Lab(fresh_lab(policy, airflow=False))
     quicken(lab)
     truth = _lost(lab, tmp_path / "r")
     world, topic = World(lab, truth.positions, alive=(TARGET,)), sorted(truth.topics)[0]
     before = world.look()
     # The source stays dead: the watcher has nothing to do but to show life.
-    with stepping(lab, tmp_path / "s", before=lambda run, step: Journal(f"sqlite:///{lab.journal}").show_life(always_on.WATCHER)) as driver:
+    with stepping(
+        lab, tmp_path / "s", before=lambda run, step: Journal(f"sqlite:///{lab.journal}").show_life(always_on.WATCHER)
+    ) as driver:
         _back_without_source(driver, Person(lab, tmp_path), world, before, topic)
         _onwards_without_source(driver, Person(lab, tmp_path / "again"), world, topic)
 
@@ -160,12 +210,17 @@ def _at_rest(world: World) -> None:
 
 
 def _back_without_source(driver: Stepping, person: Person, world: World, before: dict[str, Any], topic: str) -> None:
-    """Where the other direction may run, only the dead worker could tell: the script stops there, with everything else done."""
+    """Where the other direction may run, only the dead worker could tell: the script stops there, with everything
+    else done.
+    """
     run, alone = Run(LOST, dag_id=UNPLANNED), person.lab.load().policy == "identity"
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, TARGET, topic), run.texts
     _at_rest(world)
     printed = person.prints(run.procedure_id)
-    assert person.lab.load().passwords["orchestrator"] not in printed and person.lab.load().passwords["admin"] not in printed
+    assert (
+        person.lab.load().passwords["orchestrator"] not in printed
+        and person.lab.load().passwords["admin"] not in printed
+    )
     person.runs("to_return.sh", whole=not alone)
     found = before | ({"connectors": dict.fromkeys(before["connectors"], "STOPPED")} if alone else {})
     assert world.look() == found and refused(person.lab, TARGET, topic)
@@ -220,7 +275,9 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         requests.patch(url, data=seeds, headers={"Content-Type": "application/json"}, timeout=30).raise_for_status()
         with pytest.raises(AssertionError, match="still there"):
             person.notes(run.procedure_id, "opened")
-        denied = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY)
+        denied = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY
+        )
         admin = AdminClient(lab.client_properties("standby", "admin"))
         for lifted in admin.delete_acls([denied]).values():
             assert lifted.result(30)
@@ -240,4 +297,9 @@ def _wanted(driver: Stepping, run: Run) -> list[tuple[str, str, int, int]]:
     figures = next(s["figures"] for s in driver.evidence(run)["steps"] if s["id"] == "translate_offsets")
     rows = pd.read_parquet(driver.lab.evidence / run.procedure_id / figures["translation"]["file"])
     rows = rows[rows["target_position"].notna()]
-    return [(g, t, int(p), int(o)) for g, t, p, o in zip(rows["group"], rows["target_topic"], rows["partition"], rows["target_position"], strict=True)]
+    return [
+        (g, t, int(p), int(o))
+        for g, t, p, o in zip(
+            rows["group"], rows["target_topic"], rows["partition"], rows["target_position"], strict=True
+        )
+    ]

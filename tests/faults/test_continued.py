@@ -1,4 +1,6 @@
-"""A planned failover under load whose source dies in its middle, continued as an unplanned one: what it had proven counts, and it gives nothing back any more."""
+"""A planned failover under load whose source dies in its middle, continued as an unplanned one: what it had
+proven counts, and it gives nothing back any more.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +82,20 @@ class Died:
         return self._scene.driver.evidence(self.run)
 
     def refuses(self, successor: Run) -> None:
-        """Assert that its return, begun anew or woken, and an answer to its old question do nothing any more but say who goes on."""
+        """Assert that its return, begun anew or woken, and an answer to its old question do nothing any more but say
+        who goes on.
+        """
         before = self.journal.entries(self.run.procedure_id)
         tries = [self._process("return_to_source")]
         if self._after == DRAINED:
             tries.append(self._process("return_to_source", woken=True))
         if self._after == FORECAST:
-            tries.append(self._process("approve_failover", event=self._scene.driver.answer(self.run, "approve_failover", self._question["subject"])))
+            tries.append(
+                self._process(
+                    "approve_failover",
+                    event=self._scene.driver.answer(self.run, "approve_failover", self._question["subject"]),
+                )
+            )
         said = f"{self.run.procedure_id} is continued by {successor.procedure_id}"
         assert [(one["state"], said in one["text"]) for one in tries] == [("refused", True)] * len(tries), tries
         assert self.journal.entries(self.run.procedure_id) == before
@@ -96,7 +105,9 @@ class Died:
 @pytest.mark.parametrize("after", [FORECAST, DRAINED, TRANSLATED])
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """After a new approval nobody skips, every bound holds, what was proven stands in the question and the figures, and the planned run is over."""
+    """After a new approval nobody skips, every bound holds, what was proven stands in the question and the figures,
+    and the planned run is over.
+    """
     state = fresh_lab(policy, airflow=False)
     with lost_scene(state, tmp_path) as scene:
         scene.put_under_load()
@@ -104,12 +115,19 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
         run = scene.run(continue_procedure=died.run.procedure_id)
         evidence = scene.completed(run)
         told = evidence["plan"]["continues"]
-        print(f"died after {after}, {policy} naming: {told}, {evidence['classes']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}", flush=True)
+        print(
+            f"died after {after}, {policy} naming: {told}, {evidence['classes']}, re-reads {evidence['rereads']},"
+            f" seconds {evidence['seconds']}",
+            flush=True,
+        )
         verdict = scene.judged(evidence)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
         assert min(verdict.figures[name] for name in ("positions", "acknowledged_by_load", "new_records_consumed")) > 0
         assert evidence["continues"] == {"procedure_id": died.run.procedure_id, "fenced": after != FORECAST}
-        assert f"**This continues {died.run.procedure_id}.** Taken from it as proven:" in run.questions["approve_data_loss"]
+        assert (
+            f"**This continues {died.run.procedure_id}.** Taken from it as proven:"
+            in run.questions["approve_data_loss"]
+        )
         PROVEN[after](scene, died, run, evidence, verdict)
         assert both_are_over(died.journal, died.run.procedure_id, run.procedure_id, died.evidence()) == []
         if after != FORECAST:
@@ -120,25 +138,45 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
 def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
     """Of a forecast that nobody had approved the topics and who was at work, and no more."""
     told = evidence["plan"]["continues"]
-    assert (told["fenced_at"], told["partitions"], told["drained"], told["positions"], told["translated"]) == (None, 0, 0, None, None)
+    assert (told["fenced_at"], told["partitions"], told["drained"], told["positions"], told["translated"]) == (
+        None,
+        0,
+        0,
+        None,
+        None,
+    )
     assert "- nothing." in run.questions["approve_data_loss"]
     assert evidence["cut_off"] == []
-    assert {topic for topic, *_ in died.outcome(FORECAST)["plan"]["topics"]} <= {topic for topic, *_ in evidence["plan"]["topics"]}
+    assert {topic for topic, *_ in died.outcome(FORECAST)["plan"]["topics"]} <= {
+        topic for topic, *_ in evidence["plan"]["topics"]
+    }
 
 
 def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
-    """The source's last ends and the groups' last positions: what is lost has an end everywhere, and no position is an old one."""
+    """The source's last ends and the groups' last positions: what is lost has an end everywhere, and no position is
+    an old one.
+    """
     told, question = evidence["plan"]["continues"], run.questions["approve_data_loss"]
     fenced, frozen = died.outcome("fence_producers"), died.outcome(DRAINED)["positions"]["rows"]
-    assert (told["fenced_at"], told["partitions"], told["drained"]) == (fenced["fenced_at"], fenced["cut_off"]["rows"], 0)
+    assert (told["fenced_at"], told["partitions"], told["drained"]) == (
+        fenced["fenced_at"],
+        fenced["cut_off"]["rows"],
+        0,
+    )
     assert (told["positions"], told["translated"]) == (frozen, None)
-    assert f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question and f"{frozen} positions are final" in question
+    assert (
+        f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question
+        and f"{frozen} positions are final" in question
+    )
     assert evidence["cut_off"] == died.evidence()["cut_off"] != []
     assert verdict.figures["not_on_target"] > 0, "replication did not lag: the case shows nothing"
     assert (verdict.figures["open_ends"], verdict.figures["positions_outdated"]) == (0, 0)
     assert evidence["plan"]["inventory"]["possible"] >= verdict.figures["not_on_target"]
     acknowledged = scene.rehearsal.case(evidence, None).acknowledged
-    assert [*beyond_cut_off(acknowledged, offsets(evidence["cut_off"])), *late_acknowledgements(acknowledged, milliseconds(told["fenced_at"]))] == []
+    assert [
+        *beyond_cut_off(acknowledged, offsets(evidence["cut_off"])),
+        *late_acknowledgements(acknowledged, milliseconds(told["fenced_at"])),
+    ] == []
 
 
 def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
@@ -148,7 +186,12 @@ def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any],
     assert told["positions"] == told["translated"] == told["exact"] == earlier["exact"] == earlier["positions"] > 0
     assert f"{told['exact']} of them exact: they are taken as they are" in run.questions["approve_data_loss"]
     assert evidence["loss"] == [] and verdict.figures["not_on_target"] == 0
-    assert (figures["exact"], figures["positions"], figures["classes"], figures["bound"]) == (earlier["exact"], earlier["positions"], earlier["classes"], 0)
+    assert (figures["exact"], figures["positions"], figures["classes"], figures["bound"]) == (
+        earlier["exact"],
+        earlier["positions"],
+        earlier["classes"],
+        0,
+    )
     assert figures["digest"] == earlier["digest"]
     assert placed(scene.kept(run, figures["translation"])) == placed(scene.kept(died.run, earlier["translation"]))
     assert verdict.figures["rereads_at_most"] == 0
@@ -164,19 +207,33 @@ def placed(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 
 def both_are_over(journal: Journal, earlier: str, successor: str, evidence: dict[str, Any]) -> list[str]:
-    """In what a planned run and the one that completed it did not end as they should: lease, notes, the planned run's evidence."""
+    """In what a planned run and the one that completed it did not end as they should: lease, notes, the planned
+    run's evidence.
+    """
     lease, notes = journal.lease(PAIR), [e.payload for e in journal.entries(earlier, "open_procedure", Entry.NOTE)]
     wrong = [] if (lease.holder, lease.outcome) == (successor, "completed") else [f"lease: {lease}"]
     wrong += [] if notes == [{"continued_by": successor}] else [f"notes: {notes}"]
-    wrong += [] if (evidence["outcome"], evidence["continued_by"]) == ("failed", successor) else [f"{earlier}: {evidence['outcome']}, continued by {evidence['continued_by']}"]
+    wrong += (
+        []
+        if (evidence["outcome"], evidence["continued_by"]) == ("failed", successor)
+        else [f"{earlier}: {evidence['outcome']}, continued by {evidence['continued_by']}"]
+    )
     return wrong + ([] if journal.verify() is None else [f"the journal's chain breaks at {journal.verify()}"])
 
 
 def stays_fenced(scene: LostScene) -> None:
-    """The source comes back, and nobody watches for it: the fence that was proven before it died refuses every client."""
+    """The source comes back, and nobody watches for it: the fence that was proven before it died refuses every
+    client.
+    """
     always_on.stop(scene.lab, always_on.WATCHER)
     scene.rehearsal.bring_source_back()
-    reader, topics = ClusterReader(SOURCE, scene.lab.status()), {*scene.rehearsal.truth.topics, *scene.rehearsal.load.topics}
+    reader, topics = (
+        ClusterReader(SOURCE, scene.lab.status()),
+        {
+            *scene.rehearsal.truth.topics,
+            *scene.rehearsal.load.topics,
+        },
+    )
 
     def closed() -> bool:
         answers = reader.try_writes(sorted(topics))
@@ -211,19 +268,30 @@ class ContinuedRounds(LostRounds):
 
     def differences(self, run: Run, evidence: dict[str, Any]) -> list[str]:
         """As of every round, and how both runs ended."""
-        return super().differences(run, evidence) + both_are_over(self.journal, self.earlier.procedure_id, run.procedure_id, self.driver.evidence(self.earlier))
+        return super().differences(run, evidence) + both_are_over(
+            self.journal, self.earlier.procedure_id, run.procedure_id, self.driver.evidence(self.earlier)
+        )
 
     def returned(self, run: Run) -> list[str]:
         """In what the world is not as it was found, or the planned run does not have its lease back."""
-        lease, notes = self.journal.lease(PAIR), self.journal.entries(self.earlier.procedure_id, "open_procedure", Entry.NOTE)
+        lease, notes = (
+            self.journal.lease(PAIR),
+            self.journal.entries(self.earlier.procedure_id, "open_procedure", Entry.NOTE),
+        )
         wrong = [] if (lease.holder, lease.released_at) == (self.earlier.procedure_id, None) else [f"lease: {lease}"]
         given_back = {"continued_by": None, "given_back_by": run.procedure_id, "outcome": "returned"}
-        return Rounds.returned(self, run) + wrong + ([] if notes[-1].payload == given_back else [f"note: {notes[-1].payload}"])
+        return (
+            Rounds.returned(self, run)
+            + wrong
+            + ([] if notes[-1].payload == given_back else [f"note: {notes[-1].payload}"])
+        )
 
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds]:
-    """A lab without Airflow whose source died in the middle of a planned failover, and a continuation that the judge passed."""
+    """A lab without Airflow whose source died in the middle of a planned failover, and a continuation that the judge
+    passed.
+    """
     state = tmp_path_factory.mktemp("lab")
     try:
         up(state, airflow=False)
@@ -235,7 +303,9 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds
 
 
 def killed(step: str, writes: int) -> Iterable[dict[str, dict[str, Any]]]:
-    """What a step's first process suffers: killed right before it passes the lease on, or right after its n-th write."""
+    """What a step's first process suffers: killed right before it passes the lease on, or right after its n-th
+    write.
+    """
     return ({step: how} for how in ({"kill_before": PASSES}, *({"kill_at": n} for n in range(1, writes + 1))))
 
 
@@ -248,7 +318,9 @@ def findings_of(how: dict[str, Any], run: Run, found: list[str]) -> list[str]:
 
 
 def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
-    """Right before it, right after it, and after each write that makes it known: tried again, both runs end as if nothing had happened."""
+    """Right before it, right after it, and after each write that makes it known: tried again, both runs end as if
+    nothing had happened.
+    """
     wrong, writes = [], rounds.reference.writes["open_procedure"]
     for how in killed("open_procedure", writes):
         run = rounds.fresh()
@@ -258,7 +330,9 @@ def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
 
 
 def test_killed_around_the_giving_back_of_the_lease(rounds: ContinuedRounds) -> None:
-    """A continuation that turns back is killed while it closes: tried again, the planned run has its lease, and all that it had stopped is as it left it."""
+    """A continuation that turns back is killed while it closes: tried again, the planned run has its lease, and all
+    that it had stopped is as it left it.
+    """
     wrong = []
     for how in killed("close_procedure", 3):
         run = rounds.continued("review_translation")

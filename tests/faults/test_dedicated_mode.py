@@ -1,4 +1,6 @@
-"""MirrorMaker 2 in dedicated mode has no REST API: a hook ends its process, and the target's still ends prove that nothing is mirrored any more."""
+"""MirrorMaker 2 in dedicated mode has no REST API: a hook ends its process, and the target's still ends prove
+that nothing is mirrored any more.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ RATE = 2_000
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Under load: what a worker would tell is read from MirrorMaker 2's own topic; its process is gone before positions are translated."""
+    """Under load: what a worker would tell is read from MirrorMaker 2's own topic; its process is gone before
+    positions are translated.
+    """
     lab = Lab(fresh_lab(policy, airflow=False, dedicated=True))
     made = Rehearsal(lab.root, tmp_path / "rehearsal", SEED, RATE, scale=0.1, groups=6)
     try:
@@ -42,7 +46,11 @@ def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path]
             unsettled = made.settle()
             verdict = made.judge(evidence, "approver")
             verdict.add(unsettled)
-            print(f"{policy} naming: {figures_of(evidence, 'wait_for_zero_lag')}, seconds {evidence['seconds']}, {dict(verdict.figures)}", flush=True)
+            print(
+                f"{policy} naming: {figures_of(evidence, 'wait_for_zero_lag')}, seconds {evidence['seconds']},"
+                f" {dict(verdict.figures)}",
+                flush=True,
+            )
             assert verdict.passed, "\n".join(verdict.lines(limit=5))
             assert lab.processes.pid(DEDICATED) is None and hook.asked == [FLOW]
     finally:
@@ -53,26 +61,39 @@ def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path]
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Broker and worker of the source killed with -9 under load: nobody skips, bounds are kept, and the process is gone before the target is opened."""
+    """Broker and worker of the source killed with -9 under load: nobody skips, bounds are kept, and the process is
+    gone before the target is opened.
+    """
     state = fresh_lab(policy, airflow=False, dedicated=True)
     with lost_scene(state, tmp_path, rate=RATE) as scene, StopServer(scene.lab) as hook:
         lose_source(scene)
-        assert scene.lab.processes.pid(DEDICATED) is not None, "MirrorMaker 2 died with the source: nothing is left to be stopped"
+        assert scene.lab.processes.pid(DEDICATED) is not None, (
+            "MirrorMaker 2 died with the source: nothing is left to be stopped"
+        )
         running: list[int] = []
         scene.at["open_target"] = lambda: running.append(hook.running(FLOW))
         evidence = scene.completed(scene.run())
         stopped = figures_of(evidence, "stop_mirror_maker")
-        print(f"{policy} naming: {stopped['states']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}", flush=True)
+        print(
+            f"{policy} naming: {stopped['states']}, re-reads {evidence['rereads']}, seconds {evidence['seconds']}",
+            flush=True,
+        )
         verdict = scene.judged(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
-    assert verdict.figures["positions"] > 0 and verdict.figures["acknowledged_by_load"] > RATE and verdict.figures["new_records_consumed"] > 0
+    assert (
+        verdict.figures["positions"] > 0
+        and verdict.figures["acknowledged_by_load"] > RATE
+        and verdict.figures["new_records_consumed"] > 0
+    )
     assert set(hook.asked) == {FLOW} and stopped["asked"] and set(stopped["states"]) == {FLOW}
     assert running == [0], "positions were committed while the process still ran"
     assert evidence["boundary"], "nothing shows that the target stood still"
 
 
 def test_a_hook_that_only_says_so_is_found_out(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The source comes back unwatched, and the process goes on mirroring: its hook says that none runs, the target's ends say otherwise, and nobody is moved."""
+    """The source comes back unwatched, and the process goes on mirroring: its hook says that none runs, the target's
+    ends say otherwise, and nobody is moved.
+    """
     state = fresh_lab("identity", airflow=False, dedicated=True)
     with lost_scene(state, tmp_path, rate=RATE, clients=False) as scene, StopServer(scene.lab, lies=True) as hook:
         quicken(scene.lab, stop_seconds=STOP_SECONDS)

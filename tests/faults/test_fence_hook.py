@@ -1,4 +1,6 @@
-"""A source that hangs, and a fence hook that cuts its power: the hook's word is kept, nobody need watch, and the way back gives the power back."""
+"""A source that hangs, and a fence hook that cuts its power: the hook's word is kept, nobody need watch, and the
+way back gives the power back.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def hooked(state: Path, folder: Path) -> Iterator[tuple[LostScene, PowerSwitch]]
         switch = PowerSwitch(scene.lab, SOURCE)
         with serving(switch) as url:
             topology = yaml.safe_load(scene.lab.topology.read_text())
-            scene.lab.topology.write_text(yaml.safe_dump(topology | {"fence_hook": {"connection": "fence_net"}}, sort_keys=False))
+            scene.lab.topology.write_text(
+                yaml.safe_dump(topology | {"fence_hook": {"connection": "fence_net"}}, sort_keys=False)
+            )
             scene.driver.environment["AIRFLOW_CONN_FENCE_NET"] = json.dumps({"conn_type": "http", "host": url})
             scene.put_under_load()
             always_on.stop(scene.lab, always_on.WATCHER)
@@ -39,7 +43,9 @@ def hooked(state: Path, folder: Path) -> Iterator[tuple[LostScene, PowerSwitch]]
 
 
 def test_a_source_that_hangs_is_fenced_by_the_hook(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The approver is told who will fence; the hook's answer stands in the evidence; the source acknowledges nothing any more, whoever wakes it up."""
+    """The approver is told who will fence; the hook's answer stands in the evidence; the source acknowledges nothing
+    any more, whoever wakes it up.
+    """
     with hooked(fresh_lab("identity", airflow=False), tmp_path) as (scene, switch):
         run = scene.run()
         evidence = scene.completed(run)
@@ -56,18 +62,28 @@ def test_a_source_that_hangs_is_fenced_by_the_hook(fresh_lab: Callable[..., Path
 
 
 def test_the_way_back_has_the_hook_let_clients_in_again(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Given up behind the fence: the hook is asked to lift it, says that it did, and the old producers are acknowledged again."""
+    """Given up behind the fence: the hook is asked to lift it, says that it did, and the old producers are
+    acknowledged again.
+    """
     with hooked(fresh_lab("default", airflow=False), tmp_path) as (scene, switch):
         run = scene.run()
         assert scene.driver.forward(run, until="fence_source"), run.texts
         assert switch.state()["fenced"]
         evidence = scene.give_back(run)
         assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
-        assert figures_of(evidence, "return_to_source")["fence_hook"] == {"fenced": False, "by": "nothing", "detail": json.dumps(DETAIL)}
+        assert figures_of(evidence, "return_to_source")["fence_hook"] == {
+            "fenced": False,
+            "by": "nothing",
+            "detail": json.dumps(DETAIL),
+        }
         # A return that waits for brokers asks again.
         assert switch.asked[0][0] == "/fence" and {path for path, _ in switch.asked[1:]} == {"/unfence"}
         load = scene.rehearsal.load
         time.sleep(1.0)
         before = load.counts()["acknowledged"]
-        until(lambda: load.counts()["acknowledged"] > before + 1_000, f"records acknowledged by {SOURCE} again", USABLE_SECONDS)
+        until(
+            lambda: load.counts()["acknowledged"] > before + 1_000,
+            f"records acknowledged by {SOURCE} again",
+            USABLE_SECONDS,
+        )
         until(switch.is_up_again, f"everything of {SOURCE} to be up again", USABLE_SECONDS)

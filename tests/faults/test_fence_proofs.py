@@ -58,20 +58,40 @@ SHAPES = [
     acl("User:wildcard", "READ", "group-denied", kind="GROUP"),
 ]
 TOPICS = ["acl-literal", "acl-pre-7", "acl-anybody", "acl-hosted", "acl-denied", "acl-none"]
-GROUPS = {"group-literal": "acl-literal", "group-pre-1": "acl-pre-7", "group-anybody": "acl-anybody", "group-hosted": "acl-hosted", "group-denied": "acl-denied", "group-none": "acl-none"}
-WRITERS = [("literal", "acl-literal"), ("prefixed", "acl-pre-7"), ("literal", "acl-anybody"), ("hosted", "acl-anybody"), ("hosted", "acl-hosted")]
+GROUPS = {
+    "group-literal": "acl-literal",
+    "group-pre-1": "acl-pre-7",
+    "group-anybody": "acl-anybody",
+    "group-hosted": "acl-hosted",
+    "group-denied": "acl-denied",
+    "group-none": "acl-none",
+}
+WRITERS = [
+    ("literal", "acl-literal"),
+    ("prefixed", "acl-pre-7"),
+    ("literal", "acl-anybody"),
+    ("hosted", "acl-anybody"),
+    ("hosted", "acl-hosted"),
+]
 
 
 @pytest.mark.parametrize("allow_everyone", [False, True])
-def test_entries_of_every_shape_come_back_as_they_were(allow_everyone: bool, fresh_lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Literal, prefixed, wildcard, for everybody, for one host, denied before, and none at all: refused meanwhile, and afterwards exactly as found."""
+def test_entries_of_every_shape_come_back_as_they_were(
+    allow_everyone: bool, fresh_lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Literal, prefixed, wildcard, for everybody, for one host, denied before, and none at all: refused meanwhile,
+    and afterwards exactly as found.
+    """
     monkeypatch.setitem(brokers._AUTHORIZATION, "allow.everyone.if.no.acl.found", str(allow_everyone).lower())
     stage = Stage(fresh_lab("identity", airflow=False))
     stage.create(dict.fromkeys(TOPICS, 1))
     stage.add_users("literal", "prefixed", "wildcard", "hosted", "nobody")
     shapes = [s for s in SHAPES if not (allow_everyone and s.restype is ResourceType.TOPIC and s.name == "*")]
     stage.allow(*shapes)
-    writers = [*WRITERS, *([("nobody", "acl-none")] if allow_everyone else [("wildcard", "acl-none"), ("wildcard", "acl-hosted")])]
+    writers = [
+        *WRITERS,
+        *([("nobody", "acl-none")] if allow_everyone else [("wildcard", "acl-none"), ("wildcard", "acl-hosted")]),
+    ]
     if allow_everyone:
         _only_named_topics_have_entries(stage)
     for writer, topic in writers:
@@ -87,7 +107,12 @@ def test_entries_of_every_shape_come_back_as_they_were(allow_everyone: bool, fre
     assert stage.write("admin", "acl-none") == "ok", "a super user passes every ACL"
     figures = stage.run(procedure, Step.DRAIN_CONSUMERS)
     assert set(figures["groups"]) >= set(GROUPS)
-    readers = [("literal", "group-literal"), ("prefixed", "group-pre-1"), ("literal", "group-anybody"), ("hosted", "group-hosted")]
+    readers = [
+        ("literal", "group-literal"),
+        ("prefixed", "group-pre-1"),
+        ("literal", "group-anybody"),
+        ("hosted", "group-hosted"),
+    ]
     readers += [("nobody", "group-none")] if allow_everyone else []
     assert [(r, g) for r, g in readers if stage.commit(r, g, GROUPS[g], 1) != GROUP_REFUSED] == []
     added = stage.acls() - before
@@ -99,11 +124,20 @@ def test_entries_of_every_shape_come_back_as_they_were(allow_everyone: bool, fre
 
 
 def _only_named_topics_have_entries(stage: Stage) -> None:
-    """Everything the lab grants on all topics and groups is granted by name instead: acl-none and group-none have no entry, on either side."""
+    """Everything the lab grants on all topics and groups is granted by name instead: acl-none and group-none have no
+    entry, on either side.
+    """
     others = [name for name in [*TOPICS, "lab-readiness"] if name != "acl-none"]
     named = [acl("User:mm2", "ALL", name) for name in others]
-    named += [acl("User:orchestrator", operation, name) for operation in ("READ", "DESCRIBE_CONFIGS") for name in others]
-    named += [acl(f"User:{user}", "READ", name, kind="GROUP") for user in ("mm2", "orchestrator") for name in GROUPS if name != "group-none"]
+    named += [
+        acl("User:orchestrator", operation, name) for operation in ("READ", "DESCRIBE_CONFIGS") for name in others
+    ]
+    named += [
+        acl(f"User:{user}", "READ", name, kind="GROUP")
+        for user in ("mm2", "orchestrator")
+        for name in GROUPS
+        if name != "group-none"
+    ]
     stage.allow(*named)
     for alias in ALIASES:
         stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP])
@@ -113,12 +147,13 @@ def _only_named_topics_have_entries(stage: Stage) -> None:
     stage.lab.topology.write_text(yaml.safe_dump(topology))
 
 
-
 # -- who is refused ------------------------------------------------------------------------------------------------
 
 
 def test_a_probes_write_is_refused_on_every_broker(stage: Stage) -> None:
-    """With two brokers: accepted by both before the fence, refused by both behind it, accepted by both after the return."""
+    """With two brokers: accepted by both before the fence, refused by both behind it, accepted by both after the
+    return.
+    """
     _start_second_broker(stage)
     procedure = stage.procedure("brokers")
     stage.run(procedure, *BEFORE_THE_FENCE)
@@ -134,21 +169,48 @@ def _start_second_broker(stage: Stage) -> None:
     """A second broker beside the source's first one."""
     lab, port = stage.lab, free_ports(["second"])["second"]
     own = {
-        "process.roles": "broker", "node.id": 2, "listeners": f"CLIENTS://127.0.0.1:{port}", "advertised.listeners": f"CLIENTS://127.0.0.1:{port}",
+        "process.roles": "broker",
+        "node.id": 2,
+        "listeners": f"CLIENTS://127.0.0.1:{port}",
+        "advertised.listeners": f"CLIENTS://127.0.0.1:{port}",
         "log.dirs": lab.home / "brokers" / "second",
-    }  # fmt: skip
+    }
     path = lab.home / "arguments" / "broker-second.properties"
     write_private(path, properties_text(brokers._properties(lab, "primary") | own))
-    run_to_end(lab, "format-second", "kafka.tools.StorageTool", "format", "-t", lab.load().cluster_ids["primary"], "-c", str(path))
-    lab.processes.start("broker-second", command(lab, "broker-second", "512m", "kafka.Kafka", str(path)), dict(os.environ), lab.home)
-    wait_until(lambda: len(stage.admin().list_topics(timeout=5).brokers) == 2, "the second broker", 90.0, still_possible=lambda: lab.processes.must_live("broker-second"))
+    run_to_end(
+        lab,
+        "format-second",
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        lab.load().cluster_ids["primary"],
+        "-c",
+        str(path),
+    )
+    lab.processes.start(
+        "broker-second", command(lab, "broker-second", "512m", "kafka.Kafka", str(path)), dict(os.environ), lab.home
+    )
+    wait_until(
+        lambda: len(stage.admin().list_topics(timeout=5).brokers) == 2,
+        "the second broker",
+        90.0,
+        still_possible=lambda: lab.processes.must_live("broker-second"),
+    )
 
 
 class Reading:
-    """A consumer of the ordinary principal that reads and commits every moment, whatever it is told, until it is stopped."""
+    """A consumer of the ordinary principal that reads and commits every moment, whatever it is told, until it is
+    stopped.
+    """
 
     def __init__(self, stage: Stage, group: str, topic: str, session_seconds: int = 6) -> None:
-        own = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": session_seconds * 1000, "heartbeat.interval.ms": 500}
+        own = {
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": session_seconds * 1000,
+            "heartbeat.interval.ms": 500,
+        }
         self._consumer = Consumer({**stage.properties("consumer"), **own})
         self._consumer.subscribe([topic])
         self.read, self.committed, self.refused = 0, 0, ""
@@ -177,7 +239,9 @@ class Reading:
 
 
 def test_consumers_that_stay_or_restart_cannot_commit(stage: Stage) -> None:
-    """One that goes on regardless loses its group; one that is restarted is refused; the frozen position is the last one that counts."""
+    """One that goes on regardless loses its group; one that is restarted is refused; the frozen position is the last
+    one that counts.
+    """
     stage.create({"orders": 1})
     for _ in range(5):
         assert stage.write("producer", "orders") == "ok"
@@ -193,7 +257,9 @@ def test_consumers_that_stay_or_restart_cannot_commit(stage: Stage) -> None:
     wait_until(lambda: restarted.refused == GROUP_REFUSED, "the restarted consumer to be refused", 30.0)
     restarted.stop()
     assert (restarted.read, restarted.committed) == (0, 0)
-    assert stage.commit("consumer", "billing", "orders", 1) == GROUP_REFUSED and stage.positions("billing") == {("orders", 0): 5}
+    assert stage.commit("consumer", "billing", "orders", 1) == GROUP_REFUSED and stage.positions("billing") == {
+        ("orders", 0): 5
+    }
     stage.give_back(procedure)
     assert stage.commit("consumer", "billing", "orders", 1) == "ok"
 
@@ -231,14 +297,20 @@ def test_a_super_user_that_writes_is_found_by_its_records(stage: Stage) -> None:
 
 
 def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) -> None:
-    """Named with producer, id, start and age; nothing is aborted; the broker's own timeout ends them, and then the cut-off is taken."""
+    """Named with producer, id, start and age; nothing is aborted; the broker's own timeout ends them, and then the
+    cut-off is taken.
+    """
     stage.create({"pay": 2})
     application = stage.open_transaction("pay 1", "pay", (0, 1), seconds=45)
     procedure = stage.fenced("waiting", transaction_seconds=180)
     figures = procedure.figures(Step.FENCE_PRODUCERS)
-    assert [(t["topic"], t["partition"], t["start_offset"], t["transactional_id"], t["state"], t["timeout_ms"]) for t in figures["open_transactions"]] == [
-        ("pay", 0, 0, "pay 1", "Ongoing", 45000), ("pay", 1, 0, "pay 1", "Ongoing", 45000),
-    ]  # fmt: skip
+    assert [
+        (t["topic"], t["partition"], t["start_offset"], t["transactional_id"], t["state"], t["timeout_ms"])
+        for t in figures["open_transactions"]
+    ] == [
+        ("pay", 0, 0, "pay 1", "Ongoing", 45000),
+        ("pay", 1, 0, "pay 1", "Ongoing", 45000),
+    ]
     assert figures["transactions_aborted"] == [] and figures["still_after_seconds"] > 3
     cut_off = {(r["topic"], r["partition"]): r["offset"] for r in procedure.kept(figures["cut_off"]).to_dict("records")}
     assert cut_off[("pay", 0)] == 4 == stage.end("pay", 0, stable=True)
@@ -247,13 +319,19 @@ def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) ->
 
 
 def test_transactions_that_outlast_the_wait_end_the_run(stage: Stage) -> None:
-    """Without a decision nothing is aborted: the run is refused with their names and the ways out, and the application commits after all."""
+    """Without a decision nothing is aborted: the run is refused with their names and the ways out, and the
+    application commits after all.
+    """
     stage.create({"pay": 1})
     application = stage.open_transaction("pay-1", "pay")
     procedure = stage.procedure("refused", transaction_seconds=15)
     with pytest.raises(FenceNotProven, match="Transactions stay open") as error:
         stage.run(procedure, *BEFORE_THE_FENCE, Step.FENCE_PRODUCERS)
-    assert "pay-0 from offset 0, producer" in error.value.seen and "'pay-1'" in error.value.seen and "ended by the broker after 600 s" in error.value.seen
+    assert (
+        "pay-0 from offset 0, producer" in error.value.seen
+        and "'pay-1'" in error.value.seen
+        and "ended by the broker after 600 s" in error.value.seen
+    )
     assert "abort_open_transactions" in error.value.next_step
     stage.give_back(procedure)
     assert commit_error(application) == "ok"
@@ -262,8 +340,10 @@ def test_transactions_that_outlast_the_wait_end_the_run(stage: Stage) -> None:
 
 
 def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
-    """One that its coordinator holds open is ended through it, so that the application cannot commit half of it; one that no coordinator
-    knows any more is ended on its partition; one that ends by itself in the seconds before is left alone; other topics' are not touched."""
+    """One that its coordinator holds open is ended through it, so that the application cannot commit half of it; one
+    that no coordinator knows any more is ended on its partition; one that ends by itself in the seconds before is left
+    alone; other topics' are not touched.
+    """
     stage.create({"pay": 2, "hung": 1})
     hanging = stage.open_transaction("lost", "hung")
     _let_the_coordinator_forget(stage, "lost")
@@ -277,8 +357,16 @@ def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
     assert named >= {("hung", 0, None), ("pay", 0, "pay-1"), ("pay", 1, "pay-1")}
     aborted = {(t["topic"], t["partition"], t["transactional_id"]) for t in figures["transactions_aborted"]}
     assert aborted - {("pay", 1, "pay-2")} == {("hung", 0, None), ("pay", 0, "pay-1"), ("pay", 1, "pay-1")}
-    intents = [e for e in procedure.journal.entries(procedure.id, Step.FENCE_PRODUCERS, Entry.INTENT) if "aborts_transactions" in e.payload]
-    first_named = next(e for e in procedure.journal.entries(procedure.id, Step.FENCE_PRODUCERS, Entry.NOTE) if "open_transactions" in e.payload)
+    intents = [
+        e
+        for e in procedure.journal.entries(procedure.id, Step.FENCE_PRODUCERS, Entry.INTENT)
+        if "aborts_transactions" in e.payload
+    ]
+    first_named = next(
+        e
+        for e in procedure.journal.entries(procedure.id, Step.FENCE_PRODUCERS, Entry.NOTE)
+        if "open_transactions" in e.payload
+    )
     assert intents and (intents[0].at - first_named.at).total_seconds() >= 5
     for topic, partition in (("pay", 0), ("pay", 1), ("hung", 0)):
         assert stage.end(topic, partition, stable=True) == stage.end(topic, partition)
@@ -291,19 +379,29 @@ def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
 
 
 def _let_the_coordinator_forget(stage: Stage, name: str) -> None:
-    """What a bug or a lost log did to coordinators: the id's entry is gone, the transaction is open on its partition."""
+    """What a bug or a lost log did to coordinators: the id's entry is gone, the transaction is open on its
+    partition.
+    """
     superuser = Producer({**stage.properties("admin"), "client.id": "__admin_client"})
     for partition in range(4):
-        superuser.produce("__transaction_state", key=struct.pack(">hh", 0, len(name)) + name.encode(), value=None, partition=partition)
+        superuser.produce(
+            "__transaction_state", key=struct.pack(">hh", 0, len(name)) + name.encode(), value=None, partition=partition
+        )
     assert superuser.flush(15) == 0
     os.kill(stage.lab.processes.pid("broker-primary"), signal.SIGKILL)
     wait_until(lambda: stage.lab.processes.pid("broker-primary") is None, "the broker to be gone", 30.0)
     brokers.start_broker(stage.lab, "primary")
     token = f"again {time.time()}".encode()
-    wait_until(lambda: stage.write("producer", "lab-readiness", value=token) == "ok", "the broker to take records", 60.0)
+    wait_until(
+        lambda: stage.write("producer", "lab-readiness", value=token) == "ok", "the broker to take records", 60.0
+    )
     standby = stage.admin("standby")
     before = _sum_of_ends(standby)
-    wait_until(lambda: stage.write("producer", "lab-readiness") == "ok" and _sum_of_ends(standby) > before, "MirrorMaker 2 to go on", 90.0)
+    wait_until(
+        lambda: stage.write("producer", "lab-readiness") == "ok" and _sum_of_ends(standby) > before,
+        "MirrorMaker 2 to go on",
+        90.0,
+    )
 
 
 def _sum_of_ends(client: Any) -> int:
@@ -328,7 +426,9 @@ def test_aborting_is_refused_where_it_could_not_be_done(stage: Stage) -> None:
 
 
 def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
-    """Without authority over it the run fails and names the way out; excluded, it is not waited for, its reads are fenced, its position is not frozen."""
+    """Without authority over it the run fails and names the way out; excluded, it is not waited for, its reads are
+    fenced, its position is not frozen.
+    """
     stage.create({"orders": 1})
     assert stage.write("producer", "orders") == "ok"
     staying = Reading(stage, "reports", "orders", session_seconds=45)
@@ -343,10 +443,16 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
         excluding = stage.procedure("excluding", exclude_groups={"reports": "its owner is away"}, drain_seconds=2)
         stage.run(excluding, *BEFORE_THE_FENCE)
         plan = excluding.plan()
-        assert [(g["group"], g["reason"], g["policy"], g["active"]) for g in plan["excluded"]] == [("reports", "its owner is away", "earliest", True)]
-        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.figures(Step.FORECAST)["active_groups"] == []
+        assert [(g["group"], g["reason"], g["policy"], g["active"]) for g in plan["excluded"]] == [
+            ("reports", "its owner is away", "earliest", True)
+        ]
+        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.figures(Step.FORECAST)[
+            "active_groups"
+        ] == []
         figures = stage.run(excluding, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS)
-        assert figures["groups"] == ["billing"] and figures["excluded"] == [{"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 1}]
+        assert figures["groups"] == ["billing"] and figures["excluded"] == [
+            {"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 1}
+        ]
         assert excluding.kept(figures["positions"])["group"].unique().tolist() == ["billing"]
         assert stage.commit("consumer", "reports", "orders", 0) == GROUP_REFUSED
         stage.give_back(excluding)
@@ -355,7 +461,9 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
 
 
 def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
-    """A consumer that no ACL holds keeps its group alive: the message names the member and how to leave the group out."""
+    """A consumer that no ACL holds keeps its group alive: the message names the member and how to leave the group
+    out.
+    """
     stage.create({"orders": 1})
     stage.write("producer", "orders")
     own = {"group.id": "reports", "auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": "stubborn"}
@@ -374,5 +482,8 @@ def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
         stopped.set()
         polling.join()
         consumer.close()
-    assert "reports: stubborn at" in error.value.seen and 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
+    assert (
+        "reports: stubborn at" in error.value.seen
+        and 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
+    )
     stage.give_back(procedure)

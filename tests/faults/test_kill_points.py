@@ -1,4 +1,6 @@
-"""kill -9 right after every single journal write, and five processes of every step at once: always the same end state."""
+"""kill -9 right after every single journal write, and five processes of every step at once: always the same end
+state.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.faults.rounds import COPIED, Rounds, how_many, killed_at_every_point, on_a_lab, way_back_killed_at_every_point
+from tests.faults.rounds import (
+    COPIED,
+    Rounds,
+    how_many,
+    killed_at_every_point,
+    on_a_lab,
+    way_back_killed_at_every_point,
+)
 
 COPIES = 5
 
@@ -18,7 +27,9 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
 
 
 def test_killed_after_every_journal_write(rounds: Rounds) -> None:
-    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had happened."""
+    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had
+    happened.
+    """
     wrong, tried = killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
     assert tried > 50
@@ -32,10 +43,15 @@ def test_the_way_back_killed_after_every_journal_write(rounds: Rounds) -> None:
 
 
 def test_five_copies_of_every_step(rounds: Rounds) -> None:
-    """All five start at once; one acts, the others stop themselves or find it done; the end state is the one of one copy."""
+    """All five start at once; one acts, the others stop themselves or find it done; the end state is the one of one
+    copy.
+    """
     wrong = []
     for number in range(1, how_many(100) + 1):
-        run, copies = rounds.fresh() if number == 1 else rounds.continued("approve_failover"), {step: {"copies": COPIES} for step in COPIED}
+        run, copies = (
+            rounds.fresh() if number == 1 else rounds.continued("approve_failover"),
+            {step: {"copies": COPIES} for step in COPIED},
+        )
         after = None if number == 1 else "approve_failover"
         done = rounds.driver.forward(run, after=after, until="stop_mirror_maker", **copies)
         wrong += [] if done else [f"round {number}: {run.texts}"]

@@ -1,4 +1,6 @@
-"""A real planned failover after MirrorMaker 2 was killed under load, judged by code that shares nothing with the product."""
+"""A real planned failover after MirrorMaker 2 was killed under load, judged by code that shares nothing with the
+product.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,10 @@ from tests.rehearsed import rehearsed_without_findings
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("policy", ["identity", "default"])
-def test_repeated_blocks_skip_nobody(policy: str, isolation: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Killed with -9 under 20,000 records/s that ignore the drain hook: 0 skipped, every position exact, repeats counted apart."""
+def test_repeated_blocks_skip_nobody(
+    policy: str, isolation: str, fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Killed with -9 under 20,000 records/s that ignore the drain hook: 0 skipped, every position exact, repeats
+    counted apart.
+    """
     rehearsed_without_findings(fresh_lab(policy, isolation=isolation), tmp_path, rate=20_000, kill=True)

@@ -1,4 +1,6 @@
-"""MirrorMaker 2 comes back to life with the old source, in either direction: it is stopped before it has copied a record."""
+"""MirrorMaker 2 comes back to life with the old source, in either direction: it is stopped before it has copied
+a record.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def asked(scene: LostScene, beside: str, method: str, what: str) -> requests.Res
 
 def resume(scene: LostScene, beside: str, source: str, target: str) -> None:
     """Somebody has a flow's source connector run again."""
-    until(lambda: asked(scene, beside, "PUT", f"{connector_name(source, target, 'source')}/resume") is not None, f"{source}->{target} to be resumed")
+    until(
+        lambda: asked(scene, beside, "PUT", f"{connector_name(source, target, 'source')}/resume") is not None,
+        f"{source}->{target} to be resumed",
+    )
 
 
 def status(scene: LostScene, beside: str, source: str, target: str) -> dict[str, Any]:
@@ -52,7 +57,9 @@ def stands(told: dict[str, Any]) -> bool:
 
 
 def copied(scene: LostScene, thaw: Thaw, evidence: dict[str, Any], told: list[Acknowledgement], into: str) -> list[str]:
-    """Records that stand in one cluster's log since the freeze, or the boundary, as copies of the other's: nobody was told that they were written there."""
+    """Records that stand in one cluster's log since the freeze, or the boundary, as copies of the other's: nobody
+    was told that they were written there.
+    """
     status, places = scene.lab.status(), sorted(thaw.ends)
     # Clients from before the thaw still have the leaders' older epoch.
     source, target = (ClusterReader(alias, status).read(places, "read_uncommitted") for alias in (SOURCE, TARGET))
@@ -62,14 +69,29 @@ def copied(scene: LostScene, thaw: Thaw, evidence: dict[str, Any], told: list[Ac
         older = {held.digest for place in places for held in source[place] if held.offset < thaw.ends[place]}
         since = {held.digest for log in new.values() for held in log} - older
         stood = {(row["topic"], row["partition"]): row["offset"] for row in evidence["boundary"]}
-        return [f"{place} offset {held.offset}" for place in places for held in target[place] if held.offset >= stood.get(place, 0) and held.digest in since]
-    theirs, written = {held.digest for log in target.values() for held in log}, {(one.topic, one.partition, one.offset) for one in told}
-    return [f"{place} offset {held.offset}" for place in places for held in new[place] if held.digest in theirs and (*place, held.offset) not in written]
+        return [
+            f"{place} offset {held.offset}"
+            for place in places
+            for held in target[place]
+            if held.offset >= stood.get(place, 0) and held.digest in since
+        ]
+    theirs, written = (
+        {held.digest for log in target.values() for held in log},
+        {(one.topic, one.partition, one.offset) for one in told},
+    )
+    return [
+        f"{place} offset {held.offset}"
+        for place in places
+        for held in new[place]
+        if held.digest in theirs and (*place, held.offset) not in written
+    ]
 
 
 @pytest.mark.parametrize("direction", ["back", "forward"])
 def test_nothing_is_copied(direction: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """`back`: it runs when the worker beside the old source freezes, and thaws with it. `forward`: somebody resumes it while the source is dead."""
+    """`back`: it runs when the worker beside the old source freezes, and thaws with it. `forward`: somebody resumes
+    it while the source is dead.
+    """
     with lost_scene(fresh_lab("identity", airflow=False), tmp_path) as scene:
         scene.put_under_load()
         back = direction == "back"
@@ -87,11 +109,17 @@ def test_nothing_is_copied(direction: str, fresh_lab: Callable[..., Path], tmp_p
         fence = scene.fence(run, evidence)
         print(fence, flush=True)
         flow = (SOURCE, TARGET, SOURCE) if back else (TARGET, SOURCE, TARGET)
-        until(lambda: stands(status(scene, *flow)), lambda: f"{flow[1]}->{flow[2]} to be stopped, and is {status(scene, *flow)}", 90.0)
+        until(
+            lambda: stands(status(scene, *flow)),
+            lambda: f"{flow[1]}->{flow[2]} to be stopped, and is {status(scene, *flow)}",
+            90.0,
+        )
         time.sleep(COPIES_WITHIN_SECONDS)
         unsettled = scene.rehearsal.settle()
         written = scene.rehearsal.case(evidence, None).acknowledged
-        assert [one for one in written if one.at > thaw.at and one.topic in scene.rehearsal.load.topics], "old producers wrote nothing to the thawed source: the case shows nothing"
+        assert [one for one in written if one.at > thaw.at and one.topic in scene.rehearsal.load.topics], (
+            "old producers wrote nothing to the thawed source: the case shows nothing"
+        )
         found = copied(scene, thaw, evidence, written, SOURCE if back else TARGET)
         assert found == [], f"{len(found)} records were copied: {found[:5]}; the watcher said: {scene.watcher_said()}"
         assert unsettled == []

@@ -1,4 +1,6 @@
-"""Every fault ends in a named state by its deadline: the source is usable again, the world as it was found, the page says why."""
+"""Every fault ends in a named state by its deadline: the source is usable again, the world as it was found, the
+page says why.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,21 @@ from tests.faults.scene import SOURCE, TARGET, Scene, until
 from tests.faults.stepping import Run
 
 FENCED_FOR_LONG = "Clients have been fenced for as long as allowed"
-ADDING, REMOVING, STOPPING, COMMITTING = "kafka_acls.ClusterAcls.add", "kafka_acls.ClusterAcls.remove", "mirror_maker.MirrorMaker.stop", "kafka_cluster.KafkaCluster.commit_many"
+ADDING, REMOVING, STOPPING, COMMITTING = (
+    "kafka_acls.ClusterAcls.add",
+    "kafka_acls.ClusterAcls.remove",
+    "mirror_maker.MirrorMaker.stop",
+    "kafka_cluster.KafkaCluster.commit_many",
+)
 
 
 # -- the checks themselves -----------------------------------------------------------------------------------------
 
 
 def test_a_fence_that_is_left_on_is_found(scene: Scene) -> None:
-    """The look afterwards fails while clients are fenced: it is not usable, and not as it was found; after the return it is both."""
+    """The look afterwards fails while clients are fenced: it is not usable, and not as it was found; after the
+    return it is both.
+    """
     run = scene.run()
     assert scene.driver.forward(run, until="drain_consumers"), run.texts
     assert any("acknowledged no record" in text for text in scene.unusable(8.0))
@@ -58,10 +67,14 @@ def test_source_broker_killed_during_the_drain(scene: Scene, step: str, write: i
 
 
 def test_standby_broker_away_during_the_commit(scene: Scene) -> None:
-    """Killed after the commit's intent and started again only when clients have been fenced for too long: their source is given back."""
+    """Killed after the commit's intent and started again only when clients have been fenced for too long: their
+    source is given back.
+    """
     scene.when_returning(lambda: start_broker(scene.lab, TARGET), 8.0)
     run = scene.run(max_fence_seconds=75.0)
-    scene.driver.whole(run, commit_groups={"freeze_before": COMMITTING, "meanwhile": lambda: scene.kill("broker", TARGET)})
+    scene.driver.whole(
+        run, commit_groups={"freeze_before": COMMITTING, "meanwhile": lambda: scene.kill("broker", TARGET)}
+    )
     scene.returned(run, "commit_groups", f"{TARGET}|positions are not what was committed|{FENCED_FOR_LONG}")
 
 
@@ -69,7 +82,9 @@ def test_connect_worker_killed_during_the_stop(scene: Scene) -> None:
     """kill -9 when the source connector was just told to stop; the return waits for the worker."""
     scene.when_returning(lambda: start_worker(scene.lab, TARGET), 3.0)
     source = connector_name(SOURCE, TARGET, "source")
-    scene.at["stop_mirror_maker"] = lambda run: scene.proxy.when("PUT", f"/{source}/stop", lambda: scene.kill("connect", TARGET))
+    scene.at["stop_mirror_maker"] = lambda run: scene.proxy.when(
+        "PUT", f"/{source}/stop", lambda: scene.kill("connect", TARGET)
+    )
     run = scene.run()
     scene.driver.whole(run)
     scene.returned(run, "stop_mirror_maker", "Connect")
@@ -78,7 +93,15 @@ def test_connect_worker_killed_during_the_stop(scene: Scene) -> None:
 # -- a Connect worker that answers wrongly -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("fault", "methods", "seen"), [(409, ("PUT",), "HTTP 409"), (500, ("GET", "PUT"), "HTTP 500"), ("never", ("GET", "PUT"), "no answer within"), ("never", ("PUT",), "no answer within")])
+@pytest.mark.parametrize(
+    ("fault", "methods", "seen"),
+    [
+        (409, ("PUT",), "HTTP 409"),
+        (500, ("GET", "PUT"), "HTTP 500"),
+        ("never", ("GET", "PUT"), "no answer within"),
+        ("never", ("PUT",), "no answer within"),
+    ],
+)
 def test_rest_answers(scene: Scene, fault: int | str, methods: tuple[str, ...], seen: str) -> None:
     """Wrong answers through the step's deadline; they end while the return waits."""
     scene.when_returning(scene.proxy.heal, 20.0)
@@ -91,7 +114,9 @@ def test_rest_answers(scene: Scene, fault: int | str, methods: tuple[str, ...], 
 
 @pytest.mark.parametrize(("fault", "methods"), [(409, ("PUT",)), ("never", ("GET", "PUT"))])
 def test_rest_answers_while_the_procedure_returns(scene: Scene, fault: int | str, methods: tuple[str, ...]) -> None:
-    """Clients do not wait for Connect: their source is given back at once, and the return is done when both connectors run again."""
+    """Clients do not wait for Connect: their source is given back at once, and the return is done when both
+    connectors run again.
+    """
     open_then: list[list[str]] = []
     run = scene.run()
     assert scene.driver.forward(run, until="stop_mirror_maker"), run.texts
@@ -128,7 +153,12 @@ def test_a_group_active_on_the_target_from_the_beginning(scene: Scene) -> None:
     with scene.member(TARGET, scene.idle_group, scene.idle_topic):
         until(lambda: scene.alive(TARGET, scene.idle_group), "the group on the target")
         scene.driver.whole(run)
-    assert scene.ended(run, "refused", "check_readiness", "Groups already have members on the target") + scene.changed() + scene.unusable() == []
+    assert (
+        scene.ended(run, "refused", "check_readiness", "Groups already have members on the target")
+        + scene.changed()
+        + scene.unusable()
+        == []
+    )
 
 
 def test_a_super_users_member_that_keeps_restarting(scene: Scene) -> None:
@@ -150,7 +180,12 @@ def test_target_topic_missing(scene: Scene) -> None:
     scene.create(SOURCE, name)
     run = scene.run()
     scene.driver.whole(run)
-    assert scene.ended(run, "refused", "check_readiness", f"Topics are not on the target yet.*{name}") + scene.changed() + scene.unusable() == []
+    assert (
+        scene.ended(run, "refused", "check_readiness", f"Topics are not on the target yet.*{name}")
+        + scene.changed()
+        + scene.unusable()
+        == []
+    )
 
 
 def test_target_topic_deleted_after_the_forecast(scene: Scene) -> None:
@@ -169,7 +204,12 @@ def test_partition_count_different_on_the_target(scene: Scene) -> None:
     scene.grow(TARGET, name, 3)
     run = scene.run()
     scene.driver.whole(run)
-    assert scene.ended(run, "refused", "check_readiness", f"{name} and {name} differ in partitions") + scene.changed() + scene.unusable() == []
+    assert (
+        scene.ended(run, "refused", "check_readiness", f"{name} and {name} differ in partitions")
+        + scene.changed()
+        + scene.unusable()
+        == []
+    )
 
 
 def _grown(scene: Scene, name: str) -> None:
@@ -195,20 +235,44 @@ def test_topic_changed_between_forecast_and_fence(scene: Scene, change: Callable
 
 
 def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene) -> None:
-    """It is refused and told how to go on; with a reason it takes the lease and fences, and approver, journal and page say so. The reason is that run's alone."""
+    """It is refused and told how to go on; with a reason it takes the lease and fences, and approver, journal and
+    page say so. The reason is that run's alone.
+    """
     scene.cool_down(900.0)
     # The first one's own cool-down is that of the case before, where there was one.
-    first, early, urgent, late = (scene.run(**more) for more in ({"acknowledge_cool_down": "another case has just ended"}, {}, {"acknowledge_cool_down": "the site burns"}, {}))
+    first, early, urgent, late = (
+        scene.run(**more)
+        for more in (
+            {"acknowledge_cool_down": "another case has just ended"},
+            {},
+            {"acknowledge_cool_down": "the site burns"},
+            {},
+        )
+    )
     assert scene.driver.forward(first, until="fence_producers"), first.texts
     assert scene.give_back(first)["outcome"] == "returned"
     scene.driver.whole(early)
-    told = rf"a cool-down runs for the clusters .*{first.procedure_id} ended as returned at .*, in [789]\d\d s.*start a new run that says why in acknowledge_cool_down"
+    told = (
+        rf"a cool-down runs for the clusters .*{first.procedure_id} ended as returned at .*, in [789]\d\d s.*start a"
+        r" new run that says why in acknowledge_cool_down"
+    )
     assert scene.ended(early, "refused", "open_procedure", told) == []
     assert scene.driver.forward(urgent, until="fence_producers"), urgent.texts
     (opened,) = scene.journal().entries(urgent.procedure_id, "open_procedure", "opened")
-    assert opened.payload["cool_down"] | {"procedure_id": first.procedure_id, "outcome": "returned", "acknowledged": "the site burns"} == opened.payload["cool_down"]
+    assert (
+        opened.payload["cool_down"]
+        | {
+            "procedure_id": first.procedure_id,
+            "outcome": "returned",
+            "acknowledged": "the site burns",
+        }
+        == opened.payload["cool_down"]
+    )
     question = urgent.questions["approve_failover"]
-    assert f"**{first.procedure_id} ended as returned at " in question and "The starter does not wait for that, because:** the site burns" in question
+    assert (
+        f"**{first.procedure_id} ended as returned at " in question
+        and "The starter does not wait for that, because:** the site burns" in question
+    )
     evidence = scene.give_back(urgent)
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
     assert evidence["cool_down"] == evidence["plan"]["cool_down"] == opened.payload["cool_down"]
@@ -222,7 +286,9 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
 
 
 def test_disk_full_under_the_journal(scene: Scene) -> None:
-    """Nothing is done that cannot be written down, not even the return; when there is room again, the return goes through."""
+    """Nothing is done that cannot be written down, not even the return; when there is room again, the return goes
+    through.
+    """
     run = scene.run()
     assert scene.driver.forward(run, until="approve_failover"), run.texts
     _does_nothing(scene, run, "fence_producers")
@@ -243,14 +309,36 @@ def _does_nothing(scene: Scene, run: Run, step: str) -> None:
 # -- processes that stand still ------------------------------------------------------------------------------------
 
 
-FROZEN = [("fence_producers", ADDING), ("drain_consumers", ADDING), ("stop_mirror_maker", STOPPING), ("stop_mirror_maker", f"{STOPPING}#2"), ("commit_groups", COMMITTING), ("open_target", REMOVING)]
+FROZEN = [
+    ("fence_producers", ADDING),
+    ("drain_consumers", ADDING),
+    ("stop_mirror_maker", STOPPING),
+    ("stop_mirror_maker", f"{STOPPING}#2"),
+    ("commit_groups", COMMITTING),
+    ("open_target", REMOVING),
+]
 
 
-@pytest.mark.parametrize(("step", "where"), [("fence_producers", {"freeze_at": 3}), ("commit_groups", {"freeze_at": 4}), *((step, {"freeze_before": hook}) for step, hook in FROZEN)])
+@pytest.mark.parametrize(
+    ("step", "where"),
+    [
+        ("fence_producers", {"freeze_at": 3}),
+        ("commit_groups", {"freeze_at": 4}),
+        *((step, {"freeze_before": hook}) for step, hook in FROZEN),
+    ],
+)
 def test_frozen_while_the_procedure_returns(scene: Scene, step: str, where: dict[str, object]) -> None:
-    """A process that is frozen in the middle of an act, and goes on after the return, acts no more, or undoes what it did."""
+    """A process that is frozen in the middle of an act, and goes on after the return, acts no more, or undoes what
+    it did.
+    """
     run = scene.run()
-    before = {"fence_producers": "approve_failover", "drain_consumers": "fence_producers", "stop_mirror_maker": "wait_for_zero_lag", "commit_groups": "review_translation", "open_target": "seed_reverse_replication"}
+    before = {
+        "fence_producers": "approve_failover",
+        "drain_consumers": "fence_producers",
+        "stop_mirror_maker": "wait_for_zero_lag",
+        "commit_groups": "review_translation",
+        "open_target": "seed_reverse_replication",
+    }
     assert scene.driver.forward(run, until=before[step]), run.texts
     frozen = scene.frozen(run, step, **where)
     assert scene.give_back(run)["outcome"] == "returned"
@@ -262,7 +350,9 @@ def test_frozen_while_the_procedure_returns(scene: Scene, step: str, where: dict
 
 @pytest.mark.parametrize(("step", "hook"), [("fence_producers", ADDING), ("commit_groups", COMMITTING)])
 def test_frozen_while_a_newer_process_goes_on(scene: Scene, step: str, hook: str) -> None:
-    """The newer process does the work; the older one, thawed, changes nothing of it, and after the return nothing of either is left."""
+    """The newer process does the work; the older one, thawed, changes nothing of it, and after the return nothing of
+    either is left.
+    """
     run = scene.run()
     before = {"fence_producers": "approve_failover", "commit_groups": "review_translation"}
     assert scene.driver.forward(run, until=before[step]), run.texts
@@ -280,10 +370,14 @@ def test_frozen_while_a_newer_process_goes_on(scene: Scene, step: str, hook: str
 
 
 def test_restarts_that_a_procedure_survives(scene: Scene) -> None:
-    """An ordinary consumer that keeps restarting is refused by the fence, and the standby's broker is restarted during the commit: clients are moved all the same."""
+    """An ordinary consumer that keeps restarting is refused by the fence, and the standby's broker is restarted
+    during the commit: clients are moved all the same.
+    """
     restarting = ExitStack()
     # After the forecast: a group that is active there must become active on the target, and this one never does.
-    scene.at["fence_producers"] = lambda run: restarting.enter_context(scene.member(SOURCE, scene.idle_group, scene.idle_topic, "consumer", lives=2.0, together=2))
+    scene.at["fence_producers"] = lambda run: restarting.enter_context(
+        scene.member(SOURCE, scene.idle_group, scene.idle_topic, "consumer", lives=2.0, together=2)
+    )
 
     def restart() -> None:
         scene.kill("broker", TARGET)
@@ -297,5 +391,3 @@ def test_restarts_that_a_procedure_survives(scene: Scene) -> None:
     assert scene.rehearsal.settle() == []
     verdict = scene.rehearsal.judge(evidence, "approver")
     assert verdict.passed, verdict.lines(limit=5)
-
-

@@ -1,4 +1,6 @@
-"""The flight recorder killed, starved of space, and left alone by everything around it: it comes back or goes on, and its archive says what it saw."""
+"""The flight recorder killed, starved of space, and left alone by everything around it: it comes back or goes
+on, and its archive says what it saw.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,21 @@ def archive_of(lab: Lab) -> Archive:
 
 def rows_of(lab: Lab) -> pd.DataFrame:
     """All that was recorded, in order; numbers that may be missing stay whole."""
-    return archive_of(lab).read(SAMPLES).to_pandas(types_mapper=lambda kind: pd.Int64Dtype() if pa.types.is_integer(kind) else None).sort_values("at", kind="stable", ignore_index=True)
+    return (
+        archive_of(lab)
+        .read(SAMPLES)
+        .to_pandas(types_mapper=lambda kind: pd.Int64Dtype() if pa.types.is_integer(kind) else None)
+        .sort_values("at", kind="stable", ignore_index=True)
+    )
 
 
 def samples_of(lab: Lab) -> list[dict[str, Any]]:
     """What each sample says of itself, in order."""
     table = archive_of(lab).read(SAMPLES, columns=["at", "kind", "details"]).to_pylist()
-    return sorted(({"at": row["at"], **json.loads(row["details"])} for row in table if row["kind"] == Kind.SAMPLE), key=lambda one: one["at"])
+    return sorted(
+        ({"at": row["at"], **json.loads(row["details"])} for row in table if row["kind"] == Kind.SAMPLE),
+        key=lambda one: one["at"],
+    )
 
 
 def recorders(lab: Lab) -> list[int]:
@@ -116,14 +126,19 @@ def seconds_away(lab: Lab, strike: Callable[[Lab, int], None]) -> float:
 
 
 def test_a_killed_recorder_is_started_again(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Under its DAG in Airflow, three times: samples go on, no half one counts, and no statement of MirrorMaker 2 is missing or there twice."""
+    """Under its DAG in Airflow, three times: samples go on, no half one counts, and no statement of MirrorMaker 2 is
+    missing or there twice.
+    """
     rehearsal = LostSourceRehearsal(fresh_lab("identity"), tmp_path, SEED, 1_000, scale=0.05, groups=4)
     lab = rehearsal.lab
     try:
         rehearsal.seed_topics()
         rehearsal.start_load()
         rehearsal.await_samples()
-        away = {strike.__name__: round(seconds_away(lab, strike), 1) for strike in (kill, kill_while_it_writes, kill_its_task)}
+        away = {
+            strike.__name__: round(seconds_away(lab, strike), 1)
+            for strike in (kill, kill_while_it_writes, kill_its_task)
+        }
         print(f"seconds without a sample: {away}", flush=True)
         rehearsal.load.stop()
         syncs = log_end(admin(lab, TARGET), SYNCS_TOPIC)
@@ -168,16 +183,29 @@ def frozen_target(scene: LostScene) -> None:
     finally:
         until_ms = now_ms() - int(1000 * ASKED_SECONDS)
         os.kill(broker, signal.SIGCONT)
-    until(lambda: samples_of(lab)[-1]["at"] > until_ms and not named(lab, "the target"), "a sample of a target that answers", SECONDS, 1.0)
+    until(
+        lambda: samples_of(lab)[-1]["at"] > until_ms and not named(lab, "the target"),
+        "a sample of a target that answers",
+        SECONDS,
+        1.0,
+    )
     meanwhile = [one for one in samples_of(lab) if since < one["at"] < until_ms]
     assert meanwhile, "no sample was begun while the target was frozen"
-    print(f"{len(meanwhile)} samples of a frozen target, each in at most {max(one['took_ms'] for one in meanwhile)} ms: {meanwhile[-1]['problems']}", flush=True)
-    assert all(any(text.startswith("the target") for text in one["problems"]) and one["source_answered"] for one in meanwhile)
+    print(
+        f"{len(meanwhile)} samples of a frozen target, each in at most {max(one['took_ms'] for one in meanwhile)} ms:"
+        f" {meanwhile[-1]['problems']}",
+        flush=True,
+    )
+    assert all(
+        any(text.startswith("the target") for text in one["problems"]) and one["source_answered"] for one in meanwhile
+    )
     rows = rows_of(lab)
     seen = rows[(rows["kind"] == Kind.PARTITION) & rows["at"].isin([one["at"] for one in meanwhile])]
     assert len(seen) and seen["target_end"].isna().all() and seen["source_end"].notna().all()
     floors = known(lab).floors
-    assert not floors["sampled_at"].isin([one["at"] for one in meanwhile]).any(), "an end that nobody read places a group"
+    assert not floors["sampled_at"].isin([one["at"] for one in meanwhile]).any(), (
+        "an end that nobody read places a group"
+    )
 
 
 def killed_worker(scene: LostScene) -> None:
@@ -193,7 +221,12 @@ def killed_worker(scene: LostScene) -> None:
     seen = rows[(rows["kind"] == Kind.PARTITION) & (rows["at"] == last["at"])]
     assert len(seen) and seen["target_end"].notna().all() and seen["source_end"].notna().all()
     start_worker(lab, TARGET)
-    until(lambda: not named(lab, "Connect") and "RUNNING" in samples_of(lab)[-1]["connectors"].get("source", ""), "Connect's states", SECONDS, 1.0)
+    until(
+        lambda: not named(lab, "Connect") and "RUNNING" in samples_of(lab)[-1]["connectors"].get("source", ""),
+        "Connect's states",
+        SECONDS,
+        1.0,
+    )
 
 
 def recreated_topic(scene: LostScene) -> None:
@@ -202,18 +235,30 @@ def recreated_topic(scene: LostScene) -> None:
     there, here = admin(lab, TARGET), admin(lab, SOURCE)
     make(lab, OLD_RECORDS)
     until(lambda: log_end(there, RECREATED) == OLD_RECORDS, f"{RECREATED} on {TARGET}", SECONDS)
-    until(lambda: source_end(lab) == OLD_RECORDS and len(of_topic(lab, "pairs")), f"{RECREATED} in the archive", SECONDS, 1.0)
+    until(
+        lambda: source_end(lab) == OLD_RECORDS and len(of_topic(lab, "pairs")),
+        f"{RECREATED} in the archive",
+        SECONDS,
+        1.0,
+    )
     first = topic_id(lab)
     here.delete_topics([RECREATED])[RECREATED].result(SECONDS)
     until(lambda: RECREATED in known(lab).gone, "a sample in which it is gone", SECONDS, 1.0)
     assert not len(of_topic(lab, "partitions"))
     make(lab, NEW_RECORDS)
-    until(lambda: RECREATED not in known(lab).gone and source_end(lab) == NEW_RECORDS, "a sample of the new one", SECONDS, 1.0)
+    until(
+        lambda: RECREATED not in known(lab).gone and source_end(lab) == NEW_RECORDS,
+        "a sample of the new one",
+        SECONDS,
+        1.0,
+    )
     scene.rehearsal.await_samples()
     assert topic_id(lab) not in (None, first)
     print({name: of_topic(lab, name).to_dict("records") for name in ("floors", "pairs", "syncs")}, flush=True)
     assert len(of_topic(lab, "floors")) and (of_topic(lab, "floors")["source_end"] <= NEW_RECORDS).all()
-    assert (of_topic(lab, "pairs")["source_end"] <= NEW_RECORDS).all() and (of_topic(lab, "syncs")["upstream"] < NEW_RECORDS).all()
+    assert (of_topic(lab, "pairs")["source_end"] <= NEW_RECORDS).all() and (
+        of_topic(lab, "syncs")["upstream"] < NEW_RECORDS
+    ).all()
 
 
 def make(lab: Lab, records: int) -> None:
@@ -223,7 +268,12 @@ def make(lab: Lab, records: int) -> None:
     client.create_topics([NewTopic(RECREATED, 1, 1)])[RECREATED].result(SECONDS)
     producer, said = Producer({**lab.client_properties(SOURCE, "admin"), "log_level": 0}), list[object]()
     for number in range(records):
-        producer.produce(RECREATED, f"{number} at {time.time_ns()}".encode(), partition=0, on_delivery=lambda error, _: said.append(error))
+        producer.produce(
+            RECREATED,
+            f"{number} at {time.time_ns()}".encode(),
+            partition=0,
+            on_delivery=lambda error, _: said.append(error),
+        )
     producer.flush(SECONDS)
     assert said == [None] * records
 
@@ -258,11 +308,18 @@ def named(lab: Lab, what: str) -> bool:
 
 
 def lacking(rows: pd.DataFrame, topics: set[str], since: int, until_ms: int) -> tuple[list[tuple[int, str, int]], int]:
-    """Samples and partitions whose target had grown since the sample before and that have no new pair, and how many had grown."""
+    """Samples and partitions whose target had grown since the sample before and that have no new pair, and how many
+    had grown.
+    """
     ends: dict[tuple[str, int], int] = {}
     pairs = {(row.at, row.topic, row.partition) for row in rows[rows["kind"] == Kind.PAIR].itertuples()}
     without, grown = list[tuple[int, str, int]](), 0
-    seen = rows[(rows["kind"] == Kind.PARTITION) & rows["topic"].isin(topics) & rows["target_end"].notna() & rows["source_end"].notna()]
+    seen = rows[
+        (rows["kind"] == Kind.PARTITION)
+        & rows["topic"].isin(topics)
+        & rows["target_end"].notna()
+        & rows["source_end"].notna()
+    ]
     for row in seen.itertuples():
         place = row.topic, row.partition
         if since < row.at < until_ms and row.target_end > ends.get(place, row.target_end):
@@ -273,12 +330,20 @@ def lacking(rows: pd.DataFrame, topics: set[str], since: int, until_ms: int) -> 
 
 
 @pytest.mark.parametrize(("rate", "share"), [(2_000, 1.0), (20_000, 0.0)])
-def test_a_pair_for_every_partition_and_interval(rate: int, share: float, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """While replication keeps up every partition has a new pair at every sample; under more load those that have none are counted in the sample itself."""
+def test_a_pair_for_every_partition_and_interval(
+    rate: int, share: float, fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """While replication keeps up every partition has a new pair at every sample; under more load those that have
+    none are counted in the sample itself.
+    """
     with lost_scene(fresh_lab("identity", airflow=False), tmp_path, rate=rate, clients=False) as scene:
         lab = scene.lab
         topology = yaml.safe_load(lab.topology.read_text())
-        lab.topology.write_text(yaml.safe_dump(topology | {"recorder": topology["recorder"] | {"interval_seconds": SAMPLING_SECONDS}}, sort_keys=False))
+        lab.topology.write_text(
+            yaml.safe_dump(
+                topology | {"recorder": topology["recorder"] | {"interval_seconds": SAMPLING_SECONDS}}, sort_keys=False
+            )
+        )
         scene.put_under_load()
         since = now_ms()
         time.sleep(COUNTED_SECONDS)
@@ -288,8 +353,14 @@ def test_a_pair_for_every_partition_and_interval(rate: int, share: float, fresh_
         rows = rows_of(lab)
         without, grown = lacking(rows, set(scene.rehearsal.load.topics), since, until_ms)
         looks = [one for one in samples_of(lab) if since < one["at"] < until_ms]
-        print(f"{rate} records/s: {grown - len(without)} pairs of {grown} partitions that grew, in {len(looks)} samples; the longest look took {max(one['took_ms'] for one in looks)} ms", flush=True)
+        print(
+            f"{rate} records/s: {grown - len(without)} pairs of {grown} partitions that grew, in {len(looks)} samples;"
+            f" the longest look took {max(one['took_ms'] for one in looks)} ms",
+            flush=True,
+        )
         assert len(looks) >= 5 and grown >= 5 * sum(scene.rehearsal.load.topics.values())
         assert grown - len(without) >= share * grown, without[:10]
-        untold = {at for at, *_ in without} - {one["at"] for one in looks if any(text.startswith("own pairs") for text in one["problems"])}
+        untold = {at for at, *_ in without} - {
+            one["at"] for one in looks if any(text.startswith("own pairs") for text in one["problems"])
+        }
         assert not untold, "a sample lacks pairs, and does not say so"

@@ -15,7 +15,9 @@ from tests.rehearsed import SEED
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_only_what_clients_wrote_since_flows_back(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The reverse flow is started under clients that write; what stands on the old primary beyond the cut-off is theirs, once."""
+    """The reverse flow is started under clients that write; what stands on the old primary beyond the cut-off is
+    theirs, once.
+    """
     state = fresh_lab(policy)
     rehearsal = Rehearsal(state, tmp_path, SEED, scale=0.2, groups=10)
     try:
@@ -30,8 +32,14 @@ def test_only_what_clients_wrote_since_flows_back(policy: str, fresh_lab: Callab
     assert started["started"] and started["partitions_flowing"] > 0
     lab = Lab(state)
     prefix = "" if policy == "identity" else "standby."
-    cut_off = {(row["topic"], row["partition"]): row["offset"] for row in evidence["cut_off"]} if policy == "identity" else {}
-    boundary = {(row["topic"], row["partition"]): row["offset"] for row in evidence["boundary"]} if policy == "identity" else {}
+    cut_off = (
+        {(row["topic"], row["partition"]): row["offset"] for row in evidence["cut_off"]} if policy == "identity" else {}
+    )
+    boundary = (
+        {(row["topic"], row["partition"]): row["offset"] for row in evidence["boundary"]}
+        if policy == "identity"
+        else {}
+    )
     there, here = Log(lab, "primary"), Log(lab, "standby")
     copied = 0
     for topic in {row["topic"] for row in evidence["cut_off"]}:
@@ -47,7 +55,13 @@ class Log:
     """Values of a cluster's partitions, read by a superuser."""
 
     def __init__(self, lab: Lab, alias: str) -> None:
-        own = {"group.id": "t", "enable.auto.commit": False, "auto.offset.reset": "earliest", "isolation.level": "read_uncommitted", "enable.partition.eof": True}
+        own = {
+            "group.id": "t",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+        }
         self._consumer = Consumer({**lab.client_properties(alias, "admin"), **own})
         self._topics = self._consumer.list_topics(timeout=30).topics
 

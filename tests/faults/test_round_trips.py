@@ -1,4 +1,6 @@
-"""Ten full round trips in a row on one lab, planned and unplanned mixed, under load: nothing lost, nothing mirrored twice, nobody skipped."""
+"""Ten full round trips in a row on one lab, planned and unplanned mixed, under load: nothing lost, nothing
+mirrored twice, nobody skipped.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ RETURNS = (
 def trip(number: int) -> tuple[Leaving, Returning]:
     """The same for the same number: every other one leaves a source that died."""
     leaving = Leaving.drawn(number)
-    return replace(leaving, params={"confirm_seconds": CONFIRM_SECONDS} if leaving.accident else {}), RETURNS[number % len(RETURNS)]
+    return (
+        replace(leaving, params={"confirm_seconds": CONFIRM_SECONDS} if leaving.accident else {}),
+        RETURNS[number % len(RETURNS)],
+    )
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
@@ -44,7 +49,9 @@ def test_ten_in_a_row(policy: str, fresh_lab: Callable[..., Path], tmp_path: Pat
     trips = [trip(number) for number in range(TRIPS)]
     figures = trips_without_findings(state, tmp_path, trips, RATE, scale=0.1, groups=12)
     assert as_a_pair(state) == before
-    assert figures["flowed_on"] == figures["written_since"] - figures["standing"], "a flow that runs has not copied all that clients wrote since"
+    assert figures["flowed_on"] == figures["written_since"] - figures["standing"], (
+        "a flow that runs has not copied all that clients wrote since"
+    )
     assert figures["repeats"] > 0 or not any(leaving.crashed for leaving, _ in trips)
     assert figures["replays_due"] > 0 or TRIPS < 4, "nothing was replayed"
 

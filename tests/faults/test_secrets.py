@@ -1,7 +1,8 @@
-"""Twenty planted secrets stand nowhere: no log, XCom, rendered field, journal, evidence, command line, event log of Spark.
+"""Twenty planted secrets stand nowhere: no log, XCom, rendered field, journal, evidence, command line, event log
+of Spark.
 
-Runs on one lab: each with something broken, whose error could carry a secret, and one failover that completes with a parrot
-for a drain hook and for a routing service. At the end every place is searched, and the search itself is tried.
+Runs on one lab: each with something broken, whose error could carry a secret, and one failover that completes with a
+parrot for a drain hook and for a routing service. At the end every place is searched, and the search itself is tried.
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ from lab.bring_up import up
 from lab.state import Lab
 from lab.take_down import down
 from tests.faults.attacked_run import DAG_ID, GATE, AttackedRun, awaited, seed
-from tests.faults.planted_secrets import CommandLines, Parrot, Places, RoutingParrot, Secrets, TellingConnect, TokenParrot, served
+from tests.faults.planted_secrets import (
+    CommandLines,
+    Parrot,
+    Places,
+    RoutingParrot,
+    Secrets,
+    TellingConnect,
+    TokenParrot,
+    served,
+)
 
 MARKER = "m4rk3d-by-the-test"
 
@@ -80,24 +90,72 @@ def plant(lab: Lab, secrets: Secrets, parrots: dict[str, str], good: Callable[[L
         found[name]["extra"] |= ssl
     for alias in ("primary", "standby"):
         found[f"connect_{alias}"] |= secrets.login("connect", "connect password")
-    found["drain_app"] = {"conn_type": "http", "host": parrots["parrot"], **secrets.login("drain", "drain hook password")}
-    found["spark_default"] |= secrets.login("spark", "spark password") | {"extra": {"api_token": secrets["spark api token"]}}
+    found["drain_app"] = {
+        "conn_type": "http",
+        "host": parrots["parrot"],
+        **secrets.login("drain", "drain hook password"),
+    }
+    found["spark_default"] |= secrets.login("spark", "spark password") | {
+        "extra": {"api_token": secrets["spark api token"]}
+    }
     found["airflow_api"] |= secrets.login("switchback", "airflow password")
     kafka, token = found["kafka_primary"]["extra"], secrets["journal password in a query"]
-    pem = {"ssl.key.pem": secrets.pem(), "ssl.certificate.pem": "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"}
-    jaas = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="x" password="{secrets["jaas password"]}";'
+    pem = {
+        "ssl.key.pem": secrets.pem(),
+        "ssl.certificate.pem": "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n",
+    }
+    jaas = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="x"'
+        f' password="{secrets["jaas password"]}";'
+    )
     broken = {
-        "kafka_wrong": {"conn_type": "kafka", "extra": kafka | {"sasl.password": secrets["kafka password that is wrong"]}},
-        "kafka_java": {"conn_type": "kafka", "extra": kafka | {"sasl.jaas.config": jaas, "sasl.oauthbearer.client.secret": secrets["oauth client secret"]}},
-        "kafka_text": {"conn_type": "kafka", "extra": '{"bootstrap.servers": "127.0.0.1:1", "sasl.password": "' + secrets["broken extra"]},
+        "kafka_wrong": {
+            "conn_type": "kafka",
+            "extra": kafka | {"sasl.password": secrets["kafka password that is wrong"]},
+        },
+        "kafka_java": {
+            "conn_type": "kafka",
+            "extra": (
+                kafka | {"sasl.jaas.config": jaas, "sasl.oauthbearer.client.secret": secrets["oauth client secret"]}
+            ),
+        },
+        "kafka_text": {
+            "conn_type": "kafka",
+            "extra": '{"bootstrap.servers": "127.0.0.1:1", "sasl.password": "' + secrets["broken extra"],
+        },
         "kafka_pem": {"conn_type": "kafka", "extra": kafka | {"security.protocol": "SASL_SSL"} | pem},
-        "connect_userinfo": {"conn_type": "http", "host": f"http://connect:{secrets['connect password in its address']}@127.0.0.1:1"},
-        "connect_parrot": {"conn_type": "http", "host": parrots["parrot"], **secrets.login("connect", "connect password")},
-        "connect_telling": {"conn_type": "http", "host": parrots["connect"], **secrets.login("connect", "connect password")},
+        "connect_userinfo": {
+            "conn_type": "http",
+            "host": f"http://connect:{secrets['connect password in its address']}@127.0.0.1:1",
+        },
+        "connect_parrot": {
+            "conn_type": "http",
+            "host": parrots["parrot"],
+            **secrets.login("connect", "connect password"),
+        },
+        "connect_telling": {
+            "conn_type": "http",
+            "host": parrots["connect"],
+            **secrets.login("connect", "connect password"),
+        },
         "routing": {"conn_type": "http", "host": parrots["routing"], **secrets.login("routing", "routing password")},
-        "journal_away": {"conn_type": "generic", "extra": {"url": f"postgresql+psycopg2://journal:{secrets['journal password']}@127.0.0.1:1/journal?password={token}"}},
-        "journal_nowhere": {"conn_type": "generic", "extra": {"url": f"sqlite:////nowhere/journal.db?password={token}"}},
-        "api_wrong": {"conn_type": "http", "host": lab.airflow_url, **secrets.login("switchback", "airflow password that is wrong")},
+        "journal_away": {
+            "conn_type": "generic",
+            "extra": {
+                "url": (
+                    f"postgresql+psycopg2://journal:{secrets['journal password']}@127.0.0.1:1/journal?password={token}"
+                )
+            },
+        },
+        "journal_nowhere": {
+            "conn_type": "generic",
+            "extra": {"url": f"sqlite:////nowhere/journal.db?password={token}"},
+        },
+        "api_wrong": {
+            "conn_type": "http",
+            "host": lab.airflow_url,
+            **secrets.login("switchback", "airflow password that is wrong"),
+        },
         "api_parrot": {"conn_type": "http", "host": parrots["api"], **secrets.login("switchback", "airflow password")},
         "spark_yarn": {"conn_type": "spark", "host": "yarn", **secrets.login("spark", "spark password")},
     }
@@ -109,10 +167,15 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     """The lab, with Spark's event log on, and every command line of this machine watched."""
     lab, events = Lab(tmp_path_factory.mktemp("lab")), tmp_path_factory.mktemp("spark")
     (events / "log").mkdir()
-    (events / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{events / 'log'}\n")
+    (events / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{events / 'log'}\n"
+    )
     with ExitStack() as stack:
         given = {"airflow token": "eyJ0b2tlbi5vZi10aGUtcGFycm90"}
-        trace = "org.apache.kafka.common.config.ConfigException: Invalid value ScramLoginModule required password=\"{}\"; for sasl.jaas.config\n\tat x.Y.z(Y.java:1)"
+        trace = (
+            'org.apache.kafka.common.config.ConfigException: Invalid value ScramLoginModule required password="{}"; for'
+            " sasl.jaas.config\n\tat x.Y.z(Y.java:1)"
+        )
         good, settings = airflow_settings.connections, airflow_settings.own_environment
         kept: dict[str, Any] = {}
 
@@ -120,13 +183,22 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
             """Planted once the lab's own passwords are known."""
             if not kept:
                 own = lab.load().passwords
-                kept["secrets"] = Secrets(given | {"kafka password": own["orchestrator"], "probe password": own["probe"], "airflow password": own["airflow_switchback"]})
+                kept["secrets"] = Secrets(
+                    given
+                    | {
+                        "kafka password": own["orchestrator"],
+                        "probe password": own["probe"],
+                        "airflow password": own["airflow_switchback"],
+                    }
+                )
                 told = kept["secrets"]["jaas password"]
                 kept["parrots"] = {
                     "parrot": stack.enter_context(served(Parrot)),
                     "routing": stack.enter_context(served(RoutingParrot)),
                     "api": stack.enter_context(served(TokenParrot, token=given["airflow token"])),
-                    "connect": stack.enter_context(served(TellingConnect, behind=lab.connect_url("standby"), trace=trace.format(told))),
+                    "connect": stack.enter_context(
+                        served(TellingConnect, behind=lab.connect_url("standby"), trace=trace.format(told))
+                    ),
                 }
             return plant(lab, kept["secrets"], kept["parrots"], good)
 
@@ -152,21 +224,73 @@ def naming(*place: str, connection: str) -> Callable[[dict[str, Any]], None]:
 
 
 BROKEN = {
-    "a wrong password": (naming("clusters", "primary", "connection", connection="kafka_wrong"), False, "check_readiness", "uthenticat"),
-    "Java's settings": (naming("clusters", "primary", "connection", connection="kafka_java"), False, "check_readiness", "sasl.jaas.config: not allowed"),
-    "an extra that is no JSON": (naming("clusters", "primary", "connection", connection="kafka_text"), False, "check_readiness", "names no cluster"),
-    "a broken private key": (naming("clusters", "standby", "connection", connection="kafka_pem"), False, "check_readiness", "making a client"),
-    "a login in an address": (naming("flows", "0", "connect", connection="connect_userinfo"), False, "check_readiness", "user or password"),
-    "Connect that repeats the login": (naming("flows", "0", "connect", connection="connect_parrot"), False, "check_readiness", "HTTP 403"),
-    "a stack trace with a JAAS line": (naming("flows", "0", "connect", connection="connect_telling"), False, "check_readiness", "Invalid value ScramLoginModule"),
-    "a wrong password of Airflow's": (naming("airflow_api", "connection", connection="api_wrong"), True, GATE, "no token"),
-    "Airflow that repeats the token": (naming("airflow_api", "connection", connection="api_parrot"), True, GATE, "HTTP 403"),
-    "a Spark master that takes secrets on its command line": (naming("spark", "connection", connection="spark_yarn"), False, "check_readiness", "would show secrets"),
+    "a wrong password": (
+        naming("clusters", "primary", "connection", connection="kafka_wrong"),
+        False,
+        "check_readiness",
+        "uthenticat",
+    ),
+    "Java's settings": (
+        naming("clusters", "primary", "connection", connection="kafka_java"),
+        False,
+        "check_readiness",
+        "sasl.jaas.config: not allowed",
+    ),
+    "an extra that is no JSON": (
+        naming("clusters", "primary", "connection", connection="kafka_text"),
+        False,
+        "check_readiness",
+        "names no cluster",
+    ),
+    "a broken private key": (
+        naming("clusters", "standby", "connection", connection="kafka_pem"),
+        False,
+        "check_readiness",
+        "making a client",
+    ),
+    "a login in an address": (
+        naming("flows", "0", "connect", connection="connect_userinfo"),
+        False,
+        "check_readiness",
+        "user or password",
+    ),
+    "Connect that repeats the login": (
+        naming("flows", "0", "connect", connection="connect_parrot"),
+        False,
+        "check_readiness",
+        "HTTP 403",
+    ),
+    "a stack trace with a JAAS line": (
+        naming("flows", "0", "connect", connection="connect_telling"),
+        False,
+        "check_readiness",
+        "Invalid value ScramLoginModule",
+    ),
+    "a wrong password of Airflow's": (
+        naming("airflow_api", "connection", connection="api_wrong"),
+        True,
+        GATE,
+        "no token",
+    ),
+    "Airflow that repeats the token": (
+        naming("airflow_api", "connection", connection="api_parrot"),
+        True,
+        GATE,
+        "HTTP 403",
+    ),
+    "a Spark master that takes secrets on its command line": (
+        naming("spark", "connection", connection="spark_yarn"),
+        False,
+        "check_readiness",
+        "would show secrets",
+    ),
 }
 
 
 @pytest.mark.parametrize(("change", "approve", "step", "said"), BROKEN.values(), ids=BROKEN)
-def test_what_is_broken_ends_the_run_with_its_reason(planted: Planted, change: Callable, approve: bool, step: str, said: str) -> None:
+def test_what_is_broken_ends_the_run_with_its_reason(
+    planted: Planted, change: Callable, approve: bool, step: str, said: str
+) -> None:
     """The error is the one that was meant to carry a secret."""
     evidence = planted.run(change, approve)
     assert evidence["outcome"] in ("refused", "returned")
@@ -178,7 +302,9 @@ def test_what_is_broken_ends_the_run_with_its_reason(planted: Planted, change: C
 def test_without_a_journal_the_run_says_so_in_its_log(planted: Planted, connection: str) -> None:
     """There can be no evidence; the task's log names the database without its secrets."""
     assert planted.run(naming("journal", "connection", connection=connection), approve=False) == {}
-    logs = sorted((planted.lab.logs / "airflow").rglob("task_id=open_procedure/*.log"), key=lambda path: path.stat().st_mtime)
+    logs = sorted(
+        (planted.lab.logs / "airflow").rglob("task_id=open_procedure/*.log"), key=lambda path: path.stat().st_mtime
+    )
     assert "the journal is not usable" in logs[-1].read_text()
 
 
@@ -211,11 +337,17 @@ def forget(planted: Planted, kind: str) -> None:
         "task logs": lambda: append(next((lab.logs / "airflow").rglob("task_id=forecast/*.log"))),
         "logs of Airflow's components": lambda: append(lab.logs / "airflow-scheduler.out"),
         "XCom": lambda: leak_by_api(lab, "POST", "xcomEntries"),
-        "rendered fields": lambda: AttackedRun(lab, "").sql("UPDATE rendered_task_instance_fields SET rendered_fields = ?", json.dumps({"subject": MARKER})),
+        "rendered fields": (
+            lambda: AttackedRun(lab, "").sql(
+                "UPDATE rendered_task_instance_fields SET rendered_fields = ?", json.dumps({"subject": MARKER})
+            )
+        ),
         "the rest of Airflow's database": lambda: leak_by_api(lab, "PATCH", "note"),
         "the journal": lambda: Journal(f"sqlite:///{lab.journal}").append("p", "forecast", "note", 0, {"seen": MARKER}),
         "evidence": lambda: pd.DataFrame({"error": [MARKER]}).to_parquet(lab.evidence / "leak.parquet"),
-        "command lines": lambda: subprocess.run([sys.executable, "-c", "import time; time.sleep(0.5)", MARKER], check=True),
+        "command lines": lambda: subprocess.run(
+            [sys.executable, "-c", "import time; time.sleep(0.5)", MARKER], check=True
+        ),
         "Spark's event logs": lambda: (planted.places.events / "app").write_text(MARKER),
     }
     leaks[kind]()

@@ -35,7 +35,9 @@ AT_ONCE = 0.0
 
 
 def overdue(lab: Lab, evidence: dict[str, Any]) -> list[str]:
-    """Steps that lasted longer than they may; every step but the gates, which wait for people, and the watch, which goes on."""
+    """Steps that lasted longer than they may; every step but the gates, which wait for people, and the watch, which
+    goes on.
+    """
     deadlines = evidence["plan"]["deadlines"]
     longest = {
         "open_procedure": AT_ONCE,
@@ -51,11 +53,17 @@ def overdue(lab: Lab, evidence: dict[str, Any]) -> list[str]:
         "return_to_source": deadlines["return_seconds"],
         "close_procedure": AT_ONCE,
     }
-    took = {row["id"]: seconds_between(row["started_at"], row["ended_at"]) for row in evidence["steps"]} | {"close_procedure": closing_seconds(lab, evidence)}
+    took = {row["id"]: seconds_between(row["started_at"], row["ended_at"]) for row in evidence["steps"]} | {
+        "close_procedure": closing_seconds(lab, evidence)
+    }
     print({step: round(seconds, 1) for step, seconds in took.items()}, evidence["seconds"], flush=True)
     timed = {step: seconds for step, seconds in took.items() if step not in (*GATES, Step.WATCH_OLD_SOURCE)}
     assert timed.keys() <= longest.keys(), f"without a deadline: {timed.keys() - longest.keys()}"
-    return [f"{step} took {seconds:.1f} s, at most {longest[step]:.1f}" for step, seconds in timed.items() if seconds > longest[step] + SLACK_SECONDS]
+    return [
+        f"{step} took {seconds:.1f} s, at most {longest[step]:.1f}"
+        for step, seconds in timed.items()
+        if seconds > longest[step] + SLACK_SECONDS
+    ]
 
 
 def seconds_between(start: str, end: str) -> float:
@@ -78,7 +86,9 @@ def give_spark(lab: Lab, seconds: float) -> None:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_ten_groups_go_on_in_time(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Ten groups through Airflow, from confirm_source_lost to close_procedure: its own time is at most 30 s. Nobody sees the source from any side."""
+    """Ten groups through Airflow, from confirm_source_lost to close_procedure: its own time is at most 30 s. Nobody
+    sees the source from any side.
+    """
     rehearsal = LostSourceRehearsal(fresh_lab(policy), tmp_path, SEED, 2_000, scale=0.1, groups=6)
     give_spark(rehearsal.lab, SPARK_SECONDS)
     try:
@@ -108,7 +118,9 @@ def test_the_way_back_waits_for_nobody(until: str, fresh_lab: Callable[..., Path
             run = scene.run()
             assert scene.driver.forward(run, until=until), run.texts
             evidence = scene.give_back(run)
-    assert evidence["outcome"] == ("refused" if until == "approve_data_loss" else "returned"), evidence["reason_for_outcome"]
+    assert evidence["outcome"] == ("refused" if until == "approve_data_loss" else "returned"), evidence[
+        "reason_for_outcome"
+    ]
     assert evidence["plan"]["deadlines"]["return_seconds"] == DEADLINES["return_seconds"]
     assert overdue(scene.lab, evidence) == []
     if until == "commit_groups":

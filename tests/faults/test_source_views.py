@@ -1,4 +1,5 @@
-"""How a source looks from here, from the target's Connect worker and from the application: alive, slow, without taking writes, killed, behind a black hole.
+"""How a source looks from here, from the target's Connect worker and from the application: alive, slow, without
+taking writes, killed, behind a black hole.
 
 One lab for all cases, in this order; from the fourth on its source is dead.
 """
@@ -56,7 +57,11 @@ class Application:
     """
 
     def __init__(self, lab: Lab) -> None:
-        self._properties = {**lab.client_properties(SOURCE, "producer"), "message.timeout.ms": int(1000 * TRY_SECONDS), "log_level": 0}
+        self._properties = {
+            **lab.client_properties(SOURCE, "producer"),
+            "message.timeout.ms": int(1000 * TRY_SECONDS),
+            "log_level": 0,
+        }
         self.when_asked: Callable[[], object] = lambda: None
 
     def source(self) -> dict[str, Any]:
@@ -67,7 +72,12 @@ class Application:
             producer.list_topics(APPLICATIONS_TOPIC, timeout=TRY_SECONDS)
         except KafkaException as error:
             return {"reachable": False, "writable": None, "detail": error.args[0].name()}
-        producer.produce(APPLICATIONS_TOPIC, b"does it take a write?", partition=0, on_delivery=lambda error, _: said.append(error.name() if error else "acknowledged"))
+        producer.produce(
+            APPLICATIONS_TOPIC,
+            b"does it take a write?",
+            partition=0,
+            on_delivery=lambda error, _: said.append(error.name() if error else "acknowledged"),
+        )
         producer.flush(TRY_SECONDS)
         return {"reachable": True, "writable": said == ["acknowledged"], "detail": said}
 
@@ -93,7 +103,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostScene]:
         made = LostScene(state, tmp_path_factory.mktemp("scene"), rate=0, recorded=False, clients=False)
         always_on.start(made.lab, always_on.WATCHER)
         client = admin(made.lab, SOURCE)
-        for future in client.create_topics([NewTopic(topic, 1, 1) for topic in (PROBE_TOPIC, APPLICATIONS_TOPIC)]).values():
+        for future in client.create_topics(
+            [NewTopic(topic, 1, 1) for topic in (PROBE_TOPIC, APPLICATIONS_TOPIC)]
+        ).values():
             future.result(SECONDS)
         yield made
         made.close()
@@ -128,7 +140,12 @@ def refused(scene: LostScene, window: dict[str, float]) -> dict[str, Any]:
     print(f"{evidence['outcome']} at {evidence['failing_step']}: {evidence['reason_for_outcome']}", flush=True)
     assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "confirm_source_lost")
     told = next(note for note in reversed(row["notes"]) if "verdict" in note)
-    return {"state": told["state"], "rounds": told["verdict"]["rounds"], "sights": sights(evidence), "why": evidence["reason_for_outcome"]}
+    return {
+        "state": told["state"],
+        "rounds": told["verdict"]["rounds"],
+        "sights": sights(evidence),
+        "why": evidence["reason_for_outcome"],
+    }
 
 
 def lost(scene: LostScene) -> dict[str, Any]:
@@ -152,10 +169,17 @@ def set_limit(scene: LostScene, operation: AlterConfigOpType) -> None:
 
     A broker that stands alone cannot lack replicas: Kafka asks for no more in sync than a partition has.
     """
-    client, resources = admin(scene.lab, SOURCE), [
-        ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[ConfigEntry("max.message.bytes", "1", incremental_operation=operation)])
-        for topic in (PROBE_TOPIC, HEARTBEATS, APPLICATIONS_TOPIC)
-    ]
+    client, resources = (
+        admin(scene.lab, SOURCE),
+        [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[ConfigEntry("max.message.bytes", "1", incremental_operation=operation)],
+            )
+            for topic in (PROBE_TOPIC, HEARTBEATS, APPLICATIONS_TOPIC)
+        ],
+    )
     for future in client.incremental_alter_configs(resources, request_timeout=SECONDS).values():
         future.result(SECONDS)
 
@@ -176,12 +200,17 @@ def without_writes(scene: LostScene) -> Iterator[None]:
 
 @contextmanager
 def asleep(scene: LostScene, application: Application) -> Iterator[None]:
-    """The source's broker sleeps, and wakes up for a moment in each round, until the block ends; the worker beside it sleeps throughout."""
+    """The source's broker sleeps, and wakes up for a moment in each round, until the block ends; the worker beside
+    it sleeps throughout.
+    """
     broker, worker = (scene.lab.processes.pid(f"{kind}-{SOURCE}") for kind in ("broker", "connect"))
     timers: list[Timer] = []
 
     def wake_later() -> None:
-        pulse = [Timer(WAKES_AFTER, os.kill, (broker, signal.SIGCONT)), Timer(SLEEPS_AFTER, os.kill, (broker, signal.SIGSTOP))]
+        pulse = [
+            Timer(WAKES_AFTER, os.kill, (broker, signal.SIGCONT)),
+            Timer(SLEEPS_AFTER, os.kill, (broker, signal.SIGSTOP)),
+        ]
         timers.extend(pulse)
         for timer in pulse:
             timer.start()
@@ -221,7 +250,9 @@ def test_one_that_is_slow_is_told_from_one_that_is_gone(scene: LostScene, applic
 
 
 def test_one_that_takes_no_writes_is_told_from_one_that_answers(scene: LostScene, application: Application) -> None:
-    """It describes itself at once, in every round; those who try to write to it are not acknowledged, and no heartbeat comes from it."""
+    """It describes itself at once, in every round; those who try to write to it are not acknowledged, and no
+    heartbeat comes from it.
+    """
     await_beats(scene)
     with without_writes(scene):
         found = refused(scene, WINDOW)

@@ -21,7 +21,9 @@ FIND = "find_stranded_records"
 
 
 def test_translated_on_a_master_with_two_workers(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Executors of both workers registered, the tasks ran there, no secret stands in their output, and the judge finds nothing."""
+    """Executors of both workers registered, the tasks ran there, no secret stands in their output, and the judge
+    finds nothing.
+    """
     state = fresh_lab("identity", spark_workers=2)
     rehearsed_without_findings(state, tmp_path, rate=2_000)
     lab = Lab(state)
@@ -31,12 +33,17 @@ def test_translated_on_a_master_with_two_workers(fresh_lab: Callable[..., Path],
     assert not any(password in text for text in outputs.values() for password in lab.load().passwords.values())
 
 
-def test_stranded_records_are_found_alike_on_two_workers_and_in_the_driver(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+def test_stranded_records_are_found_alike_on_two_workers_and_in_the_driver(
+    fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
     """The same rows, the same digest and the same records in every file."""
     site = Clusters(fresh_lab("identity", airflow=False, spark_workers=2))
     anti_join.fill(site, 20_000)
     given, lab = anti_join.write_job(site), site.lab
-    here, there = (found_on(site, given, tmp_path / name, master) for name, master in (("driver", "local[2]"), ("cluster", master_url(lab))))
+    here, there = (
+        found_on(site, given, tmp_path / name, master)
+        for name, master in (("driver", "local[2]"), ("cluster", master_url(lab)))
+    )
     assert here == there
     stranded = anti_join.STRANDED * anti_join.PARTITIONS
     assert (here["records"], here["inexact"], len(here["stranded"])) == (stranded, 0, anti_join.PARTITIONS)
@@ -48,9 +55,25 @@ def test_stranded_records_are_found_alike_on_two_workers_and_in_the_driver(fresh
 
 def found_on(site: Clusters, given: Path, output: Path, master: str) -> dict[str, Any]:
     """What the job finds on one master: its figures, but for the seconds, and the offsets and values in its files."""
-    line = ["spark-submit", "--master", master, "--conf", "spark.ui.enabled=false", str(JOBS / f"{FIND}.py"), "--input", str(given), "--output", str(output)]
-    done = subprocess.run(line, env=Job(site, given, FIND).environment, capture_output=True, text=True, timeout=300, check=False)
+    line = [
+        "spark-submit",
+        "--master",
+        master,
+        "--conf",
+        "spark.ui.enabled=false",
+        str(JOBS / f"{FIND}.py"),
+        "--input",
+        str(given),
+        "--output",
+        str(output),
+    ]
+    done = subprocess.run(
+        line, env=Job(site, given, FIND).environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
-    files = {path.name: pq.read_table(path, columns=["offset", "value"]).to_pylist() for path in (output / "stranded").iterdir()}
+    files = {
+        path.name: pq.read_table(path, columns=["offset", "value"]).to_pylist()
+        for path in (output / "stranded").iterdir()
+    }
     return {name: value for name, value in summary.items() if name != "seconds"} | {"stranded": files}

@@ -1,4 +1,6 @@
-"""Stranded records equal the truth, both ways, after random crashes: with MirrorMaker 2's repeats, compaction, transactions and records that look alike."""
+"""Stranded records equal the truth, both ways, after random crashes: with MirrorMaker 2's repeats, compaction,
+transactions and records that look alike.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,26 @@ from tests.rehearsed import SEED, kept_if_it_fails
 CRASHES = int(os.environ.get("SWITCHBACK_CRASHES", "20"))
 RATE = 3_000
 KINDS = ("compacted", "transactional", "identical", "recurring")
-RETURNS = (Returning(), Returning("recreate", {".*": "replay"}), Returning(stranded={".*": "keep"}, more=5), Returning("recreate", {".*": "quarantine"}))
+RETURNS = (
+    Returning(),
+    Returning("recreate", {".*": "replay"}),
+    Returning(stranded={".*": "keep"}, more=5),
+    Returning("recreate", {".*": "quarantine"}),
+)
 
 
 def crash(number: int) -> Leaving:
-    """Draw how the source dies, the same for the same number: two of three while replication stands, with records of every kind that it had not mirrored."""
+    """Draw how the source dies, the same for the same number: two of three while replication stands, with records of
+    every kind that it had not mirrored.
+    """
     rng = random.Random(number)
     stranded = rng.randrange(10, 80) if number % 3 else 0
-    accident = Accident(rng.uniform(0.0, 6.0), kill_mirror_maker=bool(number & 1), lag=0.0 if stranded else rng.uniform(10.0, 20.0), offset_lag_max=0 if number & 2 else 100)
+    accident = Accident(
+        rng.uniform(0.0, 6.0),
+        kill_mirror_maker=bool(number & 1),
+        lag=0.0 if stranded else rng.uniform(10.0, 20.0),
+        offset_lag_max=0 if number & 2 else 100,
+    )
     return Leaving(accident, more=rng.randrange(5, 60), stranded=stranded)
 
 
@@ -48,5 +62,9 @@ def test_the_export_is_the_truth(number: int, fresh_lab: Callable[..., Path], tm
 def kinds_listed(trips: SteppedTrips) -> set[str]:
     """Kinds of topics of which the last failback's export lists records."""
     folder, evidence = trips.evidence()
-    topics = {topic for path in (folder / evidence["stranded"] / "stranded").glob("*.parquet") for topic in pq.read_table(path, columns=["topic"])["topic"].unique().to_pylist()}
+    topics = {
+        topic
+        for path in (folder / evidence["stranded"] / "stranded").glob("*.parquet")
+        for topic in pq.read_table(path, columns=["topic"])["topic"].unique().to_pylist()
+    }
     return {trips.truth.topics[topic].kind for topic in topics if topic in trips.truth.topics}

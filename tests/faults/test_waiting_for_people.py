@@ -1,4 +1,6 @@
-"""What may change while a person decides, and what a process that died in `open_target` leaves: the target is opened on nothing that is not true any more."""
+"""What may change while a person decides, and what a process that died in `open_target` leaves: the target is
+opened on nothing that is not true any more.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ REFUSED = "TOPIC_AUTHORIZATION_FAILED"
 
 
 class Waiting:
-    """A run whose review asks, because a group was born after the forecast; something happens while the person waits."""
+    """A run whose review asks, because a group was born after the forecast; something happens while the person
+    waits.
+    """
 
     def __init__(self, scene: Scene, **params: Any) -> None:
         self.scene, self.run, self.around = scene, scene.run(**params), ExitStack()
@@ -111,7 +115,9 @@ def test_the_approval_gets_too_old(scene: Scene) -> None:
     """Two hours at the review: the approval of the plan no longer holds when the positions are to be committed."""
     waiting = Waiting(scene)
     waiting.at_the_review(lambda: scene.driver.age(waiting.run, "approve_failover", TWO_HOURS))
-    waiting.ends("commit_groups", r"approve_failover is not a valid approval.*it was given 7\d\d\d s ago and is valid for 3600 s")
+    waiting.ends(
+        "commit_groups", r"approve_failover is not a valid approval.*it was given 7\d\d\d s ago and is valid for 3600 s"
+    )
 
 
 @pytest.mark.parametrize("gate", ["approve_failover", "review_translation"])
@@ -155,9 +161,13 @@ def test_killed_after_its_intent_and_returned(scene: Scene, where: dict[str, Any
     opened = [text for text in scene.changed(0.0) if f"{TARGET}: gone" in text]
     assert bool(opened) == ("kill_before" in where), "the target's denials were removed, or not, by then"
     seen: list[list[str]] = []
-    scene.driver.step(run, "return_to_source", freeze_before=REMOVING, meanwhile=lambda: seen.append(scene.changed(0.0)))
+    scene.driver.step(
+        run, "return_to_source", freeze_before=REMOVING, meanwhile=lambda: seen.append(scene.changed(0.0))
+    )
     assert seen, "the return did not remove the fence"
-    assert not [text for text in seen[0] if text.startswith(f"{TARGET}: ")], "the source is about to be opened while the target is not closed"
+    assert not [text for text in seen[0] if text.startswith(f"{TARGET}: ")], (
+        "the source is about to be opened while the target is not closed"
+    )
     assert [text for text in seen[0] if text.startswith(f"{SOURCE}: added")]
     scene.driver.step(run, "close_procedure")
     scene.returned(run, "open_target", "it began and left no outcome")
@@ -173,7 +183,10 @@ def test_killed_after_its_intent_and_clients_wrote(scene: Scene) -> None:
     assert ClusterReader(TARGET, scene.lab.status()).try_writes([topic]) == {topic: ""}
     scene.spent = True
     assert scene.driver.step(run, "return_to_source") == "refused"
-    assert "Clients already wrote on the target" in run.texts["return_to_source"] and topic in run.texts["return_to_source"]
+    assert (
+        "Clients already wrote on the target" in run.texts["return_to_source"]
+        and topic in run.texts["return_to_source"]
+    )
     assert scene.write(SOURCE, "producer", topic) == REFUSED
     assert scene.driver.step(run, "open_target") == "done", run.texts
     assert scene.driver.step(run, "return_to_source") == "refused"

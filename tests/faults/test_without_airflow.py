@@ -81,8 +81,13 @@ def judged(made: Rehearsal) -> dict[str, Any]:
 
 
 def supervisor_process(terminal: OnTerminal) -> psutil.Process:
-    """The process that Airflow supervises the newest task with: of the command's children, the last one with a child."""
-    return max((child for child in psutil.Process(terminal.process.pid).children() if child.children()), key=psutil.Process.create_time)
+    """The process that Airflow supervises the newest task with: of the command's children, the last one with a
+    child.
+    """
+    return max(
+        (child for child in psutil.Process(terminal.process.pid).children() if child.children()),
+        key=psutil.Process.create_time,
+    )
 
 
 def task_process(terminal: OnTerminal) -> psutil.Process:
@@ -115,8 +120,22 @@ def bare_lab(fresh_lab: Callable[..., Path]) -> Lab:
 
 
 def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
-    """A wrong password and the starter's own answer are asked again; the approver's own answer opens; the judge finds nothing."""
-    with rehearsal(bare_lab.root, tmp_path) as made, command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), "--own-database", str(tmp_path / "own")) as terminal:
+    """A wrong password and the starter's own answer are asked again; the approver's own answer opens; the judge
+    finds nothing.
+    """
+    with (
+        rehearsal(bare_lab.root, tmp_path) as made,
+        command(
+            bare_lab,
+            "planned_failover",
+            "--as",
+            "operator",
+            "--conf",
+            json.dumps(CONF),
+            "--own-database",
+            str(tmp_path / "own"),
+        ) as terminal,
+    ):
         terminal.answer("Password of operator: ", "not it")
         log_in(terminal, bare_lab, "operator")
         asked = terminal.wait_for("User name of who answers: ", SECONDS)
@@ -137,7 +156,9 @@ def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
 
 
 def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
-    """kill -9 of the command while clients are fenced; another goes on, and tries a step again whose process, then whose supervisor, is killed."""
+    """kill -9 of the command while clients are fenced; another goes on, and tries a step again whose process, then
+    whose supervisor, is killed.
+    """
     own = ["--own-database", str(tmp_path / "own")]
     with rehearsal(bare_lab.root, tmp_path) as made:
         with command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
@@ -158,7 +179,9 @@ def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
 
 
 def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
-    """Ctrl-C at the gate says how to go on; after a kill behind the fence, the abort gives the source back as it was."""
+    """Ctrl-C at the gate says how to go on; after a kill behind the fence, the abort gives the source back as it
+    was.
+    """
     own = ["--own-database", str(tmp_path / "own")]
     made = Rehearsal(bare_lab.root, tmp_path, SEED, scale=0.2, groups=10)
     world = World(bare_lab, made.seed_topics().positions)
@@ -168,7 +191,9 @@ def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
         terminal.wait_for("User name of who answers: ", SECONDS)
         terminal.interrupt()
         code, _ = terminal.finish()
-        assert code == 130 and (found := re.search(r"run_procedure --resume (\S+) --as operator", terminal.seen)), terminal.seen[-2000:]
+        assert code == 130 and (found := re.search(r"run_procedure --resume (\S+) --as operator", terminal.seen)), (
+            terminal.seen[-2000:]
+        )
     with command(bare_lab, "--resume", found[1], "--as", "operator", *own) as terminal:
         log_in(terminal, bare_lab, "operator")
         approve(terminal, bare_lab, "approver")

@@ -36,7 +36,17 @@ class SteppedTrips(RoundTrips):
         clients: whether the demo application runs, which goes where it is sent.
     """
 
-    def __init__(self, state: Path, folder: Path, seed: int, rate: int = 0, driver: Stepping | None = None, watched: bool = True, clients: bool = True, **workload: Any) -> None:
+    def __init__(
+        self,
+        state: Path,
+        folder: Path,
+        seed: int,
+        rate: int = 0,
+        driver: Stepping | None = None,
+        watched: bool = True,
+        clients: bool = True,
+        **workload: Any,
+    ) -> None:
         quicken(Lab(state), catch_up_seconds=CATCH_UP_SECONDS)
         super().__init__(state, folder, seed, rate, **workload)
         self.at: dict[str, Act] = {}
@@ -60,7 +70,13 @@ class SteppedTrips(RoundTrips):
 
     def procedure(self, dag_id: str, **params: Any) -> Run:
         """A new run of a procedure, from where clients are."""
-        asked = {"source": self.source, "target": self.target, "reason": "there and back", **PROPOSED.get(dag_id, {}), **params}
+        asked = {
+            "source": self.source,
+            "target": self.target,
+            "reason": "there and back",
+            **PROPOSED.get(dag_id, {}),
+            **params,
+        }
         return Run(asked, dag_id=dag_id)
 
     def run(self, approver: str | None, reason: str, seconds: int = 900, **params: Any) -> int:
@@ -85,8 +101,12 @@ class SteppedTrips(RoundTrips):
 
 
 @contextmanager
-def stepped_trips(state: Path, folder: Path, seed: int = 4244, rate: int = 1_000, **workload: Any) -> Iterator[SteppedTrips]:
-    """Round trips for the length of a block, with topics and groups, the watcher, and the recorder unless `recorded` is false."""
+def stepped_trips(
+    state: Path, folder: Path, seed: int = 4244, rate: int = 1_000, **workload: Any
+) -> Iterator[SteppedTrips]:
+    """Round trips for the length of a block, with topics and groups, the watcher, and the recorder unless `recorded`
+    is false.
+    """
     made = SteppedTrips(state, folder, seed, rate, **{"scale": 0.05, "groups": 8, **workload})
     try:
         with kept_if_it_fails(state, folder):

@@ -13,26 +13,46 @@ from typing import Any
 
 import requests
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from lab.mirror_maker import FLOWS, call, connector_name
 from lab.state import ALIASES, Lab
 
 SECONDS = 30.0
 CONNECTOR_SECONDS = 60.0
-ANYTHING = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+ANYTHING = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
 
 
 class World:
-    """Rights of both clusters, the moved groups' positions on the target, connectors and what they keep, and the routing record.
+    """Rights of both clusters, the moved groups' positions on the target, connectors and what they keep, and the
+    routing record.
 
     Args:
         alive: clusters that can be asked, each with the worker beside it; of a dead one nothing is looked at.
     """
 
-    def __init__(self, lab: Lab, groups: Iterable[str], source: str = "primary", target: str = "standby", alive: Iterable[str] = ALIASES) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        groups: Iterable[str],
+        source: str = "primary",
+        target: str = "standby",
+        alive: Iterable[str] = ALIASES,
+    ) -> None:
         self.lab, self.groups, self.source, self.target, self.alive = lab, sorted(groups), source, target, tuple(alive)
-        self._admins = {alias: AdminClient({**lab.client_properties(alias, "admin"), "log_level": 3}) for alias in self.alive}
+        self._admins = {
+            alias: AdminClient({**lab.client_properties(alias, "admin"), "log_level": 3}) for alias in self.alive
+        }
 
     def look(self) -> dict[str, Any]:
         """The world as plain data, without anything that two runs may rightly differ in."""
@@ -41,7 +61,11 @@ class World:
             "positions": self._positions(),
             "connectors": {name: self._state(host, name) for host, name in self._connectors()},
             "reverse_offsets": self._reverse_offsets(),
-            "routing": {key: value for key, value in json.loads(self.lab.routing.read_text()).items() if key in ("cluster", "bootstrap_servers")},
+            "routing": {
+                key: value
+                for key, value in json.loads(self.lab.routing.read_text()).items()
+                if key in ("cluster", "bootstrap_servers")
+            },
         }
 
     def put_back(self, before: dict[str, Any]) -> None:
@@ -68,17 +92,30 @@ class World:
         found = {}
         for one in asked:
             (future,) = self._admins[self.target].list_consumer_group_offsets([one]).values()
-            held = {f"{tp.topic}/{tp.partition}": tp.offset for tp in future.result(SECONDS).topic_partitions if tp.offset >= 0}
+            held = {
+                f"{tp.topic}/{tp.partition}": tp.offset
+                for tp in future.result(SECONDS).topic_partitions
+                if tp.offset >= 0
+            }
             found |= {one.group_id: held} if held else {}
         return found
 
     def _commit(self, wanted: dict[str, dict[str, int]]) -> None:
         for group, held in wanted.items():
             partitions = [TopicPartition(*_place(place), offset) for place, offset in held.items()]
-            self._done(self._admins[self.target].alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)]))
+            self._done(
+                self._admins[self.target].alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, partitions)]
+                )
+            )
 
     def _connectors(self) -> list[tuple[str, str]]:
-        return [(target, connector_name(source, target, kind)) for source, target in FLOWS.values() if target in self.alive for kind in ("source", "checkpoint")]
+        return [
+            (target, connector_name(source, target, kind))
+            for source, target in FLOWS.values()
+            if target in self.alive
+            for kind in ("source", "checkpoint")
+        ]
 
     def _state(self, host: str, name: str) -> str:
         return call(self.lab, host, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
@@ -87,7 +124,8 @@ class World:
         verb = {"STOPPED": "stop", "PAUSED": "pause", "RUNNING": "resume"}[state]
         ends_at = time.monotonic() + CONNECTOR_SECONDS
         while self._state(host, name) != state:
-            # A worker that is just closing the clients of a dead source does not answer in time; it does what it was told all the same.
+            # A worker that is just closing the clients of a dead source does not answer in time; it does what it was
+            # told all the same.
             with suppress(requests.Timeout):
                 call(self.lab, host, "PUT", f"/connectors/{name}/{verb}")
             assert time.monotonic() < ends_at, f"{name} does not {verb}"
@@ -99,7 +137,11 @@ class World:
         name = connector_name(self.target, self.source, "source")
         kept = call(self.lab, self.source, "GET", f"/connectors/{name}/offsets").json()["offsets"]
         # Of heartbeats it grows whenever the flow runs: it is MirrorMaker 2's alone.
-        return sorted(json.dumps(entry, sort_keys=True) for entry in kept if not entry["partition"]["topic"].endswith("heartbeats"))
+        return sorted(
+            json.dumps(entry, sort_keys=True)
+            for entry in kept
+            if not entry["partition"]["topic"].endswith("heartbeats")
+        )
 
     @staticmethod
     def _done(futures: dict[Any, Any]) -> None:
@@ -138,7 +180,15 @@ def _text(binding: AclBinding) -> str:
 
 def _binding(text: str) -> AclBinding:
     kind, name, pattern, principal, host, operation, permission = json.loads(text)
-    return AclBinding(ResourceType[kind], name, ResourcePatternType[pattern], principal, host, AclOperation[operation], AclPermissionType[permission])
+    return AclBinding(
+        ResourceType[kind],
+        name,
+        ResourcePatternType[pattern],
+        principal,
+        host,
+        AclOperation[operation],
+        AclPermissionType[permission],
+    )
 
 
 def _filter(binding: AclBinding) -> AclBindingFilter:

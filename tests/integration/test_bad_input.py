@@ -1,4 +1,6 @@
-"""Bad params and a bad topology, given to Airflow as an operator gives them: refused, with a reason, before anything is touched."""
+"""Bad params and a bad topology, given to Airflow as an operator gives them: refused, with a reason, before
+anything is touched.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from lab.airflow_api import AirflowApi, Refused
 from lab.bring_up import up
@@ -29,9 +38,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """Everything a procedure could touch: rights, topics and groups of both clusters, connectors, the routing record."""
+    """Everything a procedure could touch: rights, topics and groups of both clusters, connectors, the routing
+    record.
+    """
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
-    anything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    anything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
     for alias in ALIASES:
         admin = AdminClient(lab.client_properties(alias, "admin"))
         connectors = call(lab, alias, "GET", "/connectors?expand=status").json()
@@ -66,12 +79,21 @@ def test_airflow_accepts_no_run_with_values_of_a_wrong_kind(lab: Lab, change: di
 
 
 REFUSED_BY_THE_PROCEDURE = {
-    "a cluster that is none": ({"source": "../../etc/passwd"}, "'../../etc/passwd' is not a cluster; clusters of the topology: primary, standby"),
+    "a cluster that is none": (
+        {"source": "../../etc/passwd"},
+        "'../../etc/passwd' is not a cluster; clusters of the topology: primary, standby",
+    ),
     "the same cluster twice": ({"target": "primary"}, "the same cluster as the source"),
-    "a reason of two lines, with a template": ({"reason": "{{ 7*7 }}\nINFO approved"}, "control or invisible character"),
+    "a reason of two lines, with a template": (
+        {"reason": "{{ 7*7 }}\nINFO approved"},
+        "control or invisible character",
+    ),
     "a pattern that takes for ever": ({"topics": "(a+)+"}, "topics: "),
     "half of a flow": ({"groups": "billing-.*"}, "narrower than the flow"),
-    "a param that is none, beside two other faults": ({"mode": "append", "source": "nowhere", "reason": " "}, "3 problems"),
+    "a param that is none, beside two other faults": (
+        {"mode": "append", "source": "nowhere", "reason": " "},
+        "3 problems",
+    ),
 }
 
 

@@ -134,13 +134,17 @@ def test_a_log_is_as_large_as_what_was_written(primary: KafkaCluster, lab_status
     producer = Producer(config(lab_status, "primary"))
     producer.produce(name, os.urandom(50_000), partition=1)
     assert producer.flush(30) == 0
-    sizes = LogDirTool(str(jars_folder() / "kafka"), config(lab_status, "primary"), "primary").sizes([name, f"{name}-not-there"])
+    sizes = LogDirTool(str(jars_folder() / "kafka"), config(lab_status, "primary"), "primary").sizes(
+        [name, f"{name}-not-there"]
+    )
     assert sizes.keys() == {TopicPartition(name, 0), TopicPartition(name, 1)}
     assert sizes[TopicPartition(name, 0)] == 0 and 50_000 < sizes[TopicPartition(name, 1)] < 60_000
     primary.delete_topic(name)
 
 
-def test_thousands_of_partitions_are_one_question(primary: KafkaCluster, lab_status: dict[str, Any], wide: list[TopicPartition]) -> None:
+def test_thousands_of_partitions_are_one_question(
+    primary: KafkaCluster, lab_status: dict[str, Any], wide: list[TopicPartition]
+) -> None:
     """Ends, starts, a group's positions and tails of thousands of partitions come whole, and soon."""
     began = time.monotonic()
     assert primary.ends(wide) == primary.starts(wide) == dict.fromkeys(wide, 0)
@@ -159,12 +163,17 @@ def test_thousands_of_partitions_are_one_question(primary: KafkaCluster, lab_sta
 def test_a_thousand_groups_are_committed_and_read_back(primary: KafkaCluster, wide: list[TopicPartition]) -> None:
     """1,000 groups x 10 positions of their own, with metadata, come back exactly; a second run changes nothing."""
     mark, partitions = uuid.uuid4().hex[:6], wide[:10]
-    wanted = {f"gruppe-ü-{mark}-{g}": {tp: Position(g * 10 + tp.partition, f"from {g}") for tp in partitions} for g in range(1000)}
+    wanted = {
+        f"gruppe-ü-{mark}-{g}": {tp: Position(g * 10 + tp.partition, f"from {g}") for tp in partitions}
+        for g in range(1000)
+    }
     for _ in range(2):
         assert primary.commit_many(wanted.items()) == {group: dict.fromkeys(partitions, OK) for group in wanted}
         assert primary.positions(wanted) == wanted
         columns = primary.position_columns(wanted)
-        assert set(zip(*columns, strict=True)) == {(g, *tp, p.offset) for g, at in wanted.items() for tp, p in at.items()}
+        assert set(zip(*columns, strict=True)) == {
+            (g, *tp, p.offset) for g, at in wanted.items() for tp, p in at.items()
+        }
     assert set(primary.delete_groups(wanted).values()) == {OK}
     assert set(map(len, primary.positions(wanted).values())) == {0}
 
@@ -182,10 +191,19 @@ def test_groups_known_only_through_commits_are_groups(primary: KafkaCluster, top
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_active_group_is_seen_and_not_written(primary: KafkaCluster, lab_status: dict[str, Any], topic: str, protocol: str) -> None:
-    """Members and what they read are shown; commits and deletion are refused as long as they are there, for both protocols."""
+def test_an_active_group_is_seen_and_not_written(
+    primary: KafkaCluster, lab_status: dict[str, Any], topic: str, protocol: str
+) -> None:
+    """Members and what they read are shown; commits and deletion are refused as long as they are there, for both
+    protocols.
+    """
     group = f"active-{protocol}-{uuid.uuid4().hex[:6]}"
-    settings = {**config(lab_status, "primary", "consumer"), "group.id": group, "client.id": "reader-ü", "group.protocol": protocol}
+    settings = {
+        **config(lab_status, "primary", "consumer"),
+        "group.id": group,
+        "client.id": "reader-ü",
+        "group.protocol": protocol,
+    }
     consumer = Consumer({**settings, "isolation.level": "read_uncommitted"})
     consumer.subscribe([topic])
 
@@ -249,7 +267,9 @@ def test_acl_entries_go_round_and_nothing_else_moves(primary: KafkaCluster) -> N
     assert acls.missing(wanted) == sorted(wanted)
 
 
-def test_rights_to_read_acls_are_needed_to_say_there_are_none(lab_status: dict[str, Any], primary: KafkaCluster) -> None:
+def test_rights_to_read_acls_are_needed_to_say_there_are_none(
+    lab_status: dict[str, Any], primary: KafkaCluster
+) -> None:
     """A connection without the right gets an error, not an empty list; the authorizer is seen by both."""
     weak = ClusterAcls(KafkaCluster("primary", config(lab_status, "primary", "producer")).admin, "primary")
     with pytest.raises(KafkaUnavailable, match="CLUSTER_AUTHORIZATION_FAILED"):
@@ -259,12 +279,19 @@ def test_rights_to_read_acls_are_needed_to_say_there_are_none(lab_status: dict[s
 
 def test_a_probe_asks_the_broker_every_time(lab_status: dict[str, Any], primary: KafkaCluster, topic: str) -> None:
     """One writer sees the fence come, stay and go; other failures are never taken for it."""
-    acls, writer = ClusterAcls(primary.admin, "primary"), RecordWriter(config(lab_status, "primary", "producer"), "primary")
+    acls, writer = (
+        ClusterAcls(primary.admin, "primary"),
+        RecordWriter(config(lab_status, "primary", "producer"), "primary"),
+    )
     deny = AclEntry("topic", topic, "literal", "User:producer", "*", "write", "deny")
     broker = primary.brokers()[0].id
     assert writer.probe(topic, 0) == Accepted(0, broker)
     acls.add([deny])
-    eventually(lambda: writer.probe(topic, 0) == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker), "the probe is refused", 10)
+    eventually(
+        lambda: writer.probe(topic, 0) == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker),
+        "the probe is refused",
+        10,
+    )
     assert writer.write(topic, 1, b"x") == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker)
     acls.remove([deny])
     eventually(lambda: isinstance(writer.probe(topic, 0), Accepted), "the probe gets through again", 10)
@@ -277,7 +304,9 @@ def test_a_written_record_reads_back_the_same(lab_status: dict[str, Any], topic:
     headers = (("id", b"7"), ("id", b""), ("none", None))
     written = RecordWriter(config(lab_status, "primary"), "primary").write(topic, 2, None, b"k", headers)
     assert isinstance(written, Accepted)
-    (found,) = RecordReader(config(lab_status, "primary")).range(TopicPartition(topic, 2), written.offset, written.offset + 1)
+    (found,) = RecordReader(config(lab_status, "primary")).range(
+        TopicPartition(topic, 2), written.offset, written.offset + 1
+    )
     assert (found.key, found.value, found.headers, found.log_append_time) == (b"k", None, headers, False)
 
 
@@ -290,8 +319,12 @@ def transaction(producer: Producer, topic: str, values: list[bytes], end: Callab
     end(producer)
 
 
-def test_markers_and_aborted_records_do_not_hold_a_reader_up(lab_status: dict[str, Any], primary: KafkaCluster, topic: str) -> None:
-    """Tails are found behind many markers, aborted records count by isolation, an open transaction bounds read_committed."""
+def test_markers_and_aborted_records_do_not_hold_a_reader_up(
+    lab_status: dict[str, Any], primary: KafkaCluster, topic: str
+) -> None:
+    """Tails are found behind many markers, aborted records count by isolation, an open transaction bounds
+    read_committed.
+    """
     settings = config(lab_status, "primary")
     producer = Producer({**settings, "transactional.id": f"tx-{uuid.uuid4().hex[:6]}"})
     producer.init_transactions(30)
@@ -299,7 +332,9 @@ def test_markers_and_aborted_records_do_not_hold_a_reader_up(lab_status: dict[st
     for number in range(20):
         transaction(producer, topic, [b"aborted %d" % number], Producer.abort_transaction)
     tp, end = TopicPartition(topic, 0), 42
-    eventually(lambda: primary.ends([tp]) == {tp: end}, "the last marker is written, which happens after the abort returns", 30)
+    eventually(
+        lambda: primary.ends([tp]) == {tp: end}, "the last marker is written, which happens after the abort returns", 30
+    )
     seen_all = RecordReader(settings).last_records([tp], 1)[tp]
     assert (seen_all.last.value, seen_all.skipped_at_end) == (b"aborted 19", 1)
     committed = RecordReader(settings, isolation=READ_COMMITTED)
@@ -315,7 +350,9 @@ def test_markers_and_aborted_records_do_not_hold_a_reader_up(lab_status: dict[st
     producer.abort_transaction(30)
 
 
-def test_a_log_cut_at_its_head_is_read_from_where_it_starts(primary: KafkaCluster, lab_status: dict[str, Any], topic: str) -> None:
+def test_a_log_cut_at_its_head_is_read_from_where_it_starts(
+    primary: KafkaCluster, lab_status: dict[str, Any], topic: str
+) -> None:
     """Deleted records are neither waited for nor invented; asking for them by offset is an error."""
     settings, tp = config(lab_status, "primary"), TopicPartition(topic, 3)
     producer = Producer(settings)
@@ -350,7 +387,10 @@ def test_stop_seed_and_resume_replicate_from_exactly_there(
         producer.produce(name, b"%d" % number, partition=0)
     assert producer.flush(30) == 0
     remote = TopicPartition(name if lab_status["policy"] == "identity" else f"primary.{name}", 0)
-    eventually(lambda: remote.topic in standby.topics([remote.topic]) and standby.ends([remote])[remote] == 10, "10 records mirrored")
+    eventually(
+        lambda: remote.topic in standby.topics([remote.topic]) and standby.ends([remote])[remote] == 10,
+        "10 records mirrored",
+    )
     with pytest.raises(NotReady, match="RUNNING"):
         mirror.change_offsets(FORWARD, "primary", {tp: 4})
     try:
@@ -405,13 +445,19 @@ print(json.dumps([sorted(words), len(results), found == wanted]))
 """
 
 
-def test_a_broker_that_freezes_and_comes_back_costs_nothing(lab_status: dict[str, Any], standby: KafkaCluster, name: str) -> None:
-    """Requests time out while the coordinator stands still; once it is back every position is committed, by the same process."""
+def test_a_broker_that_freezes_and_comes_back_costs_nothing(
+    lab_status: dict[str, Any], standby: KafkaCluster, name: str
+) -> None:
+    """Requests time out while the coordinator stands still; once it is back every position is committed, by the same
+    process.
+    """
     standby.create_topic(name, 1, 1)
     broker = lab_status["clusters"]["standby"]["pids"]["broker"]
     command = [sys.executable, "-c", COMMITTER]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "plugins")}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
         process.stdin.write(json.dumps([config(lab_status, "standby"), name, 3000]))
         process.stdin.close()
         assert process.stdout.readline() == "begun\n"

@@ -1,4 +1,6 @@
-"""A rotating sample of what `make faults` does for every journal write: another one each day, the same one for the same SWITCHBACK_SEED."""
+"""A rotating sample of what `make faults` does for every journal write: another one each day, the same one for
+the same SWITCHBACK_SEED.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ SAMPLE = 2
 
 
 def test_killed_and_copied_at_random(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Killed after a few journal writes, five copies of a few steps: the end state is the undisturbed run's, which the judge passed."""
+    """Killed after a few journal writes, five copies of a few steps: the end state is the undisturbed run's, which
+    the judge passed.
+    """
     chance = random.Random(os.environ.get("SWITCHBACK_SEED") or datetime.now(UTC).date().toordinal())
     rounds = Rounds(fresh_lab("identity", airflow=False), tmp_path)
     try:

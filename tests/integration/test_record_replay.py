@@ -1,4 +1,6 @@
-"""Stranded records are replayed once on a real broker: killed, frozen, twice at once, odd records, and readers who see only what counts."""
+"""Stranded records are replayed once on a real broker: killed, frozen, twice at once, odd records, and readers
+who see only what counts.
+"""
 
 from __future__ import annotations
 
@@ -71,13 +73,23 @@ def origins(records: list[Record]) -> list[tuple[int, int]]:
 
 def many(topic: str, count: int = MANY) -> list[Record]:
     """Stranded records of four partitions, numbered by offsets with gaps."""
-    return [stranded(topic, number % 4, 100 + 3 * number, b"k%d" % number, b"v%d" % number, timestamp=RECENTLY + number) for number in range(count)]
+    return [
+        stranded(topic, number % 4, 100 + 3 * number, b"k%d" % number, b"v%d" % number, timestamp=RECENTLY + number)
+        for number in range(count)
+    ]
 
 
 def process(folder: Path, config: dict[str, Any], waits: bool = False) -> subprocess.Popen:
     """One process that replays; one that waits has everything loaded, and begins when it is told to."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))}
-    started = subprocess.Popen([sys.executable, "-m", "tests.replayed"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tests.replayed"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     started.stdin.write(json.dumps({"folder": str(folder), "config": config}) + "\n")
     started.stdin.flush()
     assert started.stdout.readline() == "begun\n"
@@ -105,7 +117,15 @@ def test_what_was_exported_is_there_once_and_in_order(config: dict[str, Any], to
     odd = [
         stranded(topic, 0, 7, None, b"no key"),
         stranded(topic, 0, 9, b"", None, [("h", None), ("h", b""), ("\u00fc", b"\xff")], timestamp=1),
-        stranded(topic, 0, 10, b"k", b"", [("switchback.origin", b"elsewhere/t/0/3"), ("switchback.procedure", b"before")], timestamp=None),
+        stranded(
+            topic,
+            0,
+            10,
+            b"k",
+            b"",
+            [("switchback.origin", b"elsewhere/t/0/3"), ("switchback.procedure", b"before")],
+            timestamp=None,
+        ),
     ]
     procedure = opened(failback(tmp_path, config))
     found_stranded(procedure, odd)
@@ -114,16 +134,21 @@ def test_what_was_exported_is_there_once_and_in_order(config: dict[str, Any], to
         assert (figures["replayed"], figures["restamped"], figures["aborted"]) == (3, 1, 0)
     found = seen(config, topic)[2:]
     assert [(r.key, r.value, r.headers[:-2]) for r in found] == [(r.key, r.value, r.headers) for r in odd]
-    assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1] and abs(found[2].timestamp / 1000 - time.time()) < 600
-    assert [r.headers[-2:] for r in found][0] == (("switchback.origin", f"standby/{topic}/0/7".encode()), ("switchback.procedure", b"failback-r1"))
+    assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1] and abs(
+        found[2].timestamp / 1000 - time.time()
+    ) < 600
+    assert [r.headers[-2:] for r in found][0] == (
+        ("switchback.origin", f"standby/{topic}/0/7".encode()),
+        ("switchback.procedure", b"failback-r1"),
+    )
 
 
 @pytest.mark.parametrize("whom", ["task", "both"])
 def test_killed_again_and_again_it_is_there_once(config: dict[str, Any], topic: str, tmp_path: Path, whom: str) -> None:
     """Processes die by -9 at random moments; the last one finds all that is missing.
 
-    Where only tasks die, what they had handed over is committed behind them, and nothing is aborted. Where their writers die with them,
-    as with the machine, what is left aborted is counted.
+    Where only tasks die, what they had handed over is committed behind them, and nothing is aborted. Where their
+    writers die with them, as with the machine, what is left aborted is counted.
     """
     records, chance = many(topic), random.Random(4711)
     procedure = opened(failback(tmp_path, config))
@@ -138,8 +163,12 @@ def test_killed_again_and_again_it_is_there_once(config: dict[str, Any], topic: 
     last = answer(process(tmp_path, config))
     committed, everything = origins(seen(config, topic)), origins(seen(config, topic, READ_UNCOMMITTED))
     assert sorted(committed) == sorted((r.partition, r.offset) for r in records)
-    assert [[offset for p, offset in committed if p == partition] for partition in range(4)] == [sorted(r.offset for r in records if r.partition == partition) for partition in range(4)]
-    assert last["replayed"] == MANY and last["aborted"] == len(everything) - len(committed) <= (4_000 if whom == "both" else 0)
+    assert [[offset for p, offset in committed if p == partition] for partition in range(4)] == [
+        sorted(r.offset for r in records if r.partition == partition) for partition in range(4)
+    ]
+    assert last["replayed"] == MANY and last["aborted"] == len(everything) - len(committed) <= (
+        4_000 if whom == "both" else 0
+    )
     assert last["aborted_are_mirrored"] == (last["aborted"] > 0)
 
 
@@ -148,8 +177,12 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def frozen_in_the_middle(folder: Path, config: dict[str, Any], topic: str, whom: str) -> tuple[subprocess.Popen, list[int]]:
-    """A process that stands still before it has written everything, alone or with its writer, and what must be woken."""
+def frozen_in_the_middle(
+    folder: Path, config: dict[str, Any], topic: str, whom: str
+) -> tuple[subprocess.Popen, list[int]]:
+    """A process that stands still before it has written everything, alone or with its writer, and what must be
+    woken.
+    """
     first = process(folder, config)
     eventually_written(config, topic, 1)
     frozen = [first.pid, *(children(first.pid) if whom == "both" else [])]
@@ -159,8 +192,12 @@ def frozen_in_the_middle(folder: Path, config: dict[str, Any], topic: str, whom:
 
 
 @pytest.mark.parametrize("whom", ["task", "both"])
-def test_a_frozen_process_that_thaws_adds_nothing(config: dict[str, Any], topic: str, tmp_path: Path, whom: str) -> None:
-    """A second one goes on meanwhile; the first one, awake again, finds itself fenced off, also in the middle of its transaction."""
+def test_a_frozen_process_that_thaws_adds_nothing(
+    config: dict[str, Any], topic: str, tmp_path: Path, whom: str
+) -> None:
+    """A second one goes on meanwhile; the first one, awake again, finds itself fenced off, also in the middle of its
+    transaction.
+    """
     procedure = opened(failback(tmp_path, config))
     found_stranded(procedure, many(topic))
     first, frozen = frozen_in_the_middle(tmp_path, config, topic, whom)
@@ -186,8 +223,12 @@ def test_two_at_once_end_in_one_result(config: dict[str, Any], topic: str, tmp_p
     assert sorted(origins(seen(config, topic))) == sorted((r.partition, r.offset) for r in many(topic))
 
 
-def test_keys_that_clients_wrote_since_are_not_undone(config: dict[str, Any], primary: KafkaCluster, tmp_path: Path) -> None:
-    """In a compacted topic: what was mirrored before the failover does not count, what clients wrote since does; records without a key stay out."""
+def test_keys_that_clients_wrote_since_are_not_undone(
+    config: dict[str, Any], primary: KafkaCluster, tmp_path: Path
+) -> None:
+    """In a compacted topic: what was mirrored before the failover does not count, what clients wrote since does;
+    records without a key stay out.
+    """
     name = f"__replay-{uuid.uuid4().hex[:8]}"
     primary.create_topic(name, 1, 1, {"cleanup.policy": "compact"})
     written_by_clients(config, name, [b"a", b"b"])
@@ -195,14 +236,25 @@ def test_keys_that_clients_wrote_since_are_not_undone(config: dict[str, Any], pr
     failed_over(procedure, {TopicPartition(name, 0): 2})
     written_by_clients(config, name, [b"b", b"c"])
     opened(procedure)
-    found_stranded(procedure, [stranded(name, 0, n, key, b"v%d" % n) for n, key in enumerate([b"a", b"b", b"d", None, b"a"], 5)], compacted=[name])
+    found_stranded(
+        procedure,
+        [stranded(name, 0, n, key, b"v%d" % n) for n, key in enumerate([b"a", b"b", b"d", None, b"a"], 5)],
+        compacted=[name],
+    )
     figures = replay(procedure)
     assert [r.key for r in seen(config, name) if origins([r])] == [b"a", b"d", b"a"]
-    assert {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")} == {"replayed": 3, "overwritten": 1, "keyless": 1, "overtaken": 0}
+    assert {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")} == {
+        "replayed": 3,
+        "overwritten": 1,
+        "keyless": 1,
+        "overtaken": 0,
+    }
     primary.delete_topic(name)
 
 
-def test_an_open_transaction_of_a_client_is_waited_for(config: dict[str, Any], primary: KafkaCluster, tmp_path: Path) -> None:
+def test_an_open_transaction_of_a_client_is_waited_for(
+    config: dict[str, Any], primary: KafkaCluster, tmp_path: Path
+) -> None:
     """Whether its key counts is known when it ends: it commits, and the stranded value is not written over it."""
     name = f"__replay-{uuid.uuid4().hex[:8]}"
     primary.create_topic(name, 1, 1, {"cleanup.policy": "compact"})
@@ -223,27 +275,39 @@ def test_an_open_transaction_of_a_client_is_waited_for(config: dict[str, Any], p
     primary.delete_topic(name)
 
 
-def test_records_of_transactions_that_nobody_committed_stay_out(config: dict[str, Any], topic: str, tmp_path: Path) -> None:
+def test_records_of_transactions_that_nobody_committed_stay_out(
+    config: dict[str, Any], topic: str, tmp_path: Path
+) -> None:
     """They are counted apart."""
     procedure = opened(failback(tmp_path, config))
-    found_stranded(procedure, many(topic, 40), uncommitted={TopicPartition(topic, 1): {103: "aborted", 115: "undecided"}})
+    found_stranded(
+        procedure, many(topic, 40), uncommitted={TopicPartition(topic, 1): {103: "aborted", 115: "undecided"}}
+    )
     figures = replay(procedure)
     assert (figures["replayed"], figures["uncommitted"]) == (38, 2)
     assert not {(1, 103), (1, 115)} & set(origins(seen(config, topic)))
 
 
-def test_a_quarantine_is_a_topic_of_its_own(config: dict[str, Any], primary: KafkaCluster, topic: str, tmp_path: Path) -> None:
-    """Records that are too large for the topic they came from, with their marks, have room there; the topic itself gets none."""
+def test_a_quarantine_is_a_topic_of_its_own(
+    config: dict[str, Any], primary: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    """Records that are too large for the topic they came from, with their marks, have room there; the topic itself
+    gets none.
+    """
     procedure = opened(failback(tmp_path, config, decision="quarantine"))
     records = [stranded(topic, 2, 5, b"k", os.urandom(3_000_000)), stranded(topic, 2, 6, b"k", b"small")]
     found_stranded(procedure, records)
     figures = replay(procedure)
     assert (figures["quarantined"], figures["replayed"]) == (2, 0)
-    assert [r.value for r in seen(config, f"{topic}.stranded")] == [r.value for r in records] and seen(config, topic) == []
+    assert [r.value for r in seen(config, f"{topic}.stranded")] == [r.value for r in records] and seen(
+        config, topic
+    ) == []
     primary.delete_topic(f"{topic}.stranded")
 
 
-def test_a_record_that_is_too_large_is_refused_and_takes_no_other_with_it(config: dict[str, Any], primary: KafkaCluster, tmp_path: Path) -> None:
+def test_a_record_that_is_too_large_is_refused_and_takes_no_other_with_it(
+    config: dict[str, Any], primary: KafkaCluster, tmp_path: Path
+) -> None:
     """What was before it is there, nothing was aborted; once the topic takes it, the step goes on."""
     name = f"__replay-{uuid.uuid4().hex[:8]}"
     primary.create_topic(name, 1, 1, {"max.message.bytes": "50000"})
@@ -262,18 +326,26 @@ def raise_limit(cluster: KafkaCluster, topic: str) -> None:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
     entry = ConfigEntry("max.message.bytes", "60000", incremental_operation=AlterConfigOpType.SET)
-    (future,) = cluster.admin.incremental_alter_configs([ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])]).values()
+    (future,) = cluster.admin.incremental_alter_configs(
+        [ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])]
+    ).values()
     future.result(30)
 
 
-def test_the_largest_records_of_a_topic_go_through_where_they_can_be_compressed(config: dict[str, Any], topic: str, tmp_path: Path) -> None:
+def test_the_largest_records_of_a_topic_go_through_where_they_can_be_compressed(
+    config: dict[str, Any], topic: str, tmp_path: Path
+) -> None:
     """Three records of a mebibyte each and 500 small ones between."""
     procedure = opened(failback(tmp_path, config))
-    found_stranded(procedure, [stranded(topic, 3, n, b"k", b"x" * (2**20 if n % 200 == 0 else 100)) for n in range(500)])
+    found_stranded(
+        procedure, [stranded(topic, 3, n, b"k", b"x" * (2**20 if n % 200 == 0 else 100)) for n in range(500)]
+    )
     assert replay(procedure)["replayed"] == 500
 
 
-def test_a_topic_that_stamps_records_itself_is_told(config: dict[str, Any], primary: KafkaCluster, tmp_path: Path) -> None:
+def test_a_topic_that_stamps_records_itself_is_told(
+    config: dict[str, Any], primary: KafkaCluster, tmp_path: Path
+) -> None:
     """Timestamps cannot be kept there."""
     name = f"__replay-{uuid.uuid4().hex[:8]}"
     primary.create_topic(name, 4, 1, {"message.timestamp.type": "LogAppendTime"})
@@ -283,10 +355,19 @@ def test_a_topic_that_stamps_records_itself_is_told(config: dict[str, Any], prim
     primary.delete_topic(name)
 
 
-def test_topics_that_are_gone_are_refused_before_anything_is_written(config: dict[str, Any], topic: str, tmp_path: Path) -> None:
+def test_topics_that_are_gone_are_refused_before_anything_is_written(
+    config: dict[str, Any], topic: str, tmp_path: Path
+) -> None:
     """A deleted topic, and a partition that is not there."""
     procedure = opened(failback(tmp_path, config))
-    found_stranded(procedure, [stranded("deleted-meanwhile", 0, 1, b"k", b"v"), stranded(topic, 0, 1, b"k", b"v"), stranded(topic, 7, 1, b"k", b"v")])
+    found_stranded(
+        procedure,
+        [
+            stranded("deleted-meanwhile", 0, 1, b"k", b"v"),
+            stranded(topic, 0, 1, b"k", b"v"),
+            stranded(topic, 7, 1, b"k", b"v"),
+        ],
+    )
     with pytest.raises(NotReady, match=f"{topic}-7, deleted-meanwhile-0|deleted-meanwhile-0, {topic}-7"):
         replay(procedure)
     assert seen(config, topic, READ_UNCOMMITTED) == []
@@ -299,14 +380,18 @@ def test_a_record_that_somebody_doubles_is_found(config: dict[str, Any], topic: 
     replay(procedure)
     twice = seen(config, topic)[0]
     producer = Producer(config)
-    producer.produce(topic, twice.value, twice.key, partition=twice.partition, headers=list(twice.headers), timestamp=twice.timestamp)
+    producer.produce(
+        topic, twice.value, twice.key, partition=twice.partition, headers=list(twice.headers), timestamp=twice.timestamp
+    )
     assert producer.flush(30) == 0
     with pytest.raises(Contradiction, match="twice"):
         replay(procedure)
 
 
 def test_a_transaction_is_all_or_nothing_and_its_writer_one(config: dict[str, Any], topic: str) -> None:
-    """What is not allowed any more is aborted; a fenced writer can do nothing, and a newer one sees the end of its transaction."""
+    """What is not allowed any more is aborted; a fenced writer can do nothing, and a newer one sees the end of its
+    transaction.
+    """
     older, newer = (RecordReplay(config, "primary", f"id-{topic}") for _ in range(2))
     older.fence()
     older.write([Outgoing(topic, 0, b"k", b"1"), Outgoing(topic, 1, b"k", b"1")])

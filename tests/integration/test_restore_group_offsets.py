@@ -19,14 +19,23 @@ CONF = {"source": SOURCE, "target": TARGET, "reason": "they shall stand where th
 
 
 def test_groups_hold_again_what_they_held(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Those that held something have it back, those that held nothing are gone, and what somebody committed since stays; a second run finds nothing to do, and asks nobody."""
+    """Those that held something have it back, those that held nothing are gone, and what somebody committed since
+    stays; a second run finds nothing to do, and asks nobody.
+    """
     state = fresh_lab("identity")
     rehearsal = Rehearsal(state, tmp_path, SEED, scale=0.02, groups=8)
     try:
         rehearsal.seed_topics()
         rehearsal.start_clients()
         reader, groups = ClusterReader(TARGET, rehearsal.status), rehearsal.idle_groups
-        places = {group: [(topic, partition) for topic, held in sorted(rehearsal.truth.positions[group].items()) for partition in sorted(held)] for group in groups}
+        places = {
+            group: [
+                (topic, partition)
+                for topic, held in sorted(rehearsal.truth.positions[group].items())
+                for partition in sorted(held)
+            ]
+            for group in groups
+        }
         whole, partly, *others = sorted(groups, key=lambda group: -len(places[group]))
         assert len(places[partly]) > 1, "it cannot hold a part of its positions"
         before = {whole: dict.fromkeys(places[whole], 0), partly: {places[partly][0]: 0}}
@@ -35,7 +44,11 @@ def test_groups_hold_again_what_they_held(fresh_lab: Callable[..., Path], tmp_pa
     finally:
         rehearsal.stop()
     moved = reader.positions(groups)
-    assert moved[whole].keys() >= before[whole].keys() and moved[partly] != before[partly] and all(moved[group] for group in others)
+    assert (
+        moved[whole].keys() >= before[whole].keys()
+        and moved[partly] != before[partly]
+        and all(moved[group] for group in others)
+    )
     later = others.pop(next(number for number, group in enumerate(others) if any(moved[group].values())))
     assert others, "no group is left that held nothing"
     since = {later: {next(place for place, offset in sorted(moved[later].items()) if offset): 0}}
@@ -55,4 +68,6 @@ def test_groups_hold_again_what_they_held(fresh_lab: Callable[..., Path], tmp_pa
 def commit(rehearsal: Rehearsal, wanted: dict[str, dict[Any, int]]) -> None:
     """Somebody else commits on the target, for groups at rest."""
     clients = rehearsal.status["clusters"][TARGET]["client_properties"]
-    Committer(AdminClient(dict(clients["admin"])), clients["consumer"]).commit(Plan(group, ADMIN, positions) for group, positions in wanted.items())
+    Committer(AdminClient(dict(clients["admin"])), clients["consumer"]).commit(
+        Plan(group, ADMIN, positions) for group, positions in wanted.items()
+    )

@@ -1,4 +1,6 @@
-"""A real unplanned failover for each naming policy, judged by code that shares nothing with the product; and one that nobody had recorded for."""
+"""A real unplanned failover for each naming policy, judged by code that shares nothing with the product; and one
+that nobody had recorded for.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,15 @@ from tests.rehearsed import lost_without_findings
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_killed_under_load(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """kill -9 of the source's broker and worker: 0 skipped, every acknowledged record on the target or listed, every bound kept."""
-    evidence, _ = lost_without_findings(fresh_lab(policy), tmp_path, Accident(after=2.0), 2_000, scale=0.2, groups=12, confirm_seconds=6)
-    assert [approval["by"] for approval in evidence["approvals"] if approval["step"] == "approve_data_loss"] == ["approver"]
+    """kill -9 of the source's broker and worker: 0 skipped, every acknowledged record on the target or listed, every
+    bound kept.
+    """
+    evidence, _ = lost_without_findings(
+        fresh_lab(policy), tmp_path, Accident(after=2.0), 2_000, scale=0.2, groups=12, confirm_seconds=6
+    )
+    assert [approval["by"] for approval in evidence["approvals"] if approval["step"] == "approve_data_loss"] == [
+        "approver"
+    ]
 
 
 def test_nobody_had_recorded(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:

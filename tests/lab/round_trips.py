@@ -1,4 +1,6 @@
-"""A pair of made-up clusters between which clients go to and fro, right in every respect until a test spoils something."""
+"""A pair of made-up clusters between which clients go to and fro, right in every respect until a test spoils
+something.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,17 @@ ALIASES = ("primary", "standby")
 MOMENT = "2026-11-21T00:00:00+00:00"
 HOUR = 3_600_000
 STEPS = {PLANNED: told.PLANNED_STEPS, UNPLANNED: told.LOST_STEPS, FAILBACK: told.FAILBACK_STEPS}
-LISTING = pa.schema([
-    ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary()),
-    ("header_names", pa.list_(pa.string())), ("header_values", pa.list_(pa.binary())),
-])  # fmt: skip
+LISTING = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("header_names", pa.list_(pa.string())),
+        ("header_values", pa.list_(pa.binary())),
+    ]
+)
 
 
 def digest(letter: str, key: str | None = None) -> int:
@@ -76,7 +85,14 @@ class Cluster:
 
     def read(self, places: Iterable[Place], isolation: str, keyed: Iterable[str] = ()) -> dict[Place, list[Held]]:
         """Whole logs."""
-        return {place: [one for one in self.logs[place] if isolation == "read_uncommitted" or (place, one.offset) not in self.uncommitted] for place in places}
+        return {
+            place: [
+                one
+                for one in self.logs[place]
+                if isolation == "read_uncommitted" or (place, one.offset) not in self.uncommitted
+            ]
+            for place in places
+        }
 
     def positions(self, groups: Iterable[str]) -> dict[str, dict[Place, int]]:
         """Committed positions."""
@@ -130,7 +146,9 @@ class Story:
             held = Held(0, digest(letter, key), key_digest(key.encode()) if key else 0, False)
             offset = self.clusters[cluster].append(("orders", 0), held)
             period.records["orders", 0][offset] = Record(offset, held.digest, f"id-{letter}", held.key, False, 0, state)
-            period.acknowledged[("orders", 0), offset] = Acknowledgement("orders", 0, offset, held.digest, f"id-{letter}", self.at)
+            period.acknowledged[("orders", 0), offset] = Acknowledgement(
+                "orders", 0, offset, held.digest, f"id-{letter}", self.at
+            )
             if state == ABORTED:
                 self.clusters[cluster].uncommitted.add((("orders", 0), offset))
 
@@ -144,7 +162,9 @@ class Story:
             self.copied[log] = held.offset + 1
 
     def seed(self, source: str) -> None:
-        """The flow from a cluster shall copy what is written there from now on; under default naming it never copied anything else."""
+        """The flow from a cluster shall copy what is written there from now on; under default naming it never copied
+        anything else.
+        """
         if self.names.policy == "identity":
             self.copied[source, ("orders", 0)] = self.clusters[source].end(("orders", 0))
 
@@ -158,7 +178,9 @@ class Story:
 
     # -- changes of sides --------------------------------------------------------------------------------------------
 
-    def fail_over(self, dag_id: str = PLANNED, mirrored: int | None = None, flows_on: bool = False, **trip: Any) -> None:
+    def fail_over(
+        self, dag_id: str = PLANNED, mirrored: int | None = None, flows_on: bool = False, **trip: Any
+    ) -> None:
         """Move the clients; of a lost source only so many records more are mirrored."""
         source, target = self.now, self.other
         self.mirror(source, mirrored)
@@ -176,28 +198,42 @@ class Story:
         """The old source can be read again."""
         self._returned = {place: list(held) for place, held in self.clusters[self.other].logs.items()}
 
-    def fail_back(self, mode: str = "append", export: str | None = None, decisions: Mapping[str, str] | None = None) -> None:
+    def fail_back(
+        self, mode: str = "append", export: str | None = None, decisions: Mapping[str, str] | None = None
+    ) -> None:
         """Return the clients to where they were; `export` lists other letters than the right ones."""
         source, target = self.now, self.other
         self.come_back()
         stranded = self._stranded(source, target)
         if mode == "recreate":
-            for place in list(self.clusters[target].logs) if self.names.policy == "identity" else [self.names.counterpart((source, ("orders", 0)))[1]]:
+            for place in (
+                list(self.clusters[target].logs)
+                if self.names.policy == "identity"
+                else [self.names.counterpart((source, ("orders", 0)))[1]]
+            ):
                 self.clusters[target].logs[place], self.clusters[target].log_ends[place] = [], 0
             self.copied[source, ("orders", 0)] = 0
         for held in stranded if (decisions or {}).get("orders") == "replay" else []:
             self.replay(held)
-        listed = [held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in export}] if export is not None else stranded
+        listed = (
+            [held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in export}]
+            if export is not None
+            else stranded
+        )
         self.fail_over(FAILBACK, mode=mode, decisions=decisions or {}, returned=self._returned)
         self._export(listed)
 
     def replay(self, held: Held) -> None:
         """Write a stranded record to where clients are, with a header that says where it comes from."""
         origin = f"{self.other}/orders/0/{held.offset}"
-        self.clusters[self.now].append(("orders", 0), Held(0, content_digest(None, origin.encode()), held.key, False, origin, held.digest))
+        self.clusters[self.now].append(
+            ("orders", 0), Held(0, content_digest(None, origin.encode()), held.key, False, origin, held.digest)
+        )
 
     def _stranded(self, source: str, target: str) -> list[Held]:
-        copies = Counter(one.digest for one in self.clusters[source].logs[self.names.counterpart((target, ("orders", 0)))[1]])
+        copies = Counter(
+            one.digest for one in self.clusters[source].logs[self.names.counterpart((target, ("orders", 0)))[1]]
+        )
         left = []
         for held in self.clusters[target].logs["orders", 0]:
             if copies[held.digest] > 0:
@@ -217,29 +253,84 @@ class Story:
         self.ledger.turn(target, self.at)
         folder = self.folder / f"trip-{number}"
         folder.mkdir(exist_ok=True)
-        until = {place: cluster_end for place, cluster_end in self.clusters[target].log_ends.items()} if dag_id == UNPLANNED else {}
-        self.trip = Trip(number, dag_id, source, target, {}, folder, before=before, mirrored_until=until, died_at=self.at if dag_id == UNPLANNED else None, **trip)
+        until = (
+            {place: cluster_end for place, cluster_end in self.clusters[target].log_ends.items()}
+            if dag_id == UNPLANNED
+            else {}
+        )
+        self.trip = Trip(
+            number,
+            dag_id,
+            source,
+            target,
+            {},
+            folder,
+            before=before,
+            mirrored_until=until,
+            died_at=self.at if dag_id == UNPLANNED else None,
+            **trip,
+        )
         self.trip.evidence = self._evidence(dag_id, source, target, folder)
 
     def _translated(self, source: str, place: Place, position: int) -> int:
         there = self.names.counterpart((source, place))
         target = self.clusters[there[0]].logs[there[1]]
         unread = [one.digest for one in self.clusters[source].logs[place] if one.offset >= position]
-        return min((max(one.offset for one in target if one.digest == content) for content in unread if any(one.digest == content for one in target)), default=self.clusters[there[0]].end(there[1]))
+        return min(
+            (
+                max(one.offset for one in target if one.digest == content)
+                for content in unread
+                if any(one.digest == content for one in target)
+            ),
+            default=self.clusters[there[0]].end(there[1]),
+        )
 
     def _evidence(self, dag_id: str, source: str, target: str, folder: Path) -> dict[str, Any]:
         pq.write_table(pa.Table.from_pylist(self._rows(source, target)), folder / "positions.parquet")
-        ends = {alias: [{"topic": place[0], "partition": place[1], "offset": self.clusters[alias].end(place)} for place in self.clusters[alias].logs] for alias in ALIASES}
+        ends = {
+            alias: [
+                {"topic": place[0], "partition": place[1], "offset": self.clusters[alias].end(place)}
+                for place in self.clusters[alias].logs
+            ]
+            for alias in ALIASES
+        }
         plan = {"unproven": []}
         approvals = [{"step": "approve_data_loss", "by": "approver", "digest": sealed(plan)}]
-        loss = [{"topic": "orders", "partition": 0, "from_offset": self.copied.get((source, ("orders", 0)), 0), "certain_to": None, "possible_to": None}]
+        loss = [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "from_offset": self.copied.get((source, ("orders", 0)), 0),
+                "certain_to": None,
+                "possible_to": None,
+            }
+        ]
         evidence = {
-            "procedure_id": f"{dag_id}-1", "dag_id": dag_id, "source": source, "target": target, "reason": "test", "outcome": "completed", "plan": plan,
-            "plan_digest": sealed(plan), "approvals": approvals, "fenced_at": "2026-11-21T00:00:00+00:00", "cut_off": ends[source], "boundary": ends[target],
-            "steps": [{"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": {}} for step in STEPS[dag_id]],
-            "classes": {"CONTENT": 1}, "rereads": {"bound": 0, "mirror_maker": 0}, "repeats": {}, "loss": loss if dag_id == UNPLANNED else [],
-            "positions": "positions.parquet", "stranded": None, "seconds": {"own": 1.0, "drain": 0, "people": 1}, "previous_digest": None,
-        }  # fmt: skip
+            "procedure_id": f"{dag_id}-1",
+            "dag_id": dag_id,
+            "source": source,
+            "target": target,
+            "reason": "test",
+            "outcome": "completed",
+            "plan": plan,
+            "plan_digest": sealed(plan),
+            "approvals": approvals,
+            "fenced_at": "2026-11-21T00:00:00+00:00",
+            "cut_off": ends[source],
+            "boundary": ends[target],
+            "steps": [
+                {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": {}}
+                for step in STEPS[dag_id]
+            ],
+            "classes": {"CONTENT": 1},
+            "rereads": {"bound": 0, "mirror_maker": 0},
+            "repeats": {},
+            "loss": loss if dag_id == UNPLANNED else [],
+            "positions": "positions.parquet",
+            "stranded": None,
+            "seconds": {"own": 1.0, "drain": 0, "people": 1},
+            "previous_digest": None,
+        }
         return evidence | {"digest": sealed(evidence)}
 
     def _rows(self, source: str, target: str) -> list[dict[str, Any]]:
@@ -247,19 +338,42 @@ class Story:
         for group, held in self.clusters[source].committed.items():
             for place, position in held.items():
                 there = self.names.counterpart((source, place))[1]
-                told_of = {"group": group, "topic": place[0], "partition": 0, "position": position, "position_at": 0, "target_topic": there[0]}
-                rows.append(told_of | {"target_position": self.clusters[target].committed[group][there], "class": "CONTENT", "exact": True, "bound": 0, "evidence": "", "clamped": None})
+                told_of = {
+                    "group": group,
+                    "topic": place[0],
+                    "partition": 0,
+                    "position": position,
+                    "position_at": 0,
+                    "target_topic": there[0],
+                }
+                rows.append(
+                    told_of
+                    | {
+                        "target_position": self.clusters[target].committed[group][there],
+                        "class": "CONTENT",
+                        "exact": True,
+                        "bound": 0,
+                        "evidence": "",
+                        "clamped": None,
+                    }
+                )
         return rows or [dict.fromkeys(COLUMNS)]
 
     def call_uncommitted(self, *offsets: int) -> None:
         """Let the export say that no transaction committed these."""
         folder = self.trip.folder / "find" / "uncommitted"
         folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"topic": ["orders"] * len(offsets), "partition": [0] * len(offsets), "offset": list(offsets)}), folder / "orders-0.parquet")
+        pq.write_table(
+            pa.table({"topic": ["orders"] * len(offsets), "partition": [0] * len(offsets), "offset": list(offsets)}),
+            folder / "orders-0.parquet",
+        )
 
     def export_older(self, letters: str) -> None:
         """Let the export hold records that the other cluster has no more."""
-        self._export([held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in letters}], "older")
+        self._export(
+            [held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in letters}],
+            "older",
+        )
 
     def _export(self, listed: list[Held], kind: str = "stranded") -> None:
         folder = self.trip.folder / "find" / kind
@@ -267,7 +381,12 @@ class Story:
         rows = []
         for one in listed:
             letter, key = self.letters[one.digest]
-            content = {"key": key and key.encode(), "value": letter.encode(), "header_names": ["id"], "header_values": [letter.encode()]}
+            content = {
+                "key": key and key.encode(),
+                "value": letter.encode(),
+                "header_names": ["id"],
+                "header_values": [letter.encode()],
+            }
             rows.append({"topic": "orders", "partition": 0, "offset": one.offset, **content})
         pq.write_table(pa.Table.from_pylist(rows, schema=LISTING), folder / "orders-0.parquet")
         self.trip.evidence["stranded"] = "find"
@@ -276,7 +395,9 @@ class Story:
 
     def judge(self, writes: bool = False) -> Verdict:
         """What the judge says of the last change of sides."""
-        return TripJudge(RoundTripExhibits(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])).judge(writes)
+        return TripJudge(RoundTripExhibits(self.ledger, self.trip, {}, lambda alias, _: self.clusters[alias])).judge(
+            writes
+        )
 
     def amend(self, **fields: Any) -> None:
         """Change the evidence, and seal it anew."""

@@ -92,7 +92,9 @@ def test_another_refusal_is_told_at_once(airflow: _Airflow) -> None:
 
 
 @pytest.mark.parametrize(("late", "seen"), [(2, True), (3, False)])
-def test_a_late_answer_is_looked_for_again(airflow: _Airflow, monkeypatch: pytest.MonkeyPatch, late: int, seen: bool) -> None:
+def test_a_late_answer_is_looked_for_again(
+    airflow: _Airflow, monkeypatch: pytest.MonkeyPatch, late: int, seen: bool
+) -> None:
     """Who follows a run does not lose it on a busy machine; one that stays silent is told."""
     monkeypatch.setattr("lab.airflow_api.REQUEST_SECONDS", 0.2)
     airflow.asked, airflow.late = ["r1"], [0.6] * late

@@ -1,4 +1,6 @@
-"""What the tests of hanging addresses stand on: connections are neither refused nor answered, on a port that a process has just died on, too."""
+"""What the tests of hanging addresses stand on: connections are neither refused nor answered, on a port that a
+process has just died on, too.
+"""
 
 from __future__ import annotations
 

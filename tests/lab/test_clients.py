@@ -1,4 +1,6 @@
-"""The demo application's supervisor, on clients that only sleep; and its view of a cluster, as the product takes it."""
+"""The demo application's supervisor, on clients that only sleep; and its view of a cluster, as the product takes
+it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,14 @@ def application(folder: Path, cluster: str, version: int, servers: str = "127.0.
     """One client, sent to a cluster."""
     routing = folder / "routing.json"
     routing.write_text(json.dumps({"cluster": cluster, "bootstrap_servers": servers, "version": version}))
-    return Application((ClientPlan("c", ("orders",)),), {cluster: {"producer": {}}}, routing, "http://127.0.0.1:0", {cluster: ()}, folder)
+    return Application(
+        (ClientPlan("c", ("orders",)),),
+        {cluster: {"producer": {}}},
+        routing,
+        "http://127.0.0.1:0",
+        {cluster: ()},
+        folder,
+    )
 
 
 @pytest.fixture
@@ -75,8 +84,12 @@ def supervised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(("cluster", "least", "most"), [("standby", 0.1, 2.0), ("primary", 2.0, 60.0)])
-def test_clients_that_are_sent_to_another_cluster_leave_the_old_one_soon(tmp_path: Path, supervised: Any, cluster: str, least: float, most: float) -> None:
-    """One that waits for its dead cluster is killed after moments; where the cluster is the same it is given its time."""
+def test_clients_that_are_sent_to_another_cluster_leave_the_old_one_soon(
+    tmp_path: Path, supervised: Any, cluster: str, least: float, most: float
+) -> None:
+    """One that waits for its dead cluster is killed after moments; where the cluster is the same it is given its
+    time.
+    """
     made, client, started = supervised
     application(tmp_path, cluster, 2)
     began = time.monotonic()
@@ -111,7 +124,11 @@ def test_a_source_that_answers_is_told_as_reachable(tmp_path: Path) -> None:
     cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "ignored"})
     servers = cluster.list_topics(timeout=10).brokers[1]
     made = application(tmp_path, "standby", 7, f"{servers.host}:{servers.port}")
-    assert Supervisor(made).source() == {"reachable": True, "writable": None, "detail": f"{servers.host}:{servers.port}: 1 brokers"}
+    assert Supervisor(made).source() == {
+        "reachable": True,
+        "writable": None,
+        "detail": f"{servers.host}:{servers.port}: 1 brokers",
+    }
 
 
 def test_the_labs_topology_names_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         monkeypatch.setattr(failback, "GateWatcher", lambda *_: nullcontext())
         monkeypatch.setattr(FailbackDemo, "rehearsal", lambda *_: told)
         monkeypatch.setattr(FailbackDemo, "_meddle", lambda self, trip: told.done.append("meddled"))
-        code = FailbackDemo(Choices(tamper, False), tmp_path, Console(file=shown, width=140, force_terminal=False)).run()
+        code = FailbackDemo(
+            Choices(tamper, False), tmp_path, Console(file=shown, width=140, force_terminal=False)
+        ).run()
         return code, shown.getvalue(), told
 
     return one

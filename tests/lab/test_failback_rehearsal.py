@@ -1,4 +1,6 @@
-"""The parts of round trips that need no lab: who goes where, what is written down when, and what the judge is given."""
+"""The parts of round trips that need no lab: who goes where, what is written down when, and what the judge is
+given.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ class Paper:
     def status(self) -> dict[str, Any]:
         """What is asked of it here."""
         accounts = {"admin": {}, "producer": {"who": "producer"}, "consumer": {}}
-        return {"clusters": {alias: {"client_properties": accounts} for alias in ("primary", "standby")}, "policy": self.policy, "evidence": str(self.root)}
+        return {
+            "clusters": {alias: {"client_properties": accounts} for alias in ("primary", "standby")},
+            "policy": self.policy,
+            "evidence": str(self.root),
+        }
 
 
 class Shelf:
@@ -77,12 +83,31 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         made = RoundTrips(tmp_path, tmp_path / "rehearsal", 5)
         made.ledger.topics["orders"] = Topic(1)
         made.done, made.trips = [], []  # type: ignore[attr-defined]
-        for name in ("start_clients", "start_load", "stop", "move_groups", "make_topic", "await_copies", "bring_source_back", "kill_source", "await_rest", "pause_replication", "await_samples", "restart_mirror_maker"):
+        for name in (
+            "start_clients",
+            "start_load",
+            "stop",
+            "move_groups",
+            "make_topic",
+            "await_copies",
+            "bring_source_back",
+            "kill_source",
+            "await_rest",
+            "pause_replication",
+            "await_samples",
+            "restart_mirror_maker",
+        ):
             monkeypatch.setattr(made, name, lambda *_, name=name: made.done.append(name))
         for name in ("write_more", "leave_transactions_open"):
             monkeypatch.setattr(made, name, lambda count, name=name: made.done.append(f"{name} {count}"))
         monkeypatch.setattr(made, "settle", lambda: made.done.append(f"settle {made.target}") or [])
-        monkeypatch.setattr(made, "run", lambda approver, reason, seconds, **params: made.done.append((made.dag_id, made.source, made.target, params)) or code)
+        monkeypatch.setattr(
+            made,
+            "run",
+            lambda approver, reason, seconds, **params: (
+                made.done.append((made.dag_id, made.source, made.target, params)) or code
+            ),
+        )
         monkeypatch.setattr(made, "evidence", lambda: (tmp_path, {"outcome": "completed" if code == 0 else "refused"}))
         monkeypatch.setattr(made, "_judged", lambda trip, writes: made.trips.append(trip) or Verdict())
         return made
@@ -112,9 +137,17 @@ def test_clients_go_over_and_return(make: Make) -> None:
     made.leave(Leaving())
     made.come_back()
     made.leave(Leaving(standby=True))
-    assert runs(made) == [(PLANNED, "primary", "standby", {}), (FAILBACK, "standby", "primary", {}), (PLANNED, "primary", "standby", {"start_reverse_replication": True})]
+    assert runs(made) == [
+        (PLANNED, "primary", "standby", {}),
+        (FAILBACK, "standby", "primary", {}),
+        (PLANNED, "primary", "standby", {"start_reverse_replication": True}),
+    ]
     assert [period.cluster for period in made.ledger.periods] == ["primary", "standby", "primary", "standby"]
-    assert [(trip.number, trip.source, trip.target, trip.flows_on) for trip in trips(made)] == [(0, "primary", "standby", False), (1, "standby", "primary", True), (2, "primary", "standby", True)]
+    assert [(trip.number, trip.source, trip.target, trip.flows_on) for trip in trips(made)] == [
+        (0, "primary", "standby", False),
+        (1, "standby", "primary", True),
+        (2, "primary", "standby", True),
+    ]
 
 
 def test_the_judge_is_given_what_was_there_before(make: Make) -> None:
@@ -138,14 +171,26 @@ def test_a_source_that_dies_is_brought_back_before_anybody_judges(make: Make, mo
     (trip,) = trips(made)
     assert (trip.dag_id, trip.lost, trip.died_at, trip.mirrored_until) == (UNPLANNED, True, 77, {ORDERS: 1})
     order = [entry[0] if isinstance(entry, tuple) else entry for entry in made.done]
-    assert order.index("died") < order.index(UNPLANNED) < order.index("settle standby") < order.index("bring_source_back")
+    assert (
+        order.index("died") < order.index(UNPLANNED) < order.index("settle standby") < order.index("bring_source_back")
+    )
 
 
 def test_records_of_every_kind_are_stranded_while_replication_stands(make: Make) -> None:
     """Some are mirrored before, some in no committed transaction; the source dies before replication goes on."""
     made = make()
     made.leave(Leaving(Accident(after=0.0, kill_mirror_maker=True), more=3, stranded=9))
-    wanted = ["start_load", "write_more 3", "restart_mirror_maker", "await_samples", "pause_replication", "write_more 9", "leave_transactions_open 9", "kill_source", "await_rest"]
+    wanted = [
+        "start_load",
+        "write_more 3",
+        "restart_mirror_maker",
+        "await_samples",
+        "pause_replication",
+        "write_more 9",
+        "leave_transactions_open 9",
+        "kill_source",
+        "await_rest",
+    ]
     assert [entry for entry in made.done if entry in wanted] == wanted
     assert trips(made)[0].crashed
 
@@ -171,12 +216,18 @@ def test_trips_end_with_the_first_one_that_is_wrong(tmp_path: Path, monkeypatch:
     assert (len(verdict.findings), verdict.figures["records"], ended) == (1, 3, ["stopped"])
 
 
-def test_load_in_another_period_has_numbers_of_its_own(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_in_another_period_has_numbers_of_its_own(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two loads on the same topics would else write the same records; it writes where clients are."""
     made = make()
     made.load = type("Old", (), {"topics": {"load": 2}})()
     asked: list[Any] = []
-    monkeypatch.setattr(failback_rehearsal, "Load", lambda status, folder, rate, seed, topics, cluster, first: asked.append((folder.name, topics, cluster, first)))
+    monkeypatch.setattr(
+        failback_rehearsal,
+        "Load",
+        lambda status, folder, rate, seed, topics, cluster, first: asked.append((folder.name, topics, cluster, first)),
+    )
     monkeypatch.setattr(Rehearsal, "start_load", lambda self, seconds: None)
     RoundTrips.start_load(made)
     assert asked == []
@@ -186,13 +237,24 @@ def test_load_in_another_period_has_numbers_of_its_own(make: Make, tmp_path: Pat
 
 
 def test_ways_of_leaving_are_drawn_from_a_number() -> None:
-    """Eight numbers give accidents and none, each with repeats and without, with a standby or stranded records of every kind and without."""
+    """Eight numbers give accidents and none, each with repeats and without, with a standby or stranded records of
+    every kind and without.
+    """
     drawn = [Leaving.drawn(number) for number in range(8)]
     assert drawn == [Leaving.drawn(number) for number in range(8)]
-    assert {(one.accident is None, one.crashed, one.standby or bool(one.stranded)) for one in drawn} == {(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)}
+    assert {(one.accident is None, one.crashed, one.standby or bool(one.stranded)) for one in drawn} == {
+        (a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)
+    }
 
 
-@pytest.mark.parametrize(("how", "params"), [(Returning(), {}), (Returning("recreate"), {"mode": "recreate"}), (Returning(stranded={".*": "discard"}), {"mode": "append", "stranded": {".*": "discard"}})])
+@pytest.mark.parametrize(
+    ("how", "params"),
+    [
+        (Returning(), {}),
+        (Returning("recreate"), {"mode": "recreate"}),
+        (Returning(stranded={".*": "discard"}), {"mode": "append", "stranded": {".*": "discard"}}),
+    ],
+)
 def test_params_of_a_failback(how: Returning, params: dict[str, Any]) -> None:
     """What is not asked for is left to the procedure."""
     assert how.params == params
@@ -225,13 +287,31 @@ class Pen:
 
 
 def test_more_records_are_of_their_topics_kinds_and_share_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two portions of one topic have ids of their own; large topics and those that stay empty are left out, and the old records are not told again."""
+    """Two portions of one topic have ids of their own; large topics and those that stay empty are left out, and the
+    old records are not told again.
+    """
     monkeypatch.setattr(going_on, "TopicWriter", Pen)
-    truth = GroundTruth(1, "primary", {shape.kind: TopicTruth(shape.kind, shape.kind, shape.partitions, shape.compacted, shape.transactional, records={0: []}) for shape in SHAPES})
+    truth = GroundTruth(
+        1,
+        "primary",
+        {
+            shape.kind: TopicTruth(
+                shape.kind, shape.kind, shape.partitions, shape.compacted, shape.transactional, records={0: []}
+            )
+            for shape in SHAPES
+        },
+    )
     first, second = (going_on.write_more({}, truth, "standby", seed, 4) for seed in (1, 2))
     assert set(first.topics) == {shape.kind for shape in SHAPES} - {"large", "empty", "trimmed"}
-    ids = [{name for topic in one.topics.values() for records in topic.records.values() for name, _ in records if name} for one in (first, second)]
+    ids = [
+        {name for topic in one.topics.values() for records in topic.records.values() for name, _ in records if name}
+        for one in (first, second)
+    ]
     assert ids[0] and not ids[0] & ids[1]
-    assert {len(records) for records in first.topics["plain"].records.values()} == {4} and truth.topics["plain"].records == {0: []}
+    assert {len(records) for records in first.topics["plain"].records.values()} == {4} and truth.topics[
+        "plain"
+    ].records == {0: []}
     left = going_on.leave_transactions_open({}, truth, "primary", 3, 2, 10.0)
-    assert set(left.topics) == {"transactional"} and {state for records in left.topics["transactional"].records.values() for _, state in records} == {ABORTED}
+    assert set(left.topics) == {"transactional"} and {
+        state for records in left.topics["transactional"].records.values() for _, state in records
+    } == {ABORTED}

@@ -41,7 +41,11 @@ def test_a_missing_changed_or_foreign_jar_is_named(folder: Path) -> None:
 def test_the_manifest_covers_both_configurations() -> None:
     """The committed manifest lists the broker, MirrorMaker 2 and Spark's connector."""
     names = set(jars.manifest())
-    assert {"kafka/kafka_2.13-4.3.1.jar", "kafka/connect-mirror-4.3.1.jar", "spark/spark-sql-kafka-0-10_2.13-4.2.0.jar"} <= names
+    assert {
+        "kafka/kafka_2.13-4.3.1.jar",
+        "kafka/connect-mirror-4.3.1.jar",
+        "spark/spark-sql-kafka-0-10_2.13-4.2.0.jar",
+    } <= names
 
 
 def test_the_cache_follows_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,11 +62,18 @@ def test_an_interrupted_installation_is_done_again(tmp_path: Path, monkeypatch: 
     """Without the stamp of this very lock, packages are installed again, compiled, and the stamp comes last."""
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\necho $@ >> " + str(tmp_path / "calls") + "\n[ ! -e " + str(tmp_path / "broken") + " ]\n")
+    python.write_text(
+        "#!/bin/sh\necho $@ >> " + str(tmp_path / "calls") + "\n[ ! -e " + str(tmp_path / "broken") + " ]\n"
+    )
     python.chmod(0o755)
     (tmp_path / "lock").write_text("a==1\n")
     (tmp_path / "broken").touch()
-    for name, value in (("PROJECT", tmp_path), ("VENV", tmp_path / "venv"), ("LOCK", tmp_path / "lock"), ("STAMP", tmp_path / "stamp")):
+    for name, value in (
+        ("PROJECT", tmp_path),
+        ("VENV", tmp_path / "venv"),
+        ("LOCK", tmp_path / "lock"),
+        ("STAMP", tmp_path / "stamp"),
+    ):
         monkeypatch.setattr(setup, name, value)
     monkeypatch.setattr(setup, "_python_works", lambda: True)
     with pytest.raises(SystemExit):

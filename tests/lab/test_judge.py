@@ -24,8 +24,26 @@ from lab.judge.conduct import (
 )
 from lab.judge.findings import Finding, Verdict
 from lab.judge.positions import Alignment, out_of_order
-from lab.judge.records import Held, aborted_visible, contradictions, merge_known, missing_records, repeats, stale_keys, strangers
-from lab.workload.truth import ABORTED, COMMITTED, Acknowledgement, GroundTruth, Record, TopicTruth, content_digest, key_digest
+from lab.judge.records import (
+    Held,
+    aborted_visible,
+    contradictions,
+    merge_known,
+    missing_records,
+    repeats,
+    stale_keys,
+    strangers,
+)
+from lab.workload.truth import (
+    ABORTED,
+    COMMITTED,
+    Acknowledgement,
+    GroundTruth,
+    Record,
+    TopicTruth,
+    content_digest,
+    key_digest,
+)
 
 AT = ("orders", 0)
 
@@ -90,7 +108,13 @@ def test_an_empty_partition_belongs_at_the_boundary() -> None:
 def test_a_skipped_record_is_named() -> None:
     """The finding names group, topic, partition, offset and record."""
     (finding,) = misplaced("billing", AT, align("abc", "abc"), 1, 2, unread="id-b")
-    assert (finding.group, finding.topic, finding.partition, finding.offset, finding.record) == ("billing", "orders", 0, 2, "id-b")
+    assert (finding.group, finding.topic, finding.partition, finding.offset, finding.record) == (
+        "billing",
+        "orders",
+        0,
+        2,
+        "id-b",
+    )
     assert "1 unread records skipped, first is source offset 1" in str(finding)
 
 
@@ -151,7 +175,9 @@ def test_recurring_contents_are_told_apart_by_counting() -> None:
 
 
 def test_compaction_on_the_source_only_is_no_reread() -> None:
-    """A record that only the target still holds, and that the group never read, may come before its position's first record."""
+    """A record that only the target still holds, and that the group never read, may come before its position's first
+    record.
+    """
     alignment = align("a_c__f", "abcdef", known="abcdef")
     assert place(alignment, 3, 5) == place(alignment, 3, 4) == place(alignment, 3, 3) == set()
     assert place(alignment, 3, 2) == {"not exact"}
@@ -221,7 +247,14 @@ def test_a_changed_record_is_missing_and_a_stranger() -> None:
 def keyed(rows: Sequence[tuple[str, str | None]]) -> list[Record]:
     """Return acknowledged records of a compacted topic from (key, value) pairs."""
     return [
-        Record(offset, content_digest(key.encode(), value and value.encode()), f"id-{offset}", key_digest(key.encode()), value is None, 0)
+        Record(
+            offset,
+            content_digest(key.encode(), value and value.encode()),
+            f"id-{offset}",
+            key_digest(key.encode()),
+            value is None,
+            0,
+        )
         for offset, (key, value) in enumerate(rows)
     ]
 
@@ -276,9 +309,18 @@ def test_known_logs_merge_by_offset() -> None:
 def test_digests_tell_null_from_empty_and_headers_apart() -> None:
     """Null and empty, header order, header twins and moved bytes all make different contents."""
     contents: list[tuple[Any, ...]] = [
-        (None, None, []), (b"", None, []), (None, b"", []), (b"", b"", []), (b"a", b"bc", []), (b"ab", b"c", []), (b"a", b"bc", [("h", None)]),
-        (b"a", b"bc", [("h", b"")]), (b"a", b"bc", [("h", b"1"), ("g", b"2")]), (b"a", b"bc", [("g", b"2"), ("h", b"1")]), (b"a", b"bc", [("h", b"1"), ("h", b"1")]),
-    ]  # fmt: skip
+        (None, None, []),
+        (b"", None, []),
+        (None, b"", []),
+        (b"", b"", []),
+        (b"a", b"bc", []),
+        (b"ab", b"c", []),
+        (b"a", b"bc", [("h", None)]),
+        (b"a", b"bc", [("h", b"")]),
+        (b"a", b"bc", [("h", b"1"), ("g", b"2")]),
+        (b"a", b"bc", [("g", b"2"), ("h", b"1")]),
+        (b"a", b"bc", [("h", b"1"), ("h", b"1")]),
+    ]
     assert len({content_digest(*content) for content in contents}) == len(contents)
     assert content_digest(b"a", b"b", None) == content_digest(b"a", b"b", [])
 
@@ -293,7 +335,9 @@ def remote(topic: str) -> str:
 
 def test_a_group_missing_on_the_target_is_named() -> None:
     """Every committed source position, that of an empty partition too, needs a target position."""
-    found = absent_positions("billing", {("orders", 0): 5, ("empty", 0): 0}, {("orders", 0): 5}, str, local_topics=False)
+    found = absent_positions(
+        "billing", {("orders", 0): 5, ("empty", 0): 0}, {("orders", 0): 5}, str, local_topics=False
+    )
     assert [(f.check, f.group, f.topic, f.partition) for f in found] == [("group missing", "billing", "empty", 0)]
 
 
@@ -301,8 +345,12 @@ def test_moved_groups_stand_at_zero_on_local_topics() -> None:
     """Under default naming a moved group also has position 0 on the topic that clients write."""
     here = {("orders", 0): 5}
     assert absent_positions("g", here, {("primary.orders", 0): 5, ("orders", 0): 0}, remote, local_topics=True) == []
-    assert checks(absent_positions("g", here, {("primary.orders", 0): 5}, remote, local_topics=True)) == {"local position"}
-    assert checks(absent_positions("g", here, {("primary.orders", 0): 5, ("orders", 0): 3}, remote, local_topics=True)) == {"local position"}
+    assert checks(absent_positions("g", here, {("primary.orders", 0): 5}, remote, local_topics=True)) == {
+        "local position"
+    }
+    assert checks(
+        absent_positions("g", here, {("primary.orders", 0): 5, ("orders", 0): 3}, remote, local_topics=True)
+    ) == {"local position"}
 
 
 def test_a_partition_never_committed_stays_uncommitted() -> None:
@@ -313,7 +361,9 @@ def test_a_partition_never_committed_stays_uncommitted() -> None:
     assert uncalled_positions("g", here, {("orders", 0): 5}, str, local_topics=False) == []
     local = {("primary.orders", 0): 5, ("orders", 0): 0, ("orders", 1): 0}
     assert uncalled_positions("g", here, local, remote, local_topics=True) == []
-    assert checks(uncalled_positions("g", here, local | {("orders", 1): 7}, remote, local_topics=True)) == {"never committed"}
+    assert checks(uncalled_positions("g", here, local | {("orders", 1): 7}, remote, local_topics=True)) == {
+        "never committed"
+    }
 
 
 # The fence
@@ -340,9 +390,13 @@ def test_an_acknowledgement_beyond_the_cut_off_is_caught() -> None:
 # Consumption
 
 
-def consumed(source: str, target: str, here: Sequence[int], there: Sequence[int], reached: int, start: int = 0, bound: int = 0) -> list[Finding]:
+def consumed(
+    source: str, target: str, here: Sequence[int], there: Sequence[int], reached: int, start: int = 0, bound: int = 0
+) -> list[Finding]:
     """Return the findings about one group on one partition."""
-    return consumed_findings(Consumption("billing", *AT, start, here, there, reached), log(source), log(target), bound)[0]
+    return consumed_findings(Consumption("billing", *AT, start, here, there, reached), log(source), log(target), bound)[
+        0
+    ]
 
 
 def test_a_group_that_went_on_where_it_was_is_good() -> None:
@@ -388,15 +442,34 @@ def evidence(tmp_path: Path) -> dict[str, Any]:
     plan = {"groups": {"größe": 1}, "target": "standby"}
     canonical = json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     moment = "2026-11-21T00:00:00+00:00"
-    steps = [{"id": step, "state": "done", "started_at": moment, "ended_at": moment, "figures": {}} for step in told.PLANNED_STEPS]
+    steps = [
+        {"id": step, "state": "done", "started_at": moment, "ended_at": moment, "figures": {}}
+        for step in told.PLANNED_STEPS
+    ]
     return {
-        "procedure_id": "planned_failover-1", "dag_id": "planned_failover", "source": "primary", "target": "standby", "reason": "test",
-        "outcome": "completed", "plan": plan, "plan_digest": sha256(canonical.encode()).hexdigest(), "approvals": [{"user": "approver"}],
-        "steps": steps, "fenced_at": "2026-11-21T00:00:01Z", "cut_off": [{"topic": "orders", "partition": 0, "offset": 6}],
-        "boundary": [{"topic": "orders", "partition": 0, "offset": 6}], "classes": {"SYNC": 2}, "rereads": {"bound": 0, "mirror_maker": 5},
-        "repeats": 0, "loss": [], "positions": str(tmp_path), "stranded": None, "seconds": {"own": 1.0, "drain": 0.1, "people": 2},
-        "digest": "0" * 64, "previous_digest": None,
-    }  # fmt: skip
+        "procedure_id": "planned_failover-1",
+        "dag_id": "planned_failover",
+        "source": "primary",
+        "target": "standby",
+        "reason": "test",
+        "outcome": "completed",
+        "plan": plan,
+        "plan_digest": sha256(canonical.encode()).hexdigest(),
+        "approvals": [{"user": "approver"}],
+        "steps": steps,
+        "fenced_at": "2026-11-21T00:00:01Z",
+        "cut_off": [{"topic": "orders", "partition": 0, "offset": 6}],
+        "boundary": [{"topic": "orders", "partition": 0, "offset": 6}],
+        "classes": {"SYNC": 2},
+        "rereads": {"bound": 0, "mirror_maker": 5},
+        "repeats": 0,
+        "loss": [],
+        "positions": str(tmp_path),
+        "stranded": None,
+        "seconds": {"own": 1.0, "drain": 0.1, "people": 2},
+        "digest": "0" * 64,
+        "previous_digest": None,
+    }
 
 
 def story(evidence: dict[str, Any]) -> list[Finding]:
@@ -419,11 +492,16 @@ def test_an_absent_field_is_caught(evidence: dict[str, Any], field: str) -> None
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"outcome": "returned"}, "outcome"), ({"source": "standby"}, "source"), ({"loss": [{"topic": "orders"}]}, "loss"),
-        ({"approvals": [{"user": "operator"}]}, "approver"), ({"plan": {"target": "elsewhere"}}, "plan_digest"),
-        ({"positions": "/nowhere/positions.parquet"}, "positions"), ({"seconds": {"own": 1, "drain": 1}}, "people"), ({"steps": []}, "open_procedure"),
+        ({"outcome": "returned"}, "outcome"),
+        ({"source": "standby"}, "source"),
+        ({"loss": [{"topic": "orders"}]}, "loss"),
+        ({"approvals": [{"user": "operator"}]}, "approver"),
+        ({"plan": {"target": "elsewhere"}}, "plan_digest"),
+        ({"positions": "/nowhere/positions.parquet"}, "positions"),
+        ({"seconds": {"own": 1, "drain": 1}}, "people"),
+        ({"steps": []}, "open_procedure"),
     ],
-)  # fmt: skip
+)
 def test_a_story_that_does_not_hold_is_caught(evidence: dict[str, Any], change: dict[str, Any], said: str) -> None:
     """Evidence that contradicts a completed failover is named by its field."""
     assert any(said in finding.text for finding in story(evidence | change))
@@ -485,12 +563,37 @@ def test_a_truth_survives_its_file(tmp_path: Path) -> None:
 
 
 def test_client_logs_keep_the_first_positions_found(tmp_path: Path) -> None:
-    """Positions found by a group's first consumer count; later ones have been moved by reading. A torn line is left out."""
+    """Positions found by a group's first consumer count; later ones have been moved by reading. A torn line is left
+    out.
+    """
     events = [
         {"event": "started", "at": 2, "cluster": "standby", "group": "g", "positions": [["orders", 0, 9]]},
-        {"event": "started", "at": 1, "cluster": "standby", "group": "g", "positions": [["orders", 0, 5], ["orders", 1, None]]},
-        {"event": "consumed", "cluster": "standby", "group": "g", "topic": "orders", "partition": 0, "offset": 5, "id": "i"},
-        {"event": "acknowledged", "cluster": "primary", "topic": "orders", "partition": 0, "offset": 1, "digest": 3, "id": "i", "at": 4},
+        {
+            "event": "started",
+            "at": 1,
+            "cluster": "standby",
+            "group": "g",
+            "positions": [["orders", 0, 5], ["orders", 1, None]],
+        },
+        {
+            "event": "consumed",
+            "cluster": "standby",
+            "group": "g",
+            "topic": "orders",
+            "partition": 0,
+            "offset": 5,
+            "id": "i",
+        },
+        {
+            "event": "acknowledged",
+            "cluster": "primary",
+            "topic": "orders",
+            "partition": 0,
+            "offset": 1,
+            "digest": 3,
+            "id": "i",
+            "at": 4,
+        },
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + '{"event": "cons')
     logs = ClientLogs.read(tmp_path)

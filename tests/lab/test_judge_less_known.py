@@ -11,7 +11,17 @@ from lab.judge.less_known import bolder_groups, bolder_losses, bolder_positions,
 
 def position(**changes: Any) -> dict[str, Any]:
     """Return one row of a file of positions: exact by no means, up to five records again from 10 on."""
-    return {"group": "billing", "topic": "orders", "partition": 0, "position": 12, "target_position": 10, "class": "NEAREST", "exact": False, "bound": 5, "evidence": "made up"} | changes
+    return {
+        "group": "billing",
+        "topic": "orders",
+        "partition": 0,
+        "position": 12,
+        "target_position": 10,
+        "class": "NEAREST",
+        "exact": False,
+        "bound": 5,
+        "evidence": "made up",
+    } | changes
 
 
 def loss(**changes: Any) -> dict[str, Any]:
@@ -22,12 +32,19 @@ def loss(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"target_position": 8, "bound": 7}, {"target_position": 8, "bound": None}, {"bound": 6}, {"position": 11, "target_position": 9, "bound": 0},
-        {"class": "POLICY"}, {"class": "REFUSED", "target_position": None, "bound": None},
+        {},
+        {"target_position": 8, "bound": 7},
+        {"target_position": 8, "bound": None},
+        {"bound": 6},
+        {"position": 11, "target_position": 9, "bound": 0},
+        {"class": "POLICY"},
+        {"class": "REFUSED", "target_position": None, "bound": None},
     ],
-)  # fmt: skip
+)
 def test_a_safer_position_passes(changes: dict[str, Any]) -> None:
-    """Lower, with a bound that goes as far; of a lower position that was known; of a weaker class; or nowhere at all."""
+    """Lower, with a bound that goes as far; of a lower position that was known; of a weaker class; or nowhere at
+    all.
+    """
     assert bolder_positions([position()], [position(**changes)]) == []
     assert bolder_positions([position()], [position(**changes)], sampled=False) == []
 
@@ -35,10 +52,15 @@ def test_a_safer_position_passes(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"target_position": 11, "bound": 4}, "stands above 10"), ({"class": "SYNC"}, "is SYNC"), ({"bound": 4}, "from 14 on"), ({"target_position": 8, "bound": 6}, "from 14 on"),
-        ({"exact": True}, "is exact"), ({"position": 13}, "above 12"), ({"group": "others"}, "nobody knew"),
+        ({"target_position": 11, "bound": 4}, "stands above 10"),
+        ({"class": "SYNC"}, "is SYNC"),
+        ({"bound": 4}, "from 14 on"),
+        ({"target_position": 8, "bound": 6}, "from 14 on"),
+        ({"exact": True}, "is exact"),
+        ({"position": 13}, "above 12"),
+        ({"group": "others"}, "nobody knew"),
     ],
-)  # fmt: skip
+)
 def test_a_bolder_position_is_found(changes: dict[str, Any], said: str) -> None:
     """Each claim that only more knowledge could bear."""
     (finding,) = bolder_positions([position()], [position(**changes)])
@@ -66,7 +88,16 @@ def test_without_samples_a_position_may_stand_higher_if_its_bound_says_so() -> N
     assert len(bolder_positions([position()], [higher | {"exact": True}], sampled=False)) == 1
 
 
-@pytest.mark.parametrize("changes", [{}, {"certain_to": None}, {"certain_to": 44}, {"from_offset": 30, "certain_to": None}, {"from_offset": 40, "certain_to": 40}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"certain_to": None},
+        {"certain_to": 44},
+        {"from_offset": 30, "certain_to": None},
+        {"from_offset": 40, "certain_to": 40},
+    ],
+)
 def test_a_safer_loss_passes(changes: dict[str, Any]) -> None:
     """It begins earlier, and less of it is certain."""
     assert bolder_losses([loss()], [loss(**changes)]) == []
@@ -74,7 +105,13 @@ def test_a_safer_loss_passes(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"from_offset": 41}, "nothing below 41"), ({"certain_to": 46}, "up to 46"), ({"from_offset": 39}, "certainly loses"), ({"possible_to": 50}, "from 50 on"), ({"partition": 1}, "told complete")],
+    [
+        ({"from_offset": 41}, "nothing below 41"),
+        ({"certain_to": 46}, "up to 46"),
+        ({"from_offset": 39}, "certainly loses"),
+        ({"possible_to": 50}, "from 50 on"),
+        ({"partition": 1}, "told complete"),
+    ],
 )
 def test_a_bolder_loss_is_found(changes: dict[str, Any], said: str) -> None:
     """What begins later, is certain of other records, or ends."""
@@ -91,11 +128,22 @@ def test_nothing_becomes_certain_with_less_knowledge() -> None:
 @pytest.mark.parametrize(("told", "count"), [(5, 0), (6, 0), (None, 0), (4, 1)])
 def test_the_plan_tells_no_fewer_rereads(told: int | None, count: int) -> None:
     """Nobody knows how many is as safe as can be."""
-    assert len(bolder_groups([{"group": "billing", "rereads": 5}], [{"group": "billing", "rereads": told}, {"group": "others", "rereads": 0}])) == count
+    assert (
+        len(
+            bolder_groups(
+                [{"group": "billing", "rereads": 5}],
+                [{"group": "billing", "rereads": told}, {"group": "others", "rereads": 0}],
+            )
+        )
+        == count
+    )
 
 
 def test_a_group_that_may_stand_higher_may_be_told_less() -> None:
     """Of every other group the plan tells no less; one that stands where it stood, or lower, is one of them."""
     fuller, groups = ([{"group": name, "rereads": told} for name in ("billing", "audit")] for told in (5, 1))
-    higher = higher_positions([position(), position(group="audit")], [position(target_position=12), position(group="audit", target_position=9)])
+    higher = higher_positions(
+        [position(), position(group="audit")],
+        [position(target_position=12), position(group="audit", target_position=9)],
+    )
     assert [finding.group for finding in bolder_groups(fuller, groups, higher)] == ["audit"]

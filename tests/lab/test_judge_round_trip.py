@@ -1,4 +1,6 @@
-"""The judge of round trips must catch every record and position that went wrong, and let whole right ones pass. Clusters here are made up."""
+"""The judge of round trips must catch every record and position that went wrong, and let whole right ones pass.
+Clusters here are made up.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def make(tmp_path: Path) -> Make:
     return one
 
 
-def moved(make: Make, policy: str = "identity", dag_id: str = PLANNED, mirrored: int | None = None, **trip: object) -> Story:
+def moved(
+    make: Make, policy: str = "identity", dag_id: str = PLANNED, mirrored: int | None = None, **trip: object
+) -> Story:
     """Clients went over, and write there; the first change was judged."""
     story = make(policy)
     story.write("abcdef")
@@ -92,7 +96,9 @@ def test_ten_right_round_trips_in_a_row_pass(make: Make, policy: str) -> None:
         story.write("".join(next(letters) for _ in range(4)))
         story.mirror(story.now, 3)
         unplanned = trip % 2 == 1
-        story.fail_over(UNPLANNED if unplanned else PLANNED, 0 if unplanned else None, approver="approver" if unplanned else None)
+        story.fail_over(
+            UNPLANNED if unplanned else PLANNED, 0 if unplanned else None, approver="approver" if unplanned else None
+        )
         story.write(next(letters))
         story.passes()
         story.fail_back(MODES[trip // 2 % 2])
@@ -106,7 +112,9 @@ def test_ten_right_round_trips_in_a_row_pass(make: Make, policy: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_flows_back_before_the_failback_is_right(make: Make, policy: str) -> None:
-    """After a planned failover with a standby of its own, the old source takes the new records at once, and they are no loop."""
+    """After a planned failover with a standby of its own, the old source takes the new records at once, and they are
+    no loop.
+    """
     story = make(policy)
     story.write("abc")
     story.fail_over()
@@ -140,7 +148,9 @@ def drop(story: Story, alias: str, letter: str) -> None:
         story.clusters[alias].logs[place] = [one for one in log if one.digest != digest(letter)]
 
 
-def copy(story: Story, alias: str, letters: str, place: tuple[str, int] | None = None, source: str | None = None) -> None:
+def copy(
+    story: Story, alias: str, letters: str, place: tuple[str, int] | None = None, source: str | None = None
+) -> None:
     """Put copies at the end of a cluster's log."""
     for letter in letters:
         story.clusters[alias].append(place or name_there(story, alias), Held(0, digest(letter), 0, False))
@@ -177,11 +187,15 @@ def test_repeats_hide_no_missing_record(make: Make) -> None:
 
 @pytest.mark.parametrize("offset", [0, 5])
 def test_an_exported_record_of_a_log_made_anew_takes_no_others_copy(offset: int) -> None:
-    """Two look alike: one is in the export, the other one's copy stands somewhere in the new log, by chance where the first one stood."""
+    """Two look alike: one is in the export, the other one's copy stands somewhere in the new log, by chance where
+    the first one stood.
+    """
     owed = [Owed(0, "primary", Record(number, 7, None, 0, False, 0), False) for number in range(2)]
     assert accounting.unaccounted(owed, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == []
     in_place = [owed[0]._replace(in_place=True), owed[1]]
-    assert accounting.unaccounted(in_place, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == ([owed[1]] if offset == 0 else [])
+    assert accounting.unaccounted(in_place, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == (
+        [owed[1]] if offset == 0 else []
+    )
 
 
 def test_a_replay_vouches_for_the_record_that_it_names(make: Make) -> None:
@@ -321,7 +335,9 @@ def test_an_append_that_lost_the_old_log_is_caught(make: Make, policy: str) -> N
 
 
 def test_an_append_that_made_the_log_anew_is_caught(make: Make) -> None:
-    """Everything was mirrored, and only the new records are in it now: no offset holds another record, and the log ends too early."""
+    """Everything was mirrored, and only the new records are in it now: no offset holds another record, and the log
+    ends too early.
+    """
     story = moved(make)
     story.fail_back()
     cut = story.clusters["primary"].logs[AT]
@@ -361,9 +377,15 @@ def test_records_of_two_periods_that_look_alike_are_counted_only() -> None:
 
 
 def test_one_too_many_of_what_both_clusters_wrote_is_a_repeat() -> None:
-    """It may be the other cluster's, which a killed MirrorMaker 2 mirrors again; where nobody killed it that is found, too."""
+    """It may be the other cluster's, which a killed MirrorMaker 2 mirrors again; where nobody killed it that is
+    found, too.
+    """
     origins = {7: [(0, "primary"), (1, "standby")]}
-    assert mirroring([(0, 7), (1, 7)], "primary", origins) == mirroring([(0, 7), (1, 7)], "standby", origins) == ([], [], [], [], [], [])
+    assert (
+        mirroring([(0, 7), (1, 7)], "primary", origins)
+        == mirroring([(0, 7), (1, 7)], "standby", origins)
+        == ([], [], [], [], [], [])
+    )
     found = mirroring([(0, 7), (1, 7), (2, 7)], "primary", origins)
     assert (found.looped, found.repeats) == ([], [2])
 
@@ -377,7 +399,9 @@ def test_what_nobody_was_told_of_is_unknown_once_and_a_repeat_after() -> None:
 # The export.
 
 
-@pytest.mark.parametrize(("export", "wrong"), [("f", "not in the export"), ("def", "on the other cluster"), ("", "not in the export")])
+@pytest.mark.parametrize(
+    ("export", "wrong"), [("f", "not in the export"), ("def", "on the other cluster"), ("", "not in the export")]
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_export_that_is_not_the_truth_is_caught(make: Make, mode: str, export: str, wrong: str) -> None:
     """One record that lacks, and one that was mirrored."""
@@ -393,7 +417,9 @@ def test_an_export_of_a_topic_that_nobody_wrote_is_caught(make: Make) -> None:
     story.fail_back()
     story.ledger.topics.clear()
     story.trip.returned = {}
-    assert [one.text for one in story.judge().findings if one.check == "stranded"] == ["is listed, and nobody wrote to such a partition"]
+    assert [one.text for one in story.judge().findings if one.check == "stranded"] == [
+        "is listed, and nobody wrote to such a partition"
+    ]
 
 
 def test_no_export_at_all_is_caught(make: Make) -> None:
@@ -478,7 +504,9 @@ def test_older_records_of_a_deleted_log_are_kept_beside(make: Make) -> None:
 
 
 def test_what_was_kept_in_place_follows_where_names_tell_whose_it_is(make: Make) -> None:
-    """Under default naming the flow goes on behind what it had mirrored: positions among these records are judged again."""
+    """Under default naming the flow goes on behind what it had mirrored: positions among these records are judged
+    again.
+    """
     story = back(lost(make, "default"))
     story.passes()
     story.place("billing", 4)
@@ -492,7 +520,9 @@ def test_what_was_kept_in_place_follows_where_names_tell_whose_it_is(make: Make)
 
 
 def test_what_was_kept_in_place_is_not_what_looks_like_it(make: Make) -> None:
-    """Under default naming the flow was told to begin behind it: the copies are of the like records that were written later."""
+    """Under default naming the flow was told to begin behind it: the copies are of the like records that were
+    written later.
+    """
     story = make("default")
     story.write("aaaaa")
     story.place("billing", 2)
@@ -546,7 +576,9 @@ def test_a_quarantine_that_was_mirrored_counts_once(make: Make) -> None:
     story.fail_back("recreate")
     story.trip.evidence["stranded"] = None
     for cluster in story.clusters.values():
-        cluster.logs["orders.stranded", 0] = [Held(0, content_digest(None, b"e"), 0, False, "primary/orders/0/0", digest("e"))]
+        cluster.logs["orders.stranded", 0] = [
+            Held(0, content_digest(None, b"e"), 0, False, "primary/orders/0/0", digest("e"))
+        ]
     assert len([one for one in story.judge().findings if one.check == "missing"]) == 1
 
 
@@ -634,7 +666,9 @@ def test_what_no_client_was_told_to_be_kept_may_be_replayed_too(make: Make, poli
 
 
 def test_a_replay_that_no_transaction_committed_is_none(make: Make) -> None:
-    """What a killed replay left in the log of the new primary is no record; where it was mirrored as one, it is one too many."""
+    """What a killed replay left in the log of the new primary is no record; where it was mirrored as one, it is one
+    too many.
+    """
     story = lost(make)
     stranded = story.clusters["primary"].logs[AT][4]
     story.replay(stranded)
@@ -676,10 +710,19 @@ def test_the_quarantine_holds_what_is_nowhere_else(make: Make) -> None:
     assert [one.record for one in story.judge().findings if one.check == "missing"] == ["id-f"]
 
 
-@pytest.mark.parametrize(("topic", "decided"), [("orders", "replay"), ("metrics.cpu", "discard"), ("other", "quarantine")])
+@pytest.mark.parametrize(
+    ("topic", "decided"), [("orders", "replay"), ("metrics.cpu", "discard"), ("other", "quarantine")]
+)
 def test_a_topics_own_name_goes_before_expressions(topic: str, decided: str) -> None:
     """And `.*` counts last."""
-    trip = Trip(1, FAILBACK, "standby", "primary", {}, decisions={".*": "quarantine", "metrics.*": "discard", "orders": "replay"})
+    trip = Trip(
+        1,
+        FAILBACK,
+        "standby",
+        "primary",
+        {},
+        decisions={".*": "quarantine", "metrics.*": "discard", "orders": "replay"},
+    )
     assert trip.decision(topic) == decided
     assert Trip(1, FAILBACK, "standby", "primary", {}).decision(topic) == "keep"
 
@@ -706,7 +749,10 @@ def test_of_compacted_topics_the_latest_value_of_each_key_counts(make: Make) -> 
 
 def test_an_exported_value_lets_the_one_before_it_stand() -> None:
     """The latest was stranded and is in the export; what was before it must still be there."""
-    owed = [Owed(0, "primary", Record(offset, digest(letter), None, 1, False, 0), True) for offset, letter in enumerate("ab")]
+    owed = [
+        Owed(0, "primary", Record(offset, digest(letter), None, 1, False, 0), True)
+        for offset, letter in enumerate("ab")
+    ]
     assert accounting.stale_keys(owed, [Held(0, digest("a"), 1, False)], {1}) == []
     assert accounting.stale_keys(owed, [Held(0, digest("a"), 1, False)], set()) == [owed[1]]
     assert accounting.stale_keys(owed, [], {1}) == [owed[0]]
@@ -852,7 +898,21 @@ def test_where_nobody_can_tell_records_apart_positions_are_counted_only(make: Ma
 
 def event(kind: str, cluster: str, at: int, **fields: object) -> str:
     """One line of a client's account."""
-    return json.dumps({"event": kind, "cluster": cluster, "at": at, "client": "c", "topic": "orders", "partition": 0, "group": "readers", **fields}) + "\n"
+    return (
+        json.dumps(
+            {
+                "event": kind,
+                "cluster": cluster,
+                "at": at,
+                "client": "c",
+                "topic": "orders",
+                "partition": 0,
+                "group": "readers",
+                **fields,
+            }
+        )
+        + "\n"
+    )
 
 
 def reading(story: Story, folder: Path, given_here: range, given_there: range) -> None:
@@ -869,7 +929,9 @@ def reading(story: Story, folder: Path, given_here: range, given_there: range) -
 
 
 def test_a_record_that_no_consumer_was_given_is_named(make: Make, tmp_path: Path) -> None:
-    """On neither cluster; one that is still to come is not skipped, and what came back behind the cut-off is nobody's due there."""
+    """On neither cluster; one that is still to come is not skipped, and what came back behind the cut-off is
+    nobody's due there.
+    """
     for last, skipped in ((9, []), (8, [])):
         story = lost(make)
         story.place("readers", 5)
@@ -967,15 +1029,27 @@ def test_evidence_that_tells_another_story_is_caught(make: Make) -> None:
     assert spoilt(back(moved(make)), outcome="returned") == {"evidence"}
     assert spoilt(back(moved(make)), dag_id="planned_failover") == {"evidence"}
     story = back(moved(make))
-    assert spoilt(story, steps=[step for step in story.trip.evidence["steps"] if step["id"] != "find_stranded_records"]) == {"evidence"}
+    assert spoilt(
+        story, steps=[step for step in story.trip.evidence["steps"] if step["id"] != "find_stranded_records"]
+    ) == {"evidence"}
     story = back(moved(make))
     del story.trip.evidence["boundary"]
     assert "evidence" in story.checks()
 
 
 def test_what_the_old_cluster_deleted_itself_is_a_loss_that_may_be_told(make: Make) -> None:
-    """As many records as its log has dropped below its start, and no other loss: clients returned, and nothing was left behind."""
-    told = {"topic": "orders", "partition": 0, "from_offset": 0, "certain_to": 2, "possible_to": 2, "records": 2, "reason": "below the target's log start"}
+    """As many records as its log has dropped below its start, and no other loss: clients returned, and nothing was
+    left behind.
+    """
+    told = {
+        "topic": "orders",
+        "partition": 0,
+        "from_offset": 0,
+        "certain_to": 2,
+        "possible_to": 2,
+        "records": 2,
+        "reason": "below the target's log start",
+    }
     story = back(moved(make))
     assert spoilt(story, loss=[told]) == {"evidence"}
     for reason, checks in ((told["reason"], set()), ("not on the target", {"evidence"})):
@@ -1001,10 +1075,18 @@ def test_what_clients_wrote_belongs_to_the_period_of_their_cluster(tmp_path: Pat
     ledger.turn("standby", 200)
     ledger.turn("primary", 300)
     rows = [("primary", 150, 0), ("standby", 250, 0), ("primary", 260, 1), ("primary", 310, 2)]
-    (tmp_path / "c.jsonl").write_text("".join(event("acknowledged", cluster, at, offset=offset, digest=at, id=f"r{at}") for cluster, at, offset in rows))
+    (tmp_path / "c.jsonl").write_text(
+        "".join(
+            event("acknowledged", cluster, at, offset=offset, digest=at, id=f"r{at}") for cluster, at, offset in rows
+        )
+    )
     ledger.take_clients(tmp_path)
     ledger.take_clients(tmp_path)
-    assert [[(r.offset, r.digest) for r in period.committed(AT)] for period in ledger.periods] == [[(0, 150), (1, 260)], [(0, 250)], [(2, 310)]]
+    assert [[(r.offset, r.digest) for r in period.committed(AT)] for period in ledger.periods] == [
+        [(0, 150), (1, 260)],
+        [(0, 250)],
+        [(2, 310)],
+    ]
     assert [sorted(period.acknowledged) for period in ledger.periods] == [[(AT, 0), (AT, 1)], [(AT, 0)], [(AT, 2)]]
 
 
@@ -1059,7 +1141,9 @@ def test_loads_are_taken_into_the_period_that_is_named() -> None:
         ("default", ("standby", ("ho.orders-eu.v1", 0)), ("primary", ("standby.ho.orders-eu.v1", 0)), ("standby",)),
     ],
 )
-def test_logs_of_one_topic_find_each_other(policy: str, log: tuple[str, tuple[str, int]], counterpart: tuple[str, tuple[str, int]], written_on: tuple[str, ...]) -> None:
+def test_logs_of_one_topic_find_each_other(
+    policy: str, log: tuple[str, tuple[str, int]], counterpart: tuple[str, tuple[str, int]], written_on: tuple[str, ...]
+) -> None:
     """There and back, under both policies; a name is no mirrored one unless it begins with an alias."""
     names = Names(ALIASES, policy)
     assert names.counterpart(log) == counterpart and names.counterpart(counterpart) == log

@@ -1,4 +1,6 @@
-"""The judge of an unplanned failover must catch every wrong evidence, and let the right ones pass. Clusters here are made up."""
+"""The judge of an unplanned failover must catch every wrong evidence, and let the right ones pass. Clusters here
+are made up.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from lab.judge.client_logs import ClientLogs, Commit
 from lab.judge.findings import Verdict
 from lab.judge.lost_court import GRACE_MS, RECENT_MS, LostSourceJudge
 from lab.judge.lost_exhibits import LostCase, LostExhibits
-from lab.judge.lost_records import LossRow, loss_rows, mirrored_at_most, surely_mirrored, unaccounted, unconfirmed, wrongly_lost
+from lab.judge.lost_records import (
+    LossRow,
+    loss_rows,
+    mirrored_at_most,
+    surely_mirrored,
+    unaccounted,
+    unconfirmed,
+    wrongly_lost,
+)
 from lab.judge.positions_file import COLUMNS, translation_digest
 from lab.judge.records import Held
 from lab.workload.truth import ABORTED, Acknowledgement, GroundTruth, Record, TopicTruth, content_digest
@@ -38,23 +48,60 @@ def log(contents: str, first: int = 0) -> list[tuple[int, int]]:
     return [(first + offset, digest(letter)) for offset, letter in enumerate(contents) if letter != "_"]
 
 
-def row(from_offset: int, certain_to: int | None = None, possible_to: int | None = None, topic: str = "orders") -> dict[str, Any]:
+def row(
+    from_offset: int, certain_to: int | None = None, possible_to: int | None = None, topic: str = "orders"
+) -> dict[str, Any]:
     """Return one row of loss."""
-    return {"topic": topic, "partition": 0, "from_offset": from_offset, "certain_to": certain_to, "possible_to": possible_to}
+    return {
+        "topic": topic,
+        "partition": 0,
+        "from_offset": from_offset,
+        "certain_to": certain_to,
+        "possible_to": possible_to,
+    }
 
 
-def claim(position: int, target_position: int | None, bound: int | None = 0, kind: str = "NEAREST", group: str = "billing", **more: Any) -> dict[str, Any]:
+def claim(
+    position: int,
+    target_position: int | None,
+    bound: int | None = 0,
+    kind: str = "NEAREST",
+    group: str = "billing",
+    **more: Any,
+) -> dict[str, Any]:
     """Return one row of the file of positions; exact where its bound is 0."""
-    whole = {"group": group, "topic": "orders", "partition": 0, "position": position, "position_at": DIED - 5000, "target_topic": "orders"}
-    whole |= {"target_position": target_position, "class": kind, "exact": bound == 0 and target_position is not None, "bound": bound}
-    return whole | {"evidence": "made up", "clamped": None, "mirror_maker_position": 0, "mirror_maker_rereads": target_position} | more
+    whole = {
+        "group": group,
+        "topic": "orders",
+        "partition": 0,
+        "position": position,
+        "position_at": DIED - 5000,
+        "target_topic": "orders",
+    }
+    whole |= {
+        "target_position": target_position,
+        "class": kind,
+        "exact": bound == 0 and target_position is not None,
+        "bound": bound,
+    }
+    return (
+        whole
+        | {"evidence": "made up", "clamped": None, "mirror_maker_position": 0, "mirror_maker_rereads": target_position}
+        | more
+    )
 
 
 class MadeUpCluster:
     """A cluster that is a few dictionaries."""
 
-    def __init__(self, logs: Mapping[tuple[str, int], Sequence[tuple[int, int]]], committed: Mapping[str, Mapping[tuple[str, int], int]]) -> None:
-        self.logs = {place: [Held(offset, content, 0, False) for offset, content in rows] for place, rows in logs.items()}
+    def __init__(
+        self,
+        logs: Mapping[tuple[str, int], Sequence[tuple[int, int]]],
+        committed: Mapping[str, Mapping[tuple[str, int], int]],
+    ) -> None:
+        self.logs = {
+            place: [Held(offset, content, 0, False) for offset, content in rows] for place, rows in logs.items()
+        }
         self.committed, self.refusing, self.begins = committed, set(), {}
 
     def partitions(self) -> dict[str, int]:
@@ -69,7 +116,9 @@ class MadeUpCluster:
         """Return where logs end."""
         return {place: max((held.offset + 1 for held in self.logs[place]), default=0) for place in places}
 
-    def read(self, places: Iterable[tuple[str, int]], isolation: str, keyed: Iterable[str] = ()) -> dict[tuple[str, int], list[Held]]:
+    def read(
+        self, places: Iterable[tuple[str, int]], isolation: str, keyed: Iterable[str] = ()
+    ) -> dict[tuple[str, int], list[Held]]:
         """Return whole logs."""
         return {place: self.logs[place] for place in places}
 
@@ -121,18 +170,32 @@ class Scene:
 
     def truth(self) -> GroundTruth:
         """What the workload was told."""
-        records = [Record(offset, content, f"id-{offset}", 0, False, 0) for offset, content in log(self.source) if self.told is None or offset in self.told]
-        truth = GroundTruth(1, "primary", {"orders": TopicTruth("orders", self.kind, 1, self.kind == "compacted", records={0: records})})
+        records = [
+            Record(offset, content, f"id-{offset}", 0, False, 0)
+            for offset, content in log(self.source)
+            if self.told is None or offset in self.told
+        ]
+        truth = GroundTruth(
+            1, "primary", {"orders": TopicTruth("orders", self.kind, 1, self.kind == "compacted", records={0: records})}
+        )
         for group, position in self.committed.items():
             truth.place(group, *AT, position)
         return truth
 
     def clusters(self) -> dict[str, MadeUpCluster]:
         """Both clusters as they are now."""
-        positions = {row["group"]: row["target_position"] for row in self.rows if row["target_position"] is not None} if self.there is None else self.there
+        positions = (
+            {row["group"]: row["target_position"] for row in self.rows if row["target_position"] is not None}
+            if self.there is None
+            else self.there
+        )
         local = {} if self.policy == "identity" else {AT: 0}
         committed = {group: {(self.remote, 0): position, **local} for group, position in positions.items()}
-        logs = {(self.remote, 0): log(self.target + self.written)} if self.policy == "identity" else {(self.remote, 0): log(self.target), AT: log(self.written)}
+        logs = (
+            {(self.remote, 0): log(self.target + self.written)}
+            if self.policy == "identity"
+            else {(self.remote, 0): log(self.target), AT: log(self.written)}
+        )
         target = MadeUpCluster(logs, committed)
         target.refusing = self.refusing
         return {"primary": MadeUpCluster({AT: log(self.source)}, {}), "standby": target}
@@ -149,19 +212,51 @@ class Scene:
             classes[one["class"]] = classes.get(one["class"], 0) + 1
         steps = {step: {} for step in told.LOST_STEPS}
         steps["translate_offsets"] = {
-            "digest": translation_digest(self.rows), "positions": len(self.rows), "exact": sum(one["exact"] for one in self.rows),
-            "translation": {"file": "positions.parquet", "rows": len(self.rows), "sha256": sha256((self.folder / "positions.parquet").read_bytes()).hexdigest()},
-        }  # fmt: skip
+            "digest": translation_digest(self.rows),
+            "positions": len(self.rows),
+            "exact": sum(one["exact"] for one in self.rows),
+            "translation": {
+                "file": "positions.parquet",
+                "rows": len(self.rows),
+                "sha256": sha256((self.folder / "positions.parquet").read_bytes()).hexdigest(),
+            },
+        }
         steps["review_translation"] = {"asked": True}
         evidence = {
-            "procedure_id": "unplanned_failover-1", "dag_id": "unplanned_failover", "source": "primary", "target": "standby", "reason": "test",
-            "outcome": "completed", "plan": plan, "plan_digest": sealed(plan), "fenced_at": None, "cut_off": [], "loss": self.loss,
-            "approvals": [approval("approve_data_loss", sealed(plan)), approval("review_translation", translation_digest(self.rows))],
-            "steps": [{"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": figures} for step, figures in steps.items()],
-            "boundary": [{"topic": self.remote, "partition": 0, "offset": len(self.target)}], "classes": classes,
-            "rereads": {"bound": None if None in bounds else max(bounds, default=None), "mirror_maker": max((one["mirror_maker_rereads"] for one in self.rows if one["mirror_maker_rereads"] is not None), default=None)},
-            "repeats": {}, "positions": "positions.parquet", "stranded": None, "seconds": {"own": 1.0, "drain": 0, "people": 1}, "previous_digest": None,
-        }  # fmt: skip
+            "procedure_id": "unplanned_failover-1",
+            "dag_id": "unplanned_failover",
+            "source": "primary",
+            "target": "standby",
+            "reason": "test",
+            "outcome": "completed",
+            "plan": plan,
+            "plan_digest": sealed(plan),
+            "fenced_at": None,
+            "cut_off": [],
+            "loss": self.loss,
+            "approvals": [
+                approval("approve_data_loss", sealed(plan)),
+                approval("review_translation", translation_digest(self.rows)),
+            ],
+            "steps": [
+                {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": figures}
+                for step, figures in steps.items()
+            ],
+            "boundary": [{"topic": self.remote, "partition": 0, "offset": len(self.target)}],
+            "classes": classes,
+            "rereads": {
+                "bound": None if None in bounds else max(bounds, default=None),
+                "mirror_maker": max(
+                    (one["mirror_maker_rereads"] for one in self.rows if one["mirror_maker_rereads"] is not None),
+                    default=None,
+                ),
+            },
+            "repeats": {},
+            "positions": "positions.parquet",
+            "stranded": None,
+            "seconds": {"own": 1.0, "drain": 0, "people": 1},
+            "previous_digest": None,
+        }
         self.change(evidence)
         evidence["digest"] = sealed(evidence)
         self.spoil(evidence)
@@ -208,7 +303,9 @@ def acked(letter: str, offset: int, at: int = DIED - 1000) -> Acknowledgement:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_right_failover_passes(scene: Scene, policy: str) -> None:
-    """What is there is there, the rest is listed, the group stands where it belongs; under both naming policies, writes tried."""
+    """What is there is there, the rest is listed, the group stands where it belongs; under both naming policies,
+    writes tried.
+    """
     scene.policy = policy
     scene.refusing = {scene.remote} - {"orders"}
     verdict = scene.verdict(writes=True)
@@ -223,11 +320,19 @@ def test_a_record_in_a_third_place_is_named(scene: Scene) -> None:
     """Acknowledged, not on the target, and listed nowhere: named with its id and its offset on the source."""
     scene.loss = [row(5, 6)]
     (finding,) = scene.verdict().findings
-    assert (finding.check, finding.record, finding.offset, finding.topic, finding.partition) == ("missing", "id-4", 4, "orders", 0)
+    assert (finding.check, finding.record, finding.offset, finding.topic, finding.partition) == (
+        "missing",
+        "id-4",
+        4,
+        "orders",
+        0,
+    )
 
 
 @pytest.mark.parametrize(("possible_to", "missing"), [(None, 0), (6, 0), (5, 1), (4, 2)])
-def test_an_open_end_holds_everything_and_a_closed_one_what_it_says(scene: Scene, possible_to: int | None, missing: int) -> None:
+def test_an_open_end_holds_everything_and_a_closed_one_what_it_says(
+    scene: Scene, possible_to: int | None, missing: int
+) -> None:
     """`possible_to` is exclusive, and null is no bound."""
     scene.loss = [row(4, None, possible_to)]
     assert scene.verdict().figures["missing"] == missing
@@ -247,7 +352,9 @@ def test_a_record_withheld_in_the_middle_is_no_loss(scene: Scene) -> None:
 
 
 def test_of_recurring_contents_the_last_ones_are_missing() -> None:
-    """MirrorMaker 2 mirrors in order: with two of three equal records on the target it is the third that may be lost."""
+    """MirrorMaker 2 mirrors in order: with two of three equal records on the target it is the third that may be
+    lost.
+    """
     known = log("aaa")
     assert mirrored_at_most(known, [digest("a")] * 2) == {0, 1}
     assert surely_mirrored(known, [digest("a")] * 2) == {0}
@@ -324,7 +431,10 @@ def test_rows_are_read_whatever_their_numbers_look_like() -> None:
 def test_an_answer_that_died_with_the_source_leaves_a_record_nobody_was_told_of(scene: Scene) -> None:
     """What follows an acknowledged record on the target, in a gap of the acknowledgements, came from the source."""
     history = [Record(offset, content, f"id-{offset}", 0, False, 0) for offset, content in log("ab__e")]
-    assert [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))] == [(2, digest("c")), (3, digest("d"))]
+    assert [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))] == [
+        (2, digest("c")),
+        (3, digest("d")),
+    ]
     scene.loads = [acked("a", 0)]
     scene.told, scene.source, scene.target, scene.loss = {0, 1}, "abcd", "abcd", []
     assert (scene.checks(), scene.verdict().figures["unconfirmed_mirrored"]) == (set(), 2)
@@ -430,7 +540,9 @@ def test_a_commit_whose_answer_was_lost_may_have_been_recorded(scene: Scene) -> 
 
 
 def test_a_position_that_the_target_does_not_hold_is_caught(scene: Scene) -> None:
-    """What stands on the target counts, not what the file says: moved behind the bound allows it, and is named all the same."""
+    """What stands on the target counts, not what the file says: moved behind the bound allows it, and is named all
+    the same.
+    """
     scene.rows, scene.there = [claim(2, 0, bound=2)], {"billing": 1}
     (finding,) = scene.verdict().findings
     assert (finding.check, finding.group) == ("position", "billing")
@@ -466,7 +578,9 @@ def test_a_refused_position_stands_nowhere(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("at", "found"), [(0, set()), (1, {"never committed"})])
 def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, found: set[str]) -> None:
-    """Where clients write elsewhere than where they read the past, what they write is read from its beginning, and from nowhere else."""
+    """Where clients write elsewhere than where they read the past, what they write is read from its beginning, and
+    from nowhere else.
+    """
     scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
     judge = scene.judge()
     judge.seen.target.committed["billing"] = {AT: at}
@@ -517,15 +631,21 @@ def told_before(bound: int | None) -> Callable[[dict[str, Any]], None]:
 
 
 @pytest.mark.parametrize(("bound", "found"), [(1, {"approved bound"}), (2, set()), (None, set())])
-def test_more_read_again_than_was_told_before_the_approval_is_caught(scene: Scene, bound: int | None, found: set[str]) -> None:
+def test_more_read_again_than_was_told_before_the_approval_is_caught(
+    scene: Scene, bound: int | None, found: set[str]
+) -> None:
     """What the review says later takes nothing back; a bound that nobody told binds nobody."""
     scene.change = told_before(bound)
     assert place(scene, 0, bound=2) == found
 
 
 @pytest.mark.parametrize(("told", "found"), [(2, set()), (3, {"approved interval"}), (None, {"approved interval"})])
-def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught(scene: Scene, told: int | None, found: set[str]) -> None:
-    """Of a group that rests, whoever approves is told no more than one interval brought, however exact the translation is later."""
+def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught(
+    scene: Scene, told: int | None, found: set[str]
+) -> None:
+    """Of a group that rests, whoever approves is told no more than one interval brought, however exact the
+    translation is later.
+    """
     scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(told)
     assert place(scene, 2) == found
     scene.policy, scene.more = "default", {"mirrored_in_interval": {("primary.orders", 0): 2, AT: 9}}
@@ -546,12 +666,17 @@ def test_of_a_group_that_consumed_the_told_bound_may_be_larger(scene: Scene) -> 
 
 def test_what_the_target_took_since_the_approval_was_foretold_by_nobody(scene: Scene) -> None:
     """Records that arrive between the assessment and the stop are no part of what could be told."""
-    pq.write_table(pa.Table.from_pylist([{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]), scene.folder / "bounds.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]),
+        scene.folder / "bounds.parquet",
+    )
     told_one = told_before(1)
 
     def change(evidence: dict[str, Any]) -> None:
         told_one(evidence)
-        next(step for step in evidence["steps"] if step["id"] == "assess_data_loss")["figures"] = {"bounds": {"file": "bounds.parquet"}}
+        next(step for step in evidence["steps"] if step["id"] == "assess_data_loss")["figures"] = {
+            "bounds": {"file": "bounds.parquet"}
+        }
 
     scene.change = change
     assert place(scene, 0, bound=2) == set()
@@ -569,7 +694,11 @@ def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         *way, last = path.split(".")
         here: Any = evidence
         for name in way:
-            here = here[name] if name in here else next(step["figures"] for step in evidence["steps"] if step["id"] == name)
+            here = (
+                here[name]
+                if name in here
+                else next(step["figures"] for step in evidence["steps"] if step["id"] == name)
+            )
         here[last] = value
 
     return change
@@ -578,15 +707,26 @@ def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (at("classes", {"NEAREST": 2}), "classes"), (at("classes", {"SYNC": 1}), "classes"), (at("rereads.bound", 7), "rereads.bound"),
-        (at("rereads.mirror_maker", 0), "rereads.mirror_maker"), (at("translate_offsets.positions", 2), "translate_offsets.positions"),
-        (at("translate_offsets.exact", 0), "translate_offsets.exact"), (at("translate_offsets.digest", "0" * 64), "translate_offsets.digest"),
-        (at("translate_offsets.translation.sha256", "0" * 64), "sha256"), (at("translate_offsets.translation.rows", 9), "translation.rows"),
-        (at("dag_id", "planned_failover"), "dag_id"), (at("outcome", "failed"), "outcome"), (at("plan_digest", "0" * 64), "plan_digest"),
-        (at("steps", []), "confirm_source_lost"), (at("positions", "elsewhere.parquet"), "no positions file"), (at("boundary", []), "has no boundary"),
+        (at("classes", {"NEAREST": 2}), "classes"),
+        (at("classes", {"SYNC": 1}), "classes"),
+        (at("rereads.bound", 7), "rereads.bound"),
+        (at("rereads.mirror_maker", 0), "rereads.mirror_maker"),
+        (at("translate_offsets.positions", 2), "translate_offsets.positions"),
+        (at("translate_offsets.exact", 0), "translate_offsets.exact"),
+        (at("translate_offsets.digest", "0" * 64), "translate_offsets.digest"),
+        (at("translate_offsets.translation.sha256", "0" * 64), "sha256"),
+        (at("translate_offsets.translation.rows", 9), "translation.rows"),
+        (at("dag_id", "planned_failover"), "dag_id"),
+        (at("outcome", "failed"), "outcome"),
+        (at("plan_digest", "0" * 64), "plan_digest"),
+        (at("steps", []), "confirm_source_lost"),
+        (at("positions", "elsewhere.parquet"), "no positions file"),
+        (at("boundary", []), "has no boundary"),
     ],
-)  # fmt: skip
-def test_a_figure_that_the_file_of_positions_denies_is_caught(scene: Scene, change: Callable[[dict[str, Any]], None], said: str) -> None:
+)
+def test_a_figure_that_the_file_of_positions_denies_is_caught(
+    scene: Scene, change: Callable[[dict[str, Any]], None], said: str
+) -> None:
     """Each contradiction is named by its field."""
     scene.change = change
     verdict = scene.verdict()
@@ -609,7 +749,13 @@ def test_evidence_changed_after_it_was_sealed_is_caught(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("gate", "fault"),
-    [("approve_data_loss", {"by": "operator"}), ("approve_data_loss", {"by": None}), ("approve_data_loss", {"by": "viewer"}), ("approve_data_loss", {"digest": "0" * 64}), ("review_translation", {"digest": "0" * 64})],
+    [
+        ("approve_data_loss", {"by": "operator"}),
+        ("approve_data_loss", {"by": None}),
+        ("approve_data_loss", {"by": "viewer"}),
+        ("approve_data_loss", {"digest": "0" * 64}),
+        ("review_translation", {"digest": "0" * 64}),
+    ],
 )
 def test_an_approval_that_binds_nobody_is_caught(scene: Scene, gate: str, fault: dict[str, Any]) -> None:
     """The starter's own answer, nobody's, a stranger's, or one for something else."""
@@ -639,24 +785,41 @@ def test_an_answer_to_an_earlier_question_may_stand_before_the_last(scene: Scene
 def test_a_gate_that_nobody_answered_is_caught(scene: Scene) -> None:
     """Without an approval of the loss no failover is right."""
     scene.change = at("approvals", [])
-    assert {finding.text for finding in scene.verdict().findings} == {"approve_data_loss was approved by nobody", "review_translation was approved by nobody"}
+    assert {finding.text for finding in scene.verdict().findings} == {
+        "approve_data_loss was approved by nobody",
+        "review_translation was approved by nobody",
+    }
 
 
 def test_loss_that_was_approved_must_stay_listed(scene: Scene) -> None:
-    """A row of the plan that the evidence leaves out was approved and is not told; what was found since may be added."""
+    """A row of the plan that the evidence leaves out was approved and is not told; what was found since may be
+    added.
+    """
     scene.change = at("loss", [row(4, 5), row(5, 6)])
     assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
     scene.change = at("loss", [row(4, 6) | {"approved": {"from_offset": 3, "certain_to": 6, "possible_to": None}}])
     assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
     scene.change = at("loss", [row(4, 5) | {"approved": {"from_offset": 4, "certain_to": 6, "possible_to": None}}])
     assert scene.checks() == set()
-    scene.change = lambda evidence: evidence["loss"].append(row(9, 9, 9)) if evidence["plan"]["loss"] is not evidence["loss"] else evidence.update(loss=[*evidence["loss"], row(9, 9, 9)])
+    scene.change = lambda evidence: (
+        evidence["loss"].append(row(9, 9, 9))
+        if evidence["plan"]["loss"] is not evidence["loss"]
+        else evidence.update(loss=[*evidence["loss"], row(9, 9, 9)])
+    )
     assert scene.checks() == set()
 
 
 def test_a_loss_that_has_grown_is_approved_with_the_translation(scene: Scene) -> None:
     """Then an answer that names the translation alone is none."""
-    grown = [{"topic": "größe", "partition": 0, "approved": None, "now": {"from_offset": 4, "certain_to": 6, "possible_to": None}, "why": "x"}]
+    grown = [
+        {
+            "topic": "größe",
+            "partition": 0,
+            "approved": None,
+            "now": {"from_offset": 4, "certain_to": 6, "possible_to": None},
+            "why": "x",
+        }
+    ]
     scene.change = lambda evidence: evidence.update(loss_grown=grown)
     assert {finding.check for finding in scene.verdict().findings} == {"evidence"}
     both = sealed({"translation": translation_digest(scene.rows), "loss": grown})
@@ -666,7 +829,15 @@ def test_a_loss_that_has_grown_is_approved_with_the_translation(scene: Scene) ->
 
 def test_a_loss_that_has_grown_while_nobody_was_asked_is_caught(scene: Scene) -> None:
     """Positions that are all exact open the review by themselves; a larger loss may not."""
-    grown = [{"topic": "orders", "partition": 0, "approved": None, "now": {"from_offset": 4, "certain_to": 6, "possible_to": None}, "why": "x"}]
+    grown = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "approved": None,
+            "now": {"from_offset": 4, "certain_to": 6, "possible_to": None},
+            "why": "x",
+        }
+    ]
 
     def unasked(evidence: dict[str, Any], more: list[dict[str, Any]]) -> None:
         at("review_translation.asked", False)(evidence)
@@ -688,11 +859,26 @@ def test_a_row_that_contradicts_itself_is_caught(scene: Scene) -> None:
 
 
 def test_the_digest_of_a_translation_follows_its_contract() -> None:
-    """Columns in order, rows by group, partitions by topic and number, non-ASCII characters as they are; made here by hand."""
-    rows = [claim(2, 2, group="zoo") | {"partition": 1}, claim(1, 1, group="группа"), claim(0, 0, bound=None, group="a", exact=False)]
-    texts = [json.dumps([one[name] for name in COLUMNS], ensure_ascii=False, separators=(",", ":")) for one in (rows[2], rows[1])]
+    """Columns in order, rows by group, partitions by topic and number, non-ASCII characters as they are; made here
+    by hand.
+    """
+    rows = [
+        claim(2, 2, group="zoo") | {"partition": 1},
+        claim(1, 1, group="группа"),
+        claim(0, 0, bound=None, group="a", exact=False),
+    ]
+    texts = [
+        json.dumps([one[name] for name in COLUMNS], ensure_ascii=False, separators=(",", ":"))
+        for one in (rows[2], rows[1])
+    ]
     partitions = [["orders", 0, sha256(f"[{','.join(texts)}]".encode()).hexdigest()]]
-    partitions += [["orders", 1, sha256(json.dumps([[rows[0][name] for name in COLUMNS]], separators=(",", ":")).encode()).hexdigest()]]
+    partitions += [
+        [
+            "orders",
+            1,
+            sha256(json.dumps([[rows[0][name] for name in COLUMNS]], separators=(",", ":")).encode()).hexdigest(),
+        ]
+    ]
     assert translation_digest(rows) == sha256(json.dumps(partitions, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -795,12 +981,27 @@ def test_the_attained_rate_is_counted_from_acknowledgements(scene: Scene) -> Non
 def listed(folder: Path, records: Mapping[int, str]) -> None:
     """Write a list of stranded records."""
     (folder / "stranded").mkdir()
-    kinds = pa.schema([
-        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary()),
-        ("header_names", pa.list_(pa.string())), ("header_values", pa.list_(pa.binary())),
-    ])  # fmt: skip
+    kinds = pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("header_names", pa.list_(pa.string())),
+            ("header_values", pa.list_(pa.binary())),
+        ]
+    )
     rows = [
-        {"topic": "orders", "partition": 0, "offset": offset, "key": None, "value": letter.encode(), "header_names": ["id"], "header_values": [letter.encode()]}
+        {
+            "topic": "orders",
+            "partition": 0,
+            "offset": offset,
+            "key": None,
+            "value": letter.encode(),
+            "header_names": ["id"],
+            "header_values": [letter.encode()],
+        }
         for offset, letter in records.items()
     ]
     pq.write_table(pa.Table.from_pylist(rows, kinds), folder / "stranded" / "orders-0.parquet")
@@ -809,10 +1010,17 @@ def listed(folder: Path, records: Mapping[int, str]) -> None:
 @pytest.mark.parametrize(
     ("records", "offsets"),
     [
-        ({4: "e", 5: "f"}, []), ({4: "e"}, [5]), ({}, [4, 5]), ({3: "d", 4: "e", 5: "f"}, [3]), ({4: "e", 5: "x"}, [5, 5]), ({4: "e", 5: "f", 6: "g"}, [6]),
+        ({4: "e", 5: "f"}, []),
+        ({4: "e"}, [5]),
+        ({}, [4, 5]),
+        ({3: "d", 4: "e", 5: "f"}, [3]),
+        ({4: "e", 5: "x"}, [5, 5]),
+        ({4: "e", 5: "f", 6: "g"}, [6]),
     ],
-)  # fmt: skip
-def test_the_exact_list_equals_the_truth_both_ways(scene: Scene, tmp_path: Path, records: dict[int, str], offsets: list[int]) -> None:
+)
+def test_the_exact_list_equals_the_truth_both_ways(
+    scene: Scene, tmp_path: Path, records: dict[int, str], offsets: list[int]
+) -> None:
     """Nothing left out, nothing that is on the target, nothing that the source does not hold or holds otherwise."""
     listed(tmp_path, records)
     verdict = scene.judge().judge_returned(tmp_path)
@@ -842,11 +1050,28 @@ def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_pat
     assert scene.judge().judge_returned(tmp_path).passed
 
 
-@pytest.mark.parametrize(("found", "check"), [(row(4, 6), set()), (row(4), set()), (row(3, 6), {"not lost"}), (row(5, 6), {"missing"})])
-def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(scene: Scene, tmp_path: Path, found: dict[str, Any], check: set[str]) -> None:
-    """An inventory that had read the source is certain: it may neither call lost what is there, nor leave anything out."""
+@pytest.mark.parametrize(
+    ("found", "check"), [(row(4, 6), set()), (row(4), set()), (row(3, 6), {"not lost"}), (row(5, 6), {"missing"})]
+)
+def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(
+    scene: Scene, tmp_path: Path, found: dict[str, Any], check: set[str]
+) -> None:
+    """An inventory that had read the source is certain: it may neither call lost what is there, nor leave anything
+    out.
+    """
     listed(tmp_path, {4: "e", 5: "f"})
-    pq.write_table(pa.Table.from_pylist([found], pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in ("partition", "from_offset", "certain_to", "possible_to"))])), tmp_path / "loss.parquet")
+    pq.write_table(
+        pa.Table.from_pylist(
+            [found],
+            pa.schema(
+                [
+                    ("topic", pa.string()),
+                    *((name, pa.int64()) for name in ("partition", "from_offset", "certain_to", "possible_to")),
+                ]
+            ),
+        ),
+        tmp_path / "loss.parquet",
+    )
     verdict = scene.judge().judge_returned(tmp_path)
     assert {finding.check for finding in verdict.findings} == check
     assert verdict.figures["stranded_certain"] == (0 if found["certain_to"] is None else 6 - found["from_offset"])
@@ -870,7 +1095,9 @@ def test_recurring_contents_are_stranded_by_count(scene: Scene, tmp_path: Path) 
 
 
 def test_client_logs_keep_the_last_commit_and_what_was_asked_for(tmp_path: Path) -> None:
-    """A commit that was not answered may have been taken: the highest offset asked for is kept beside the last one known."""
+    """A commit that was not answered may have been taken: the highest offset asked for is kept beside the last one
+    known.
+    """
     common = {"cluster": "primary", "group": "g"}
     events = [
         {"event": "committed", "at": 2, **common, "positions": [["orders", 0, 5]]},

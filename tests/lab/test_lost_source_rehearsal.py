@@ -41,8 +41,15 @@ class Sleepers:
 
     def status(self) -> dict[str, Any]:
         """What a lab tells of itself, as far as it is asked here."""
-        pids = {alias: {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")} for alias in ("primary", "standby")}
-        return {"clusters": {alias: {"pids": found} for alias, found in pids.items()}, "policy": "identity", "evidence": str(self.root / "evidence")}
+        pids = {
+            alias: {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")}
+            for alias in ("primary", "standby")
+        }
+        return {
+            "clusters": {alias: {"pids": found} for alias, found in pids.items()},
+            "policy": "identity",
+            "evidence": str(self.root / "evidence"),
+        }
 
 
 @pytest.fixture
@@ -68,12 +75,22 @@ def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsa
     rehearsal.died_at = 7
     judge = rehearsal.judge_of({"procedure_id": "p"}, "approver")
     assert isinstance(judge, LostSourceJudge)
-    assert (judge.case.died_at, judge.case.approver, judge.case.recorded, judge.case.folder.name) == (7, "approver", True, "p")
+    assert (judge.case.died_at, judge.case.approver, judge.case.recorded, judge.case.folder.name) == (
+        7,
+        "approver",
+        True,
+        "p",
+    )
 
 
 def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsal) -> None:
     """What is kept of the way back is no sample of the source, nor is a file that is being written, or a merged one."""
-    names = ("standby-to-primary/hour/2.parquet", "primary-to-standby/hour/1.parquet", "primary-to-standby/hour/.writing-2.parquet", "primary-to-standby/hour/merged-1.parquet")
+    names = (
+        "standby-to-primary/hour/2.parquet",
+        "primary-to-standby/hour/1.parquet",
+        "primary-to-standby/hour/.writing-2.parquet",
+        "primary-to-standby/hour/merged-1.parquet",
+    )
     for age, name in enumerate(reversed(names)):
         path = rehearsal.lab.archive / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,9 +109,22 @@ def test_the_most_that_was_mirrored_in_an_interval() -> None:
 
 
 def test_the_longest_sample_is_one_that_the_source_lived_to_see_the_end_of(tmp_path: Path) -> None:
-    """A sample under way when the source died waits for it, and is no measure of an interval; neither is what is being written aside."""
-    rows = [("sample", 1_000, {"took_ms": 900}), ("partition", 1_000, None), ("sample", 11_000, {"took_ms": 1_500}), ("sample", 20_000, {"took_ms": 6_000})]
-    table = pa.table({"kind": [kind for kind, _, _ in rows], "at": [at for _, at, _ in rows], "details": [details and json.dumps(details) for _, _, details in rows]})
+    """A sample under way when the source died waits for it, and is no measure of an interval; neither is what is
+    being written aside.
+    """
+    rows = [
+        ("sample", 1_000, {"took_ms": 900}),
+        ("partition", 1_000, None),
+        ("sample", 11_000, {"took_ms": 1_500}),
+        ("sample", 20_000, {"took_ms": 6_000}),
+    ]
+    table = pa.table(
+        {
+            "kind": [kind for kind, _, _ in rows],
+            "at": [at for _, at, _ in rows],
+            "details": [details and json.dumps(details) for _, _, details in rows],
+        }
+    )
     (tmp_path / "hour").mkdir()
     pq.write_table(table, tmp_path / "hour" / "1.parquet")
     (tmp_path / "hour" / ".writing-2.parquet").write_text("half")
@@ -103,12 +133,18 @@ def test_the_longest_sample_is_one_that_the_source_lived_to_see_the_end_of(tmp_p
     assert longest_sample(tmp_path / "nothing", 26_000) == 0.0
 
 
-def test_a_source_that_dies_while_replication_is_held_back(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_dies_while_replication_is_held_back(
+    rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Paused first, seen by the recorder, and then killed; nobody lets replication go on."""
     done: list[str] = []
     monkeypatch.setattr(rehearsal, "_ask", done.append)
     monkeypatch.setattr(rehearsal, "await_state", done.append)
-    monkeypatch.setattr(rehearsal, "await_samples", lambda: done.append("sampled, " + ("alive" if rehearsal.died_at is None else "dead")))
+    monkeypatch.setattr(
+        rehearsal,
+        "await_samples",
+        lambda: done.append("sampled, " + ("alive" if rehearsal.died_at is None else "dead")),
+    )
     rehearsal.kill_source_held_back(0.0)
     assert (done, rehearsal.died_at is None) == (["pause", "PAUSED", "sampled, alive"], False)
 
@@ -135,7 +171,9 @@ class Target:
 
 
 def test_topics_that_are_made_while_it_is_watched_count_from_their_beginning() -> None:
-    """Of a topic that is seeded once and never written to again, all was mirrored within one interval; what stood before is not counted."""
+    """Of a topic that is seeded once and never written to again, all was mirrored within one interval; what stood
+    before is not counted.
+    """
     target = Target()
     watch = TargetWatch(target)  # type: ignore[arg-type]
     watch.look()
@@ -144,7 +182,9 @@ def test_topics_that_are_made_while_it_is_watched_count_from_their_beginning() -
     assert watch.most(1000.0) == {("old", 0): 0, ("static", 0): 300}
 
 
-def test_seeding_is_watched_until_the_source_is_lost(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeding_is_watched_until_the_source_is_lost(
+    rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is mirrored while topics are seeded counts, and a look that failed voids no other."""
     target = Target()
     monkeypatch.setattr(lost_source_rehearsal, "ClusterReader", lambda alias, status: target)
@@ -162,19 +202,28 @@ def test_seeding_is_watched_until_the_source_is_lost(rehearsal: LostSourceRehear
     before = threading.active_count()
     rehearsal.seed_topics()
     rehearsal.lose_source(Accident(after=0.1))
-    assert rehearsal.judge_of({"procedure_id": "p"}, None).case.mirrored_in_interval == {("old", 0): 0, ("static", 0): 300}
+    assert rehearsal.judge_of({"procedure_id": "p"}, None).case.mirrored_in_interval == {
+        ("old", 0): 0,
+        ("static", 0): 300,
+    }
     assert threading.active_count() == before
 
 
 def test_accidents_are_drawn_from_a_number() -> None:
-    """Ten numbers give ten moments, and the first eight of them both settings of the syncs, each with and without lag, each of these with and without repeats."""
+    """Ten numbers give ten moments, and the first eight of them both settings of the syncs, each with and without
+    lag, each of these with and without repeats.
+    """
     drawn = [Accident.drawn(number) for number in range(10)]
     assert drawn == [Accident.drawn(number) for number in range(10)]
     assert len({accident.after for accident in drawn}) == 10
-    assert len({(accident.offset_lag_max, accident.kill_mirror_maker, bool(accident.lag)) for accident in drawn[:8]}) == 8
+    assert (
+        len({(accident.offset_lag_max, accident.kill_mirror_maker, bool(accident.lag)) for accident in drawn[:8]}) == 8
+    )
 
 
-def test_what_is_on_its_way_when_the_source_dies_is_waited_for(rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_on_its_way_when_the_source_dies_is_waited_for(
+    rehearsal: LostSourceRehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counted until nothing more arrives; a MirrorMaker 2 that never comes to rest is named."""
     monkeypatch.setattr(lost_source_rehearsal, "WATCH_SECONDS", 0.01)
     counts = iter([1, 5, 5, 8, 8, 8])
@@ -196,14 +245,28 @@ def text(table: Any) -> str:
 
 def test_the_demo_shows_what_was_foretold_to_be_lost() -> None:
     """Open ends are told as such, whatever the numbers look like."""
-    loss = [{"topic": "orders", "partition": 0, "from_offset": 40, "certain_to": 62.0, "possible_to": None}, {"topic": "orders", "partition": 1, "from_offset": 4, "certain_to": None, "possible_to": 9}]
-    shown = text(loss_table({"loss": loss, "plan": {"inventory": {"certain": 22, "possible": None, "records_per_second": 12345678.5}}}))
-    assert [word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "nobody knows", "12345678.5")] == [True] * 8
+    loss = [
+        {"topic": "orders", "partition": 0, "from_offset": 40, "certain_to": 62.0, "possible_to": None},
+        {"topic": "orders", "partition": 1, "from_offset": 4, "certain_to": None, "possible_to": 9},
+    ]
+    shown = text(
+        loss_table(
+            {"loss": loss, "plan": {"inventory": {"certain": 22, "possible": None, "records_per_second": 12345678.5}}}
+        )
+    )
+    assert [
+        word in shown for word in ("orders-0", "40", "62 ", "no bound", "none", "22", "nobody knows", "12345678.5")
+    ] == [True] * 8
 
 
 def test_the_demo_shows_both_bounds_beside_each_other() -> None:
     """Ours and MirrorMaker 2's own, by group, names as they are."""
-    figures = {"rereads_by_group": [{"group": "[red]x", "bound": None, "mirror_maker": 900}], "bound": 12, "mirror_maker_bound": 512, "mirror_maker_missing": 3}
+    figures = {
+        "rereads_by_group": [{"group": "[red]x", "bound": None, "mirror_maker": 900}],
+        "bound": 12,
+        "mirror_maker_bound": 512,
+        "mirror_maker_missing": 3,
+    }
     shown = text(rereads_table({"steps": [{"id": "translate_offsets", "figures": figures}]}))
     assert [word in shown for word in ("[red]x", "no bound", "900", "12", "512", "3")] == [True] * 6
 
@@ -214,8 +277,21 @@ def test_evidence_of_a_refused_run_can_be_shown() -> None:
     assert "no bound" in text(rereads_table({"steps": []}))
 
 
-@pytest.mark.parametrize(("arguments", "environment"), [(["sideways"], {}), (["unplanned", "more"], {}), (["unplanned"], {"TAMPER": "group"}), (["unplanned"], {"APPROVE": "no"})])
-def test_bad_values_are_refused_before_anything_starts(arguments: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["sideways"], {}),
+        (["unplanned", "more"], {}),
+        (["unplanned"], {"TAMPER": "group"}),
+        (["unplanned"], {"APPROVE": "no"}),
+    ],
+)
+def test_bad_values_are_refused_before_anything_starts(
+    arguments: list[str],
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Both demos refuse alike."""
     for name in ("TAMPER", "APPROVE"):
         monkeypatch.setenv(name, environment.get(name, ""))

@@ -27,12 +27,20 @@ def test_procedure_id_holds_only_plain_characters() -> None:
 
 def test_the_form_is_answered_with_its_defaults() -> None:
     """Bare values and params with a value are both understood, None and False included."""
-    assert proposed_values({"a": 3, "b": {"value": False, "schema": {}}, "c": {"value": None}}) == {"a": 3, "b": False, "c": None}
+    assert proposed_values({"a": 3, "b": {"value": False, "schema": {}}, "c": {"value": None}}) == {
+        "a": 3,
+        "b": False,
+        "c": None,
+    }
 
 
 def test_the_failing_step_comes_from_the_evidence(tmp_path: Path) -> None:
     """Outcome, first failed step and reason are the evidence's."""
-    steps = [{"id": "forecast", "state": "success"}, {"id": "fence_producers", "state": "failed"}, {"id": "later", "state": "failed"}]
+    steps = [
+        {"id": "forecast", "state": "success"},
+        {"id": "fence_producers", "state": "failed"},
+        {"id": "later", "state": "failed"},
+    ]
     _evidence(Lab(tmp_path), outcome="returned", steps=steps, reason_for_outcome="partition still moves")
     assert _result(Lab(tmp_path), *RUN, "failed", "x") == ("returned", "fence_producers", "partition still moves")
 

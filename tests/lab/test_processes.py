@@ -51,7 +51,11 @@ def test_a_started_process_is_found_by_another_table(table: ProcessTable, tmp_pa
 
 def test_a_new_process_of_a_name_ends_what_the_dead_one_left(table: ProcessTable, tmp_path: Path) -> None:
     """Children of a killed leader, unmarked as Airflow's idle workers are, do not outlive its record."""
-    unmarked = [sys.executable, "-c", f"import os, subprocess, sys, time\nsubprocess.Popen({SLEEP!r}, env={{}})\ntime.sleep(300)"]
+    unmarked = [
+        sys.executable,
+        "-c",
+        f"import os, subprocess, sys, time\nsubprocess.Popen({SLEEP!r}, env={{}})\ntime.sleep(300)",
+    ]
     leader = _start(table, "one", unmarked, tmp_path)
     _wait_for(2, table)
     (child,) = set(table.members()) - {leader}
@@ -65,7 +69,9 @@ def test_a_new_process_of_a_name_ends_what_the_dead_one_left(table: ProcessTable
 
 def test_a_killed_process_has_no_pid(table: ProcessTable, tmp_path: Path) -> None:
     """After kill -9 the pid is gone and the death is reported with the tail of the output."""
-    pid = _start(table, "one", [sys.executable, "-c", "import time; print('last words', flush=True); time.sleep(300)"], tmp_path)
+    pid = _start(
+        table, "one", [sys.executable, "-c", "import time; print('last words', flush=True); time.sleep(300)"], tmp_path
+    )
     deadline = time.monotonic() + 20
     while "last words" not in table.tail("one") and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -108,7 +114,9 @@ def test_a_used_again_pid_is_never_stopped(table: ProcessTable, tmp_path: Path, 
 
 def test_a_deaf_process_is_killed_after_its_grace(table: ProcessTable, tmp_path: Path) -> None:
     """SIGTERM is tried first where asked for, and SIGKILL ends what ignores it."""
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(300)"
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(300)"
+    )
     _start(table, "airflow-deaf", [sys.executable, "-c", deaf], tmp_path)
     deadline = time.monotonic() + 20
     while "deaf" not in table.tail("airflow-deaf") and time.monotonic() < deadline:

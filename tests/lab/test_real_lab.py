@@ -58,7 +58,9 @@ def _refusals(lab: Lab, alias: str, topic: str, **settings: object) -> list[str]
     """Write one record as an ordinary producer; answers why it was refused."""
     seen: list[str] = []
     producer = Producer({**_client(lab, alias, "producer"), "message.timeout.ms": 20_000, **settings})
-    producer.produce(topic, value=b"v", key=b"k", headers=HEADERS, on_delivery=lambda e, _: seen.append(e.name() if e else ""))
+    producer.produce(
+        topic, value=b"v", key=b"k", headers=HEADERS, on_delivery=lambda e, _: seen.append(e.name() if e else "")
+    )
     producer.flush(30)
     return [name for name in seen if name]
 
@@ -77,7 +79,9 @@ def _read_one(lab: Lab, topic: str, partitions: int = 3) -> list:
     """Headers of the first record of a topic on the standby."""
     consumer = _reader(lab, "consumer", [TopicPartition(topic, partition, 0) for partition in range(partitions)])
     try:
-        message = wait_until(lambda: (found := consumer.poll(0.5)) is not None and not found.error() and (found,), "a record", SECONDS)[0]
+        message = wait_until(
+            lambda: (found := consumer.poll(0.5)) is not None and not found.error() and (found,), "a record", SECONDS
+        )[0]
         return message.headers()
     finally:
         consumer.close()
@@ -102,7 +106,9 @@ def test_a_new_topic_is_mirrored_with_its_headers_soon(lab: Lab) -> None:
     topic = _new_topic(lab, "primary")
     mirrored, watcher = _mirrored(lab, topic), AdminClient(_client(lab, "standby", "admin"))
     start = time.monotonic()
-    wait_until(lambda: watcher.list_topics(mirrored, timeout=5).topics[mirrored].error is None, "the mirrored topic", SECONDS)
+    wait_until(
+        lambda: watcher.list_topics(mirrored, timeout=5).topics[mirrored].error is None, "the mirrored topic", SECONDS
+    )
     print(f"{lab.load().policy}: new topic on standby after {time.monotonic() - start:.1f} s")
     assert len(watcher.list_topics(mirrored, timeout=5).topics[mirrored].partitions) == 3
     assert _refusals(lab, "primary", topic) == []
@@ -121,26 +127,41 @@ def test_a_group_gets_its_checkpoint(lab: Lab) -> None:
     """A position committed on the primary appears among MM2's checkpoints on the standby."""
     topic, group = _new_topic(lab, "primary", 1), f"grüppe-{uuid.uuid4().hex[:6]}"
     assert _refusals(lab, "primary", topic) == []
-    consumer = Consumer({**_client(lab, "primary", "consumer"), "group.id": group, "isolation.level": "read_uncommitted"})
+    consumer = Consumer(
+        {**_client(lab, "primary", "consumer"), "group.id": group, "isolation.level": "read_uncommitted"}
+    )
     consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     consumer.close()
     reader = _reader(lab, "admin", [TopicPartition("primary.checkpoints.internal", 0, 0)])
-    wait_until(lambda: (found := reader.poll(0.5)) is not None and group.encode() in (found.key() or b""), "the checkpoint", SECONDS, pause=0.0)
+    wait_until(
+        lambda: (found := reader.poll(0.5)) is not None and group.encode() in (found.key() or b""),
+        "the checkpoint",
+        SECONDS,
+        pause=0.0,
+    )
     reader.close()
 
 
 def test_the_reverse_flow_stands_by(lab: Lab) -> None:
-    """All reverse connectors exist; but for heartbeats they are STOPPED and without tasks; no connector tells a password."""
+    """All reverse connectors exist; but for heartbeats they are STOPPED and without tasks; no connector tells a
+    password.
+    """
     found = call(lab, "primary", "GET", "/connectors?expand=status&expand=info").json()
     seen = {name.rpartition("-")[2]: entry["status"] for name, entry in found.items()}
-    assert {kind: status["connector"]["state"] for kind, status in seen.items()} == {"source": "STOPPED", "checkpoint": "STOPPED", "heartbeat": "RUNNING"}
+    assert {kind: status["connector"]["state"] for kind, status in seen.items()} == {
+        "source": "STOPPED",
+        "checkpoint": "STOPPED",
+        "heartbeat": "RUNNING",
+    }
     assert seen["source"]["tasks"] == seen["checkpoint"]["tasks"] == []
 
 
 def test_heartbeats_of_the_source_arrive_on_the_target(lab: Lab) -> None:
     """Written on the primary, mirrored to the standby."""
     reader = _reader(lab, "admin", [TopicPartition("primary.heartbeats", 0, 0)])
-    wait_until(lambda: (found := reader.poll(0.5)) is not None and found.error() is None, "a heartbeat", SECONDS, pause=0.0)
+    wait_until(
+        lambda: (found := reader.poll(0.5)) is not None and found.error() is None, "a heartbeat", SECONDS, pause=0.0
+    )
     reader.close()
 
 
@@ -158,7 +179,11 @@ def test_an_unknown_topic_is_not_made_by_asking(lab: Lab) -> None:
 def test_passwords_stand_in_no_log(lab: Lab) -> None:
     """No log of the lab holds one of its passwords."""
     passwords = [password.encode() for password in lab.load().passwords.values()]
-    leaks = [file.name for file in lab.logs.rglob("*") if file.is_file() and any(word in file.read_bytes() for word in passwords)]
+    leaks = [
+        file.name
+        for file in lab.logs.rglob("*")
+        if file.is_file() and any(word in file.read_bytes() for word in passwords)
+    ]
     assert leaks == []
 
 
@@ -194,7 +219,10 @@ def test_nothing_listens_beyond_this_machine(identity: Lab) -> None:
 
 
 def _listening_inodes(everywhere_only: bool) -> Iterator[str]:
-    for table, loopback in (("tcp", ("0100007F",)), ("tcp6", ("00000000000000000000000001000000", "0000000000000000FFFF00000100007F"))):
+    for table, loopback in (
+        ("tcp", ("0100007F",)),
+        ("tcp6", ("00000000000000000000000001000000", "0000000000000000FFFF00000100007F")),
+    ):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and not (everywhere_only and fields[1].split(":")[0] in loopback):
@@ -229,7 +257,10 @@ def test_down_after_a_crash_stops_all_and_keeps_what_it_did_not_make(identity: L
     kept = identity.evidence / "p-1" / "evidence.json"
     kept.parent.mkdir(parents=True)
     kept.write_text("{}")
-    members, address = set(identity.processes.members()), identity.status()["clusters"]["primary"]["client_properties"]["admin"]
+    members, address = (
+        set(identity.processes.members()),
+        identity.status()["clusters"]["primary"]["client_properties"]["admin"],
+    )
     for name in ("airflow-scheduler", "connect-standby"):
         os.kill(identity.processes.pid(name) or 0, signal.SIGKILL)
     down(identity.root)

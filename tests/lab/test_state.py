@@ -86,7 +86,11 @@ def test_no_secret_in_topology_routing_or_connector(lab: Lab) -> None:
     """What others may read holds no password."""
     write_topology(lab)
     write_routing(lab)
-    texts = [lab.topology.read_text(), lab.routing.read_text(), json.dumps(connector_config(lab, "primary", "standby", "source"))]
+    texts = [
+        lab.topology.read_text(),
+        lab.routing.read_text(),
+        json.dumps(connector_config(lab, "primary", "standby", "source")),
+    ]
     assert not [secret for secret in _secrets(lab) for text in texts if secret in text]
 
 
@@ -94,7 +98,12 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
     """Each connection that the topology names is handed to Airflow."""
     write_topology(lab)
     topology = yaml.safe_load(lab.topology.read_text())
-    named = {value for cluster in topology["clusters"].values() for key, value in cluster.items() if key.endswith("connection")}
+    named = {
+        value
+        for cluster in topology["clusters"].values()
+        for key, value in cluster.items()
+        if key.endswith("connection")
+    }
     named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
     named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
     assert named == set(connections(lab))
@@ -102,7 +111,9 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
 
 def test_both_flows_use_the_same_alias_for_a_cluster(lab: Lab) -> None:
     """A cluster has one alias in every connector, else heartbeat topics multiply without end."""
-    forward, reverse = (connector_config(lab, *pair, "source") for pair in (("primary", "standby"), ("standby", "primary")))
+    forward, reverse = (
+        connector_config(lab, *pair, "source") for pair in (("primary", "standby"), ("standby", "primary"))
+    )
     for side, other in (("source", "target"), ("target", "source")):
         assert forward[f"{side}.cluster.alias"] == reverse[f"{other}.cluster.alias"]
         assert forward[f"{side}.cluster.bootstrap.servers"] == reverse[f"{other}.cluster.bootstrap.servers"]
@@ -162,7 +173,9 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [("true", ("2", "1")), ("false", ("86400", "86400"))])
-def test_whether_checkpoints_are_written_is_asked_for_each_lab(lab: Lab, asked: str, seconds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_checkpoints_are_written_is_asked_for_each_lab(
+    lab: Lab, asked: str, seconds: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that brings up one lab after the other may want them in one only."""
     often = ("refresh.groups.interval.seconds", "emit.checkpoints.interval.seconds")
     assert [connector_config(lab, "primary", "standby", "checkpoint")[name] for name in often] == ["2", "1"]
@@ -173,11 +186,18 @@ def test_whether_checkpoints_are_written_is_asked_for_each_lab(lab: Lab, asked: 
 
 
 def test_a_dedicated_mirror_maker_is_told_what_the_connectors_are(lab: Lab) -> None:
-    """Every setting of each connector, under the flow's prefix; addresses and logins under the clusters' own; the password in a file apart."""
+    """Every setting of each connector, under the flow's prefix; addresses and logins under the clusters' own; the
+    password in a file apart.
+    """
     told = mirror_maker_properties(lab)
     for kind in KINDS:
         config = connector_config(lab, "primary", "standby", kind)
-        own = {key: value for key, value in config.items() if not key.startswith(("source.cluster.", "target.cluster.", "connector.class", "replication.policy")) and "converter" not in key}
+        own = {
+            key: value
+            for key, value in config.items()
+            if not key.startswith(("source.cluster.", "target.cluster.", "connector.class", "replication.policy"))
+            and "converter" not in key
+        }
         assert {key: told[f"primary->standby.{key}"] for key in own} == own
         assert told["replication.policy.class"] == config["replication.policy.class"]
         assert told["primary.sasl.jaas.config"] == config["source.cluster.sasl.jaas.config"]
@@ -189,10 +209,17 @@ def test_the_product_takes_the_topology(lab: Lab) -> None:
     """In dedicated mode the forward flow has a stop hook and says what it is told; the other one has its worker."""
     write_topology(lab)
     forward, reverse = check_topology(yaml.safe_load(lab.topology.read_text()), "the lab's").flows
-    assert (forward.source, forward.target, reverse.source) == ("primary", "standby", "standby") and reverse.connect == "connect_primary"
+    assert (forward.source, forward.target, reverse.source) == (
+        "primary",
+        "standby",
+        "standby",
+    ) and reverse.connect == "connect_primary"
     assert (forward.stop_hook is not None) == lab.load().dedicated == (forward.connect is None)
     if lab.load().dedicated:
-        assert forward.mirror_maker["offset-syncs.topic.location"] == "target" and forward.connectors.source == "MirrorSourceConnector"
+        assert (
+            forward.mirror_maker["offset-syncs.topic.location"] == "target"
+            and forward.connectors.source == "MirrorSourceConnector"
+        )
 
 
 def test_a_lab_keeps_its_mode(lab: Lab) -> None:

@@ -15,13 +15,24 @@ from kafka_dr.vocabulary import Step, steps_of
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "runbooks" / "failback.md").read_text(encoding="utf-8")
 SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.M)[1:])
-SHARED = [step.value for step in steps_of("planned_failover") if step not in (Step.OPEN_PROCEDURE, Step.ABORT_PROCEDURE)]
+SHARED = [
+    step.value for step in steps_of("planned_failover") if step not in (Step.OPEN_PROCEDURE, Step.ABORT_PROCEDURE)
+]
 
 
 def steps_of_the_dag() -> list[str]:
     """Task ids of the DAG's file, as it names them from top to bottom."""
-    calls = [node for node in ast.walk(ast.parse((ROOT / "dags" / "failback.py").read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-    named = [(call.lineno, word.value.value) for call in calls for word in call.keywords if word.arg == "task_id" and isinstance(word.value, ast.Constant)]
+    calls = [
+        node
+        for node in ast.walk(ast.parse((ROOT / "dags" / "failback.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    ]
+    named = [
+        (call.lineno, word.value.value)
+        for call in calls
+        for word in call.keywords
+        if word.arg == "task_id" and isinstance(word.value, ast.Constant)
+    ]
     return [name for _, name in sorted(named)]
 
 
@@ -39,7 +50,9 @@ def test_one_heading_a_step_in_order() -> None:
 @pytest.mark.parametrize("step", [step for step in SECTIONS if step not in SHARED])
 def test_every_step_of_its_own_says_what_an_operator_needs(step: str) -> None:
     """What it proves, and what its messages mean; open_procedure is the planned one's, told here too."""
-    assert step == "open_procedure" or ("*Proves:*" in SECTIONS[step] and ("*If it" in SECTIONS[step] or "| message |" in SECTIONS[step]))
+    assert step == "open_procedure" or (
+        "*Proves:*" in SECTIONS[step] and ("*If it" in SECTIONS[step] or "| message |" in SECTIONS[step])
+    )
 
 
 @pytest.mark.parametrize("step", SHARED)

@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 RUNBOOKS, PRODUCT = ROOT / "runbooks", ROOT / "plugins" / "kafka_dr"
 OPERATORS = sorted((PRODUCT / "operators").glob("*.py"))
 PAGES = sorted(RUNBOOKS.glob("*.md"))
-ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.SwitchbackError)} - {"SwitchbackError"}
+ERRORS = {
+    name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.SwitchbackError)
+} - {"SwitchbackError"}
 #: Calls whose second argument becomes the beginning of a message.
 TELLING = {"wait", "_not_yet"}
 
@@ -28,7 +30,11 @@ def spoken(page: str) -> str:
 def constant_parts(node: ast.expr) -> list[str]:
     """The parts of a text that are always the same, several words each."""
     values = node.values if isinstance(node, ast.JoinedStr) else [node]
-    parts = [value.value.strip(" .,:;") for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    parts = [
+        value.value.strip(" .,:;")
+        for value in values
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    ]
     return [part for part in parts if " " in part]
 
 
@@ -45,7 +51,11 @@ def messages(source: str) -> Iterator[tuple[int, list[str]]]:
 
 def unnamed(source: str, pages: str) -> list[str]:
     """Messages of a module that the pages do not have, or that have no constant words to look for."""
-    return [f"line {line}: {parts}" for line, parts in messages(source) if not parts or any(" ".join(part.split()) not in pages for part in parts)]
+    return [
+        f"line {line}: {parts}"
+        for line, parts in messages(source)
+        if not parts or any(" ".join(part.split()) not in pages for part in parts)
+    ]
 
 
 @pytest.mark.parametrize("module", OPERATORS, ids=lambda p: p.stem)
@@ -59,7 +69,12 @@ def test_a_message_that_no_page_has_is_found() -> None:
     """A new message, a changed one, one without constant words, and a new wait are each noticed; a known one is not."""
     page = spoken("| `... runs again` | it means |\n`Zero\nlag`: `not within`")
     assert unnamed("raise Refusal(f'{name} runs again', 'seen')", page) == []
-    for source in ("raise Refusal('The moon is full')", "raise NotReady(f'{name} runs once more')", "raise Contradiction(f'{name}')", "procedure.wait(self.task_id, 'Full moon', look, 5)"):
+    for source in (
+        "raise Refusal('The moon is full')",
+        "raise NotReady(f'{name} runs once more')",
+        "raise Contradiction(f'{name}')",
+        "procedure.wait(self.task_id, 'Full moon', look, 5)",
+    ):
         assert len(unnamed(source, page)) == 1, source
     assert unnamed("procedure.wait(self.task_id, 'Zero lag', look, 5)", page) == []
 
@@ -70,12 +85,18 @@ def said_by_the_code() -> list[str]:
     for path in PRODUCT.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        found += [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described]
+        found += [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described
+        ]
     return found
 
 
 def quoted(page: str, first_cells: bool) -> set[str]:
-    """What a page quotes as said: texts of several words in backticks, as sentences begin, or in a table's first column."""
+    """What a page quotes as said: texts of several words in backticks, as sentences begin, or in a table's first
+    column.
+    """
     marked = set(re.findall(r"`((?:[A-Z][a-z]|\.\.\. )[^`]* [^`]*)`", page))
     cells = re.findall(r"^\|([^|]*)\|", page, flags=re.M) if first_cells else []
     return marked | {text for cell in cells for text in re.findall(r"`([^`]* [^`]*)`", cell)}

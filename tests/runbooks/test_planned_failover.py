@@ -37,24 +37,43 @@ def test_every_step_says_what_to_do() -> None:
 
 def test_every_outcome_of_the_page_is_one_and_none_is_missing() -> None:
     """The table of outcomes has the vocabulary's words."""
-    how_it_ends = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8").split("**How it ends.**")[1].split("\n**")[0]
+    how_it_ends = (
+        (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8").split("**How it ends.**")[1].split("\n**")[0]
+    )
     table = re.findall(r"^\| `(\w+)` \|", how_it_ends, flags=re.M)
     assert set(table) == {o.value for o in Outcome}
 
 
 def test_words_in_backticks_are_steps_or_params() -> None:
-    """What the text names is a step, a page, a param, a deadline, a gate or a key of the topology: no orphan word such as an old name."""
+    """What the text names is a step, a page, a param, a deadline, a gate or a key of the topology: no orphan word
+    such as an old name.
+    """
     text = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8")
     words = {w for w in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text)}
-    known = {*Step, *procedure_params(), *lost_source_params(), *Deadlines.model_fields, *Topology.model_fields, *(gate.__name__ for gate in GATES), "planned_failover", "stuck_procedure"}
+    known = {
+        *Step,
+        *procedure_params(),
+        *lost_source_params(),
+        *Deadlines.model_fields,
+        *Topology.model_fields,
+        *(gate.__name__ for gate in GATES),
+        "planned_failover",
+        "stuck_procedure",
+    }
     assert words <= known, words - known
 
 
 def test_the_deadlines_are_those_of_the_code() -> None:
     """Every deadline with its default, and whether the form has it as a param; none else."""
-    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (param)? ?\|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.M)
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\d+) \| (param)? ?\|",
+        (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"),
+        flags=re.M,
+    )
     defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
-    assert {name: (float(seconds), bool(param)) for name, seconds, param in rows} == {name: (seconds, name in procedure_params()) for name, seconds in defaults.items()}
+    assert {name: (float(seconds), bool(param)) for name, seconds, param in rows} == {
+        name: (seconds, name in procedure_params()) for name, seconds in defaults.items()
+    }
 
 
 def test_every_param_and_every_gate_has_its_row() -> None:

@@ -11,7 +11,11 @@ from kafka_dr.vocabulary import Step, steps_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "runbooks" / "stuck_procedure.md"
-MOVING_CLIENTS = [dag.stem for dag in (ROOT / "dags").glob("*.py") if dag.stem in ("planned_failover", "unplanned_failover", "failback")]
+MOVING_CLIENTS = [
+    dag.stem
+    for dag in (ROOT / "dags").glob("*.py")
+    if dag.stem in ("planned_failover", "unplanned_failover", "failback")
+]
 SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:])
 
 

@@ -1,4 +1,6 @@
-"""The page of unplanned_failover: one heading a step of its DAG, and every param, deadline and word of the gate's question as the code has it."""
+"""The page of unplanned_failover: one heading a step of its DAG, and every param, deadline and word of the
+gate's question as the code has it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,17 @@ GATES = (Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
 
 def steps_of_the_dag() -> list[str]:
     """Task ids of the DAG's file, as it names them from top to bottom."""
-    calls = [node for node in ast.walk(ast.parse((ROOT / "dags" / "unplanned_failover.py").read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-    named = [(call.lineno, word.value.value) for call in calls for word in call.keywords if word.arg == "task_id" and isinstance(word.value, ast.Constant)]
+    calls = [
+        node
+        for node in ast.walk(ast.parse((ROOT / "dags" / "unplanned_failover.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    ]
+    named = [
+        (call.lineno, word.value.value)
+        for call in calls
+        for word in call.keywords
+        if word.arg == "task_id" and isinstance(word.value, ast.Constant)
+    ]
     return [name for _, name in sorted(named)]
 
 
@@ -49,7 +60,9 @@ def table_after(text: str, head: str) -> str:
 def test_one_heading_a_step_in_order() -> None:
     """The page's headings are the DAG's tasks in their order, and both are the vocabulary's steps of this procedure."""
     assert list(SECTIONS) == steps_of_the_dag()
-    assert list(SECTIONS) == [s.value for s in steps_of("unplanned_failover") if s not in (Step.ABORT_PROCEDURE, Step.WATCH_OLD_SOURCE)]
+    assert list(SECTIONS) == [
+        s.value for s in steps_of("unplanned_failover") if s not in (Step.ABORT_PROCEDURE, Step.WATCH_OLD_SOURCE)
+    ]
 
 
 @pytest.mark.parametrize("step", SECTIONS)
@@ -80,15 +93,27 @@ def deadlines() -> list[tuple[str, float, bool]]:
 def test_the_deadlines_are_those_of_the_code() -> None:
     """Every deadline once, with its default, and whether the form has it."""
     defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
-    assert sorted(deadlines()) == sorted((name, seconds, name in lost_source_params()) for name, seconds in defaults.items())
+    assert sorted(deadlines()) == sorted(
+        (name, seconds, name in lost_source_params()) for name, seconds in defaults.items()
+    )
 
 
 def test_deadlines_of_others_are_called_that() -> None:
-    """What the page calls another procedure's is used by none of the operators this DAG has alone; what it does not is not called that."""
+    """What the page calls another procedure's is used by none of the operators this DAG has alone; what it does not
+    is not called that.
+    """
     others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.M))
-    assert others == {"max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds", "catch_up_seconds"}
+    assert others == {
+        "max_fence_seconds",
+        "transaction_seconds",
+        "drain_seconds",
+        "zero_lag_seconds",
+        "catch_up_seconds",
+    }
     mine = ("confirming", "source_views", "assessing", "last_known", "fencing_source", "without_source", "stopping")
-    code = "".join((ROOT / "plugins" / "kafka_dr" / "operators" / f"{name}.py").read_text(encoding="utf-8") for name in mine)
+    code = "".join(
+        (ROOT / "plugins" / "kafka_dr" / "operators" / f"{name}.py").read_text(encoding="utf-8") for name in mine
+    )
     assert [name for name in others if name in code] == []
 
 
@@ -104,8 +129,12 @@ def test_the_classes_are_those_that_occur_without_a_source() -> None:
     """Each class is explained or said not to occur; the translation's own sources for a lost source know no other."""
     told = set(re.findall(r"^\| `([A-Z]+)` \|", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.M))
     absent = re.findall(r"^- `([A-Z]+)` and `([A-Z]+)` do not occur", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.M)
-    made = "".join((ROOT / "spark" / "kafka_dr_spark" / f"{name}.py").read_text(encoding="utf-8") for name in ("floors", "answers"))
-    made += (ROOT / "spark" / "kafka_dr_spark" / "nearest.py").read_text(encoding="utf-8").split("def after_last_copy")[0]
+    made = "".join(
+        (ROOT / "spark" / "kafka_dr_spark" / f"{name}.py").read_text(encoding="utf-8") for name in ("floors", "answers")
+    )
+    made += (
+        (ROOT / "spark" / "kafka_dr_spark" / "nearest.py").read_text(encoding="utf-8").split("def after_last_copy")[0]
+    )
     assert told == {c.value for c in TranslationClass if f'"{c.value}"' in made}
     assert set(absent[0]) == {"END", "CONTENT"} and not told & set(absent[0])
 
@@ -120,13 +149,65 @@ def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int)
         fenced_at: when the run that is continued had proven its fence, if it had.
         listed: what a source that was read adds to the inventory.
     """
-    row = {"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": None, "possible_to": None, "written_since": None, "records": None, "evidence": ""}
+    row = {
+        "topic": "orders",
+        "partition": 0,
+        "from_offset": 5,
+        "certain_to": None,
+        "possible_to": None,
+        "written_since": None,
+        "records": None,
+        "evidence": "",
+    }
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
-    inventory = {"certain": 7, "possible": None, "losing": 1, "partitions": 1, "unknown": 1, "records_per_second": 3, "groups_ahead": 1, **listed}
-    plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}}
-    taken = {"procedure_id": "planned", "fenced_at": fenced_at, "partitions": 2, "drained": 1, "positions": 5, "translated": 4, "exact": 3, "missing": 6}
-    cooling = {"procedure_id": "before", "outcome": "completed", "ended_at": "10:00", "ends_at": "10:15", "acknowledged": "why"}
-    return loss_markdown({**plan, "continues": taken, "cool_down": cooling, "inventory": inventory, "loss": [row], "groups": [group], "unproven": ["there is no flight recorder: nobody"], "gone": ["old"], "rereads": {"bound": 12, "positions": 4, "may_have_moved": 2, "unknown": 1}, "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000}}, "d")
+    inventory = {
+        "certain": 7,
+        "possible": None,
+        "losing": 1,
+        "partitions": 1,
+        "unknown": 1,
+        "records_per_second": 3,
+        "groups_ahead": 1,
+        **listed,
+    }
+    plan = {
+        "source": "one",
+        "target": "two",
+        "reason": "fire",
+        "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence},
+    }
+    taken = {
+        "procedure_id": "planned",
+        "fenced_at": fenced_at,
+        "partitions": 2,
+        "drained": 1,
+        "positions": 5,
+        "translated": 4,
+        "exact": 3,
+        "missing": 6,
+    }
+    cooling = {
+        "procedure_id": "before",
+        "outcome": "completed",
+        "ended_at": "10:00",
+        "ends_at": "10:15",
+        "acknowledged": "why",
+    }
+    return loss_markdown(
+        {
+            **plan,
+            "continues": taken,
+            "cool_down": cooling,
+            "inventory": inventory,
+            "loss": [row],
+            "groups": [group],
+            "unproven": ["there is no flight recorder: nobody"],
+            "gone": ["old"],
+            "rereads": {"bound": 12, "positions": 4, "may_have_moved": 2, "unknown": 1},
+            "seen": {"recorder": True, "recorded_at": 0, "heartbeat_at": 4000, "looked_for_at": 9000},
+        },
+        "d",
+    )
 
 
 def plain(text: str) -> str:
@@ -135,15 +216,41 @@ def plain(text: str) -> str:
 
 
 def test_every_word_of_the_question_is_explained() -> None:
-    """Each sentence, column and remark that the approver reads stands on the page; each row of the page's table speaks of one."""
-    asked, told = plain(question() + question(fenced_at=None) + question(BY_HOOK) + question(**LISTED) + question(records=0)), SECTIONS[Step.APPROVE_DATA_LOSS]
-    quoted = [part.strip(" .,:") for text in re.findall(r"`([^`]*\.\.\.[^`]*)`", told) for part in text.split("...") if " " in part.strip()]
+    """Each sentence, column and remark that the approver reads stands on the page; each row of the page's table
+    speaks of one.
+    """
+    asked, told = (
+        plain(question() + question(fenced_at=None) + question(BY_HOOK) + question(**LISTED) + question(records=0)),
+        SECTIONS[Step.APPROVE_DATA_LOSS],
+    )
+    quoted = [
+        part.strip(" .,:")
+        for text in re.findall(r"`([^`]*\.\.\.[^`]*)`", told)
+        for part in text.split("...")
+        if " " in part.strip()
+    ]
     columns = re.findall(r"\*([a-z][^*]+)\*", told)
     assert len(quoted) >= 6 and len(columns) >= 7
     assert [words for words in [*quoted, *columns] if words not in asked] == []
-    heads = [cell.strip() for line in question().splitlines() if line.startswith(("| partition", "| group")) for cell in line.strip("| ").split("|")]
-    assert [head for head in heads if head not in plain(PAGE) and head not in ("partition on the source", "group", "partitions")] == []
-    sentences = [part for part in re.split(r"[0-9:;.*|]", question(fenced_at=None) + question(fenced_at=None, **LISTED) + question(fenced_at=None, records=0)) if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides|again|gone on|no place)", part)]
+    heads = [
+        cell.strip()
+        for line in question().splitlines()
+        if line.startswith(("| partition", "| group"))
+        for cell in line.strip("| ").split("|")
+    ]
+    assert [
+        head
+        for head in heads
+        if head not in plain(PAGE) and head not in ("partition on the source", "group", "partitions")
+    ] == []
+    sentences = [
+        part
+        for part in re.split(
+            r"[0-9:;.*|]",
+            question(fenced_at=None) + question(fenced_at=None, **LISTED) + question(fenced_at=None, records=0),
+        )
+        if re.search(r"(lost|concerned|sampled|Estimate|consumed records|overrides|again|gone on|no place)", part)
+    ]
     assert len(sentences) >= 8
     assert [part.strip() for part in sentences if plain(part) not in plain(PAGE)] == []
 
@@ -151,7 +258,12 @@ def test_every_word_of_the_question_is_explained() -> None:
 def test_words_in_backticks_are_the_codes() -> None:
     """What the page names is a step, a param, a deadline, a DAG, or a figure that some module or schema writes."""
     modules = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "spark").rglob("*.py")]
-    written = {node.value for path in modules for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    written = {
+        node.value
+        for path in modules
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
     for path in (ROOT / "spark" / "kafka_dr_spark" / "schemas").glob("*.json"):
         schema = json.loads(path.read_text(encoding="utf-8"))
         written |= {field["name"] for field in [*schema.get("columns", []), *schema.get("fields", [])]}
@@ -164,7 +276,9 @@ def test_words_in_backticks_are_the_codes() -> None:
 
 def test_files_that_are_to_be_kept_are_written() -> None:
     """Each file that the page names by its beginning is kept by a step under that name."""
-    operators = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "kafka_dr" / "operators").glob("*.py"))
+    operators = "".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "kafka_dr" / "operators").glob("*.py")
+    )
     names = set(re.findall(r"`(\w+)-\*\.parquet`", PAGE))
     assert {"boundary", "loss", "source_ends", "source_positions", "accepted", "positions", "ledger"} == names
     assert [name for name in names if f'keep("{name}"' not in operators] == []
@@ -174,6 +288,13 @@ def test_the_page_is_found() -> None:
     """Whoever reads the README, the page that helps to choose, or the planned failover's, is led here."""
     for page in ("README.md", "runbooks/README.md", "runbooks/planned_failover.md"):
         assert "unplanned_failover.md)" in (ROOT / page).read_text(encoding="utf-8"), page
-    chosen = (ROOT / "runbooks" / "README.md").read_text(encoding="utf-8").split("## Which procedure")[1].split("\n## ")[0]
-    for question_asked in ("Where are the clients now?", "Does the source answer?", "Can clients be stopped there?", "May anything be lost?"):
+    chosen = (
+        (ROOT / "runbooks" / "README.md").read_text(encoding="utf-8").split("## Which procedure")[1].split("\n## ")[0]
+    )
+    for question_asked in (
+        "Where are the clients now?",
+        "Does the source answer?",
+        "Can clients be stopped there?",
+        "May anything be lost?",
+    ):
         assert f"| {question_asked} |" in chosen, question_asked

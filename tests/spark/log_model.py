@@ -1,4 +1,5 @@
-"""A model of MirrorMaker 2 between two logs, with hidden record ids, and a judge that knows only the ids and contents.
+"""A model of MirrorMaker 2 between two logs, with hidden record ids, and a judge that knows only the ids and
+contents.
 
 It shares no rule with the code under test: logs are lists of cells, and the judge counts.
 """
@@ -20,7 +21,9 @@ from kafka_dr_spark.tasks import translate_cases
 
 @dataclass(frozen=True)
 class Cell:
-    """One offset of a log. ``record`` is the hidden id, None for a marker or an aborted record that no reader returns."""
+    """One offset of a log. ``record`` is the hidden id, None for a marker or an aborted record that no reader
+    returns.
+    """
 
     offset: int
     record: int | None
@@ -33,7 +36,8 @@ class Cell:
 class World:
     """Two logs and what MirrorMaker 2 wrote about them.
 
-    ``runs`` are the source and target offsets at which its task began anew; ``mirrored`` the records that it ever mirrored.
+    ``runs`` are the source and target offsets at which its task began anew; ``mirrored`` the records that it ever
+    mirrored.
     """
 
     source: list[Cell]
@@ -53,7 +57,9 @@ class World:
         log = self.source if window.side == "source" else self.target
         cells = [c for c in log if window.start <= c.offset < window.end and c.record is not None]
         columns = [[c.offset for c in cells], [c.content for c in cells], [7] * len(cells), [c.key for c in cells]]
-        arrays = [np.array(column, dtype) for column, dtype in zip(columns, (np.int64, np.uint64, np.uint64, np.uint64))]
+        arrays = [
+            np.array(column, dtype) for column, dtype in zip(columns, (np.int64, np.uint64, np.uint64, np.uint64))
+        ]
         return Records(*arrays, np.array([c.tombstone for c in cells], np.bool_))
 
     def case(self, **limits: object) -> Case:
@@ -66,7 +72,9 @@ class World:
         """Run the code under test on this world."""
         key = self.bounds.topic, self.bounds.partition
         case = self.case(**limits)
-        return translate_cases({key: (case, np.array(positions))}, lambda windows: [self.records(w) for w in windows])[key]
+        return translate_cases({key: (case, np.array(positions))}, lambda windows: [self.records(w) for w in windows])[
+            key
+        ]
 
 
 def unread_of(world: World, position: int) -> list[Cell]:
@@ -91,12 +99,16 @@ def between(world: World, start: int, end: int) -> int:
 
 
 def consumed_again(world: World, position: int, target: int) -> int:
-    """Count the target's records from an offset on that a group at a source position had consumed: they would be given to it again."""
+    """Count the target's records from an offset on that a group at a source position had consumed: they would be
+    given to it again.
+    """
     return sum(c.record is not None and c.record < position and c.offset >= target for c in world.target)
 
 
 def verdict_by_record(world: World, position: int, answer: Answer) -> str | None:
-    """Return what is wrong with an answer where only a group's own re-reads count into the bound; None if nothing is."""
+    """Return what is wrong with an answer where only a group's own re-reads count into the bound; None if nothing
+    is.
+    """
     again = 0 if answer.target_position is None else consumed_again(world, position, answer.target_position)
     if answer.bound is not None and again > answer.bound:
         return f"bound {answer.bound} broken: {again} consumed records lie at or above {answer.target_position}"
@@ -129,7 +141,11 @@ def _verdict_by_content(world: World, position: int, answer: Answer, exact: int)
     """
     unread = Counter(c.content for c in unread_of(world, position))
     due = unread & contents_from(world.target, world.bounds.target_start)
-    greatest = max(o for o in range(world.bounds.target_start, world.bounds.boundary + 1) if not due - contents_from(world.target, o))
+    greatest = max(
+        o
+        for o in range(world.bounds.target_start, world.bounds.boundary + 1)
+        if not due - contents_from(world.target, o)
+    )
     target, lowest, highest = answer.target_position, min(exact, greatest), max(exact, greatest)
     if target > highest:
         return f"ahead: not all of {dict(due)} follow {target}, last good {highest}"
@@ -142,10 +158,20 @@ def _verdict_by_content(world: World, position: int, answer: Answer, exact: int)
 
 def worlds(**wanted: object) -> st.SearchStrategy[World]:
     """Draw worlds; see ``make_world``. Size and seed are all that is drawn: drawing every cell would be slow."""
-    return st.builds(lambda size, seed: make_world(size, Random(seed), **wanted), st.integers(0, 40), st.integers(0, 2**64 - 1))
+    return st.builds(
+        lambda size, seed: make_world(size, Random(seed), **wanted), st.integers(0, 40), st.integers(0, 2**64 - 1)
+    )
 
 
-def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int = 0, retention: bool = False, drained: bool = True, recorded: bool = False) -> World:
+def make_world(
+    size: int,
+    dice: Random,
+    compaction: bool = False,
+    alphabet: int = 0,
+    retention: bool = False,
+    drained: bool = True,
+    recorded: bool = False,
+) -> World:
     """Make a world.
 
     Args:
@@ -175,7 +201,8 @@ def make_world(size: int, dice: Random, compaction: bool = False, alphabet: int 
 
 
 def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
-    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by then.
+    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by
+    then.
 
     What Connect keeps never falls, and is the offset of a record.
     """
@@ -199,7 +226,9 @@ def kept_at_most(world: World, length: int) -> int:
     return min([reached[-1] if reached else -1, *[start - 1 for start, begun_at in world.runs if begun_at >= length]])
 
 
-def _mirror(dice: Random, source: list[Cell], drained: bool) -> tuple[list[Cell], list[tuple[int, int]], bool, list[tuple[int, int]]]:
+def _mirror(
+    dice: Random, source: list[Cell], drained: bool
+) -> tuple[list[Cell], list[tuple[int, int]], bool, list[tuple[int, int]]]:
     """Copy the source in runs; each run after the first starts at or before where the one before stopped."""
     target: list[Cell] = []
     syncs: list[tuple[int, int]] = []

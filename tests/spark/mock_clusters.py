@@ -13,9 +13,16 @@ from confluent_kafka import Producer
 from kafka_dr_spark.schemas import arrow_schema
 
 BOUNDS = {
-    "source_start": 0, "target_start": 0, "drained": True, "complete": True, "other_writer": False, "source_compacted": False,
-    "target_compacted": False, "compare_timestamps": True, "recreated": False,
-}  # fmt: skip
+    "source_start": 0,
+    "target_start": 0,
+    "drained": True,
+    "complete": True,
+    "other_writer": False,
+    "source_compacted": False,
+    "target_compacted": False,
+    "compare_timestamps": True,
+    "recreated": False,
+}
 
 
 class MockCluster:
@@ -42,7 +49,9 @@ def bounds_row(topic: str, partition: int, cut_off: int, boundary: int, **change
 
 
 def write_input(folder: Path, positions: list[tuple], syncs: list[tuple], bounds: list[dict], **job: Any) -> Path:
-    """Write a job's input: positions are (group, topic, partition, position), syncs (topic, partition, u, d, sequence)."""
+    """Write a job's input: positions are (group, topic, partition, position), syncs (topic, partition, u, d,
+    sequence).
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rows = [(*row, 1_700_000_000_000, "earliest", False) for row in positions]
     for name, data in (("positions", rows), ("syncs", syncs)):

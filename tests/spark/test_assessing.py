@@ -40,7 +40,9 @@ def clusters() -> tuple[MockCluster, MockCluster]:
     return source, target
 
 
-def assessed(clusters: tuple[MockCluster, MockCluster], folder: Path, *rows: tuple, drained: bool = False, **limits: Any) -> dict[int, dict[str, Any]]:
+def assessed(
+    clusters: tuple[MockCluster, MockCluster], folder: Path, *rows: tuple, drained: bool = False, **limits: Any
+) -> dict[int, dict[str, Any]]:
     """What a task says of each partition."""
     source, target = clusters
     for name in ("stranded", "uncommitted"):
@@ -51,30 +53,59 @@ def assessed(clusters: tuple[MockCluster, MockCluster], folder: Path, *rows: tup
     return {row["partition"]: row for row in unpack(task(tagged(*rows))).to_pylist()}
 
 
-ROWS = [("orders", 0, SYNC, 100, 100, 1), ("orders", 0, SEEN, 190, 60, 5_000, 200), ("orders", 1, SYNC, 10, 10, 2), ("orders", 1, SEEN, 50, 40, 5_000, 50)]
+ROWS = [
+    ("orders", 0, SYNC, 100, 100, 1),
+    ("orders", 0, SEEN, 190, 60, 5_000, 200),
+    ("orders", 1, SYNC, 10, 10, 2),
+    ("orders", 1, SEEN, 50, 40, 5_000, 50),
+]
 
 
 def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tuple, tmp_path: Path) -> None:
     """What follows the last record that is on the target, whole; a partition that lost nothing has no file."""
     found = assessed(clusters, tmp_path, *ROWS, source_final=True)
     lost, whole = found[0], found[1]
-    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"]) == (120, 200, 200, True, 80)
-    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"]) == (0, 0, False, None, 0)
+    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"]) == (
+        120,
+        200,
+        200,
+        True,
+        80,
+    )
+    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"]) == (
+        0,
+        0,
+        False,
+        None,
+        0,
+    )
     listed = pq.read_table(tmp_path / "stranded" / lost["file"])
     check_columns("stranded", listed.schema)
     assert listed["value"].to_pylist() == [b"id-%d" % number for number in range(120, 200)]
-    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()} and listed["header_names"][0].as_py() == ["h"]
+    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()} and listed["header_names"][
+        0
+    ].as_py() == ["h"]
     assert lost["sha256"] == hashlib.sha256((tmp_path / "stranded" / lost["file"]).read_bytes()).hexdigest()
-    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7) and lost["uncommitted_sha256"] is None
+    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7) and lost[
+        "uncommitted_sha256"
+    ] is None
     assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
 
 
 @pytest.mark.parametrize(
     ("more", "from_offset"),
-    [([("orders", 0, SYNC, 170, 170, 2)], 0), ([("orders", 0, SYNC, 170, 170, 2), ("orders", 0, FLOOR, 100, 100, 60, 1_000)], 61), ([("orders", 0, SYNC, 110, 110, 2)], 101)],
+    [
+        ([("orders", 0, SYNC, 170, 170, 2)], 0),
+        ([("orders", 0, SYNC, 170, 170, 2), ("orders", 0, FLOOR, 100, 100, 60, 1_000)], 61),
+        ([("orders", 0, SYNC, 110, 110, 2)], 101),
+    ],
 )
-def test_a_sync_beyond_the_target_tells_of_an_older_log_where_no_sample_does(more: list[tuple], from_offset: int, clusters: tuple, tmp_path: Path) -> None:
-    """Nobody then knows what went with that log; with samples it is one wrong statement, and one within the log is none."""
+def test_a_sync_beyond_the_target_tells_of_an_older_log_where_no_sample_does(
+    more: list[tuple], from_offset: int, clusters: tuple, tmp_path: Path
+) -> None:
+    """Nobody then knows what went with that log; with samples it is one wrong statement, and one within the log is
+    none.
+    """
     assert assessed(clusters, tmp_path, *ROWS, *more, source_readable=False)[0]["from_offset"] == from_offset
 
 
@@ -92,25 +123,62 @@ def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path
     apart = pq.read_table(tmp_path / "uncommitted" / lost["file"])
     check_values("uncommitted", apart)
     assert apart["offset"].to_pylist() == list(range(150, 200)) and set(apart["state"].to_pylist()) == {"undecided"}
-    assert lost["uncommitted_sha256"] == hashlib.sha256((tmp_path / "uncommitted" / lost["file"]).read_bytes()).hexdigest()
+    assert (
+        lost["uncommitted_sha256"] == hashlib.sha256((tmp_path / "uncommitted" / lost["file"]).read_bytes()).hexdigest()
+    )
 
 
 def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: Path) -> None:
-    """Certain up to the last sample where the source had no gaps; open beyond; a partition that no sample saw is unknown."""
-    floors = [("orders", 0, FLOOR, 80, 70, 50, 1_000), ("orders", 0, FLOOR, 120, 105, 69, 4_000), ("orders", 0, FLOOR, 190, 150, 69, 5_000)]
-    rows = [("orders", 0, SYNC, 115, 155, 1), ("orders", 0, SYNC, 118, 158, 2), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 0, STRETCH, 0, 200, 0), ("orders", 1, SEEN), *floors]
+    """Certain up to the last sample where the source had no gaps; open beyond; a partition that no sample saw is
+    unknown.
+    """
+    floors = [
+        ("orders", 0, FLOOR, 80, 70, 50, 1_000),
+        ("orders", 0, FLOOR, 120, 105, 69, 4_000),
+        ("orders", 0, FLOOR, 190, 150, 69, 5_000),
+    ]
+    rows = [
+        ("orders", 0, SYNC, 115, 155, 1),
+        ("orders", 0, SYNC, 118, 158, 2),
+        ("orders", 0, SEEN, 190, 69, 5_000),
+        ("orders", 0, STRETCH, 0, 200, 0),
+        ("orders", 1, SEEN),
+        *floors,
+    ]
     found = assessed(clusters, tmp_path, *rows, source_readable=False)
     lost, unknown = found[0], found[1]
-    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (120, 190, None, None, False)
+    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (
+        120,
+        190,
+        None,
+        None,
+        False,
+    )
     assert (lost["written_since"], lost["records_per_second"], lost["sampled_at"]) == (4_000, 27.5, 5_000)
-    assert (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"]) == (0, None, None, None)
+    assert (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"]) == (
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tuple, tmp_path: Path) -> None:
     """Its cut-off is its last end, and what was seen of it last; without one nobody knows it."""
-    rows = [("orders", 0, SYNC, 115, 155, 1), ("orders", 0, SYNC, 118, 158, 2), ("orders", 0, SEEN, 200, 69, 5_000), ("orders", 0, STRETCH, 0, 200, 0), ("orders", 1, SEEN, 50, 49, 5_000)]
+    rows = [
+        ("orders", 0, SYNC, 115, 155, 1),
+        ("orders", 0, SYNC, 118, 158, 2),
+        ("orders", 0, SEEN, 200, 69, 5_000),
+        ("orders", 0, STRETCH, 0, 200, 0),
+        ("orders", 1, SEEN, 50, 49, 5_000),
+    ]
     found = assessed(clusters, tmp_path, *rows, source_readable=False, source_final=True)
-    assert (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"]) == (120, 200, 200, False)
+    assert (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"]) == (
+        120,
+        200,
+        200,
+        False,
+    )
     assert (found[1]["from_offset"], found[1]["losing"]) == (50, False)
 
 
@@ -118,8 +186,13 @@ def test_a_drained_partition_loses_nothing(clusters: tuple, tmp_path: Path) -> N
     """Whatever samples and pairs tell; where its end is not the last one, what follows may be lost."""
     rows = [("orders", 0, SYNC, 118, 158, 1), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 1, SEEN)]
     found = assessed(clusters, tmp_path / "final", *rows, drained=True, source_readable=False, source_final=True)
-    assert [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()] == [(200, False, 0), (50, False, 0)]
-    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])["losing"] and (lost["from_offset"], lost["possible_to"]) == (200, None)
+    assert [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()] == [
+        (200, False, 0),
+        (50, False, 0),
+    ]
+    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])[
+        "losing"
+    ] and (lost["from_offset"], lost["possible_to"]) == (200, None)
 
 
 def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters: tuple, tmp_path: Path) -> None:
@@ -129,14 +202,30 @@ def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters
 
 
 def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(clusters: tuple, tmp_path: Path) -> None:
-    """From the floor to where Connect had kept the position, or to the end; all of it where no sample tells, or for a group that may have gone on."""
-    held = [("orders", 0, POSITION, group, position, 0, moved) for group, position, moved in (("a", 85, 0), ("b", 85, 1), ("c", 5, 0), ("d", 185, 0))]
+    """From the floor to where Connect had kept the position, or to the end; all of it where no sample tells, or for
+    a group that may have gone on.
+    """
+    held = [
+        ("orders", 0, POSITION, group, position, 0, moved)
+        for group, position, moved in (("a", 85, 0), ("b", 85, 1), ("c", 5, 0), ("d", 185, 0))
+    ]
     floors = [("orders", 0, FLOOR, 80, 70, 50, 1_000), ("orders", 0, FLOOR, 120, 105, 90, 4_000)]
     seen = [("orders", 0, SEEN, 190, 69, 5_000), ("orders", 1, SEEN, 50, 49, 5_000)]
-    found = assessed(clusters, tmp_path, *seen, *floors, *held, ("orders", 1, POSITION, "a", 9, 0, 0), source_readable=False)
-    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55} and found[0]["moved"] == [False, True, False, False]
+    found = assessed(
+        clusters, tmp_path, *seen, *floors, *held, ("orders", 1, POSITION, "a", 9, 0, 0), source_readable=False
+    )
+    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55} and found[0][
+        "moved"
+    ] == [False, True, False, False]
     assert (found[1]["groups"], found[1]["bounds"]) == (["a"], [50])
-    whole = assessed(clusters, tmp_path / "drained", *seen, ("orders", 1, POSITION, "a", 50, 0, 0), drained=True, source_readable=False)
+    whole = assessed(
+        clusters,
+        tmp_path / "drained",
+        *seen,
+        ("orders", 1, POSITION, "a", 50, 0, 0),
+        drained=True,
+        source_readable=False,
+    )
     assert whole[1]["bounds"] == [0]
 
 
@@ -149,35 +238,126 @@ def test_time_and_growth_by_samples() -> None:
 
 def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> None:
     """Positions above what was replicated; the digest does not depend on where records were written."""
-    row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "from_offset": 10, "certain_to": 30, "exact": False, "evidence": "e", "records_per_second": 2.5}
-    extra = {"losing": True, "read_source": 0, "read_target": 7, "groups": ["a", "b", "c"], "bounds": [9, 4, None], "moved": [False, True, False]}
-    made = pack(pa.Table.from_pylist([row | extra, row | extra | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]}], schema=output_schema()))
-    given = write_input(tmp_path / "in", [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)], [], [])
+    row = dict.fromkeys(arrow_schema("loss").names) | {
+        "topic": "t",
+        "partition": 0,
+        "from_offset": 10,
+        "certain_to": 30,
+        "exact": False,
+        "evidence": "e",
+        "records_per_second": 2.5,
+    }
+    extra = {
+        "losing": True,
+        "read_source": 0,
+        "read_target": 7,
+        "groups": ["a", "b", "c"],
+        "bounds": [9, 4, None],
+        "moved": [False, True, False],
+    }
+    made = pack(
+        pa.Table.from_pylist(
+            [
+                row | extra,
+                row | extra | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]},
+            ],
+            schema=output_schema(),
+        )
+    )
+    given = write_input(
+        tmp_path / "in", [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)], [], []
+    )
     inventory = write_inventory([made], given, tmp_path)
-    assert inventory.ahead.to_pylist() == [{"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))]
-    assert [tuple(one.values()) for one in inventory.rereads.to_pylist()] == [("a", 9, 1, 0, 0), ("b", 4, 1, 0, 1), ("c", 2, 2, 1, 1)]
+    assert inventory.ahead.to_pylist() == [
+        {"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))
+    ]
+    assert [tuple(one.values()) for one in inventory.rereads.to_pylist()] == [
+        ("a", 9, 1, 0, 0),
+        ("b", 4, 1, 0, 1),
+        ("c", 2, 2, 1, 1),
+    ]
     figures = summarise(inventory, 2, "input")
     assert figures["rereads"] == {"bound": 9, "positions": 4, "unknown": 1, "may_have_moved": 2}
-    assert (figures["losing"], figures["certain"], figures["possible"], figures["records"], figures["groups_ahead"], figures["unknown"]) == (1, 20, None, None, 2, 2)
+    assert (
+        figures["losing"],
+        figures["certain"],
+        figures["possible"],
+        figures["records"],
+        figures["groups_ahead"],
+        figures["unknown"],
+    ) == (1, 20, None, None, 2, 2)
     assert (figures["records_per_second"], figures["records_read"]) == (2, {"source": 0, "target": 14})
-    moved = pa.Table.from_pylist([row | {"file": "f", "sha256": "s", "uncommitted_sha256": "u"}], schema=arrow_schema("loss"))
-    assert loss_digest(moved) == figures["digest"] != loss_digest(pa.Table.from_pylist([row | {"certain_to": 31}], schema=arrow_schema("loss")))
+    moved = pa.Table.from_pylist(
+        [row | {"file": "f", "sha256": "s", "uncommitted_sha256": "u"}], schema=arrow_schema("loss")
+    )
+    assert (
+        loss_digest(moved)
+        == figures["digest"]
+        != loss_digest(pa.Table.from_pylist([row | {"certain_to": 31}], schema=arrow_schema("loss")))
+    )
 
 
 def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     """All figures are zero."""
-    empty = Inventory(arrow_schema("loss").empty_table(), arrow_schema("ahead").empty_table(), arrow_schema("rereads").empty_table(), {"source": 0, "target": 0}, 0)
+    empty = Inventory(
+        arrow_schema("loss").empty_table(),
+        arrow_schema("ahead").empty_table(),
+        arrow_schema("rereads").empty_table(),
+        {"source": 0, "target": 0},
+        0,
+    )
     figures = summarise(empty, 3, "input")
     assert figures["rereads"] == {"bound": None, "positions": 0, "unknown": 0, "may_have_moved": 0}
-    assert [figures[name] for name in ("losing", "certain", "possible", "records", "bytes", "aborted", "undecided", "groups_ahead")] == [0] * 8 and figures["first_at"] is figures["last_at"] is None
+    assert [
+        figures[name]
+        for name in ("losing", "certain", "possible", "records", "bytes", "aborted", "undecided", "groups_ahead")
+    ] == [0] * 8 and figures["first_at"] is figures["last_at"] is None
 
 
 def test_only_what_is_certain_counts_as_certain() -> None:
-    """A partition of which nothing is certain adds nothing, listed or not; one that ends below where it begins takes nothing away."""
+    """A partition of which nothing is certain adds nothing, listed or not; one that ends below where it begins takes
+    nothing away.
+    """
     row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
-    read = [row | {"from_offset": 10, "certain_to": 15, "records": 4, "bytes": 9, "first_at": 50, "last_at": 60, "aborted": 1, "undecided": 0}, row | {"from_offset": 0, "certain_to": None, "records": 7, "bytes": 1, "first_at": 40, "last_at": 55, "aborted": 2, "undecided": 3}]
-    unread = [row | {"from_offset": 10, "certain_to": 15}, row | {"from_offset": 20, "certain_to": 15}, row | {"from_offset": 0, "certain_to": None}]
+    read = [
+        row
+        | {
+            "from_offset": 10,
+            "certain_to": 15,
+            "records": 4,
+            "bytes": 9,
+            "first_at": 50,
+            "last_at": 60,
+            "aborted": 1,
+            "undecided": 0,
+        },
+        row
+        | {
+            "from_offset": 0,
+            "certain_to": None,
+            "records": 7,
+            "bytes": 1,
+            "first_at": 40,
+            "last_at": 55,
+            "aborted": 2,
+            "undecided": 3,
+        },
+    ]
+    unread = [
+        row | {"from_offset": 10, "certain_to": 15},
+        row | {"from_offset": 20, "certain_to": 15},
+        row | {"from_offset": 0, "certain_to": None},
+    ]
     ahead, rereads = (arrow_schema(name).empty_table() for name in ("ahead", "rereads"))
-    told = [summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input") for rows in (read, unread)]
-    assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [(4, 11, 10, None), (5, None, None, None)]
-    assert [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told] == [(40, 60, 3, 3), (None, None, None, None)]
+    told = [
+        summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input")
+        for rows in (read, unread)
+    ]
+    assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [
+        (4, 11, 10, None),
+        (5, None, None, None),
+    ]
+    assert [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told] == [
+        (40, 60, 3, 3),
+        (None, None, None, None),
+    ]

@@ -21,11 +21,26 @@ from tests.spark.test_rereads import recorded_flow
 SAMPLES, PAIRS = [(1, 1, -1), (3492, 3464, 900), (8060, 8032, 7000)], [(0, 0), (3463, 3463), (8031, 8031)]
 
 
-def answered(position: int, contents: list[int], samples: list = SAMPLES, pairs: list = PAIRS, limit: int = 1_000_000, only_mirrored: bool = True, **known: object) -> Answer:
+def answered(
+    position: int,
+    contents: list[int],
+    samples: list = SAMPLES,
+    pairs: list = PAIRS,
+    limit: int = 1_000_000,
+    only_mirrored: bool = True,
+    **known: object,
+) -> Answer:
     """Translate one position on a target with these contents from offset 0."""
-    bounds = replace(Bounds("t", 0, "t", 0, None, 0, len(contents), False, False, False, False, False, True, False), **known)
+    bounds = replace(
+        Bounds("t", 0, "t", 0, None, 0, len(contents), False, False, False, False, False, True, False), **known
+    )
     floors = usable_floors(*(np.array(column, np.int64) for column in zip(*samples)), np.arange(len(samples)), bounds)
-    case = Case(bounds, Pairs(*(np.array(column, np.int64) for column in zip(*pairs))), Limits(content_limit=limit, only_mirrored=only_mirrored), floors)
+    case = Case(
+        bounds,
+        Pairs(*(np.array(column, np.int64) for column in zip(*pairs))),
+        Limits(content_limit=limit, only_mirrored=only_mirrored),
+        floors,
+    )
 
     def reader(windows: list[Window]) -> list[Records]:
         found = []
@@ -53,14 +68,18 @@ def test_records_mirrored_twice_are_counted_once() -> None:
 
 
 def test_a_gap_on_the_source_leaves_positions_below_it_behind() -> None:
-    """Source offsets 3 to 7 hold no record: above them the count is exact, below them it is at most five too low, and the pair below decides."""
+    """Source offsets 3 to 7 hold no record: above them the count is exact, below them it is at most five too low,
+    and the pair below decides.
+    """
     contents = [0, 1, 2, *range(8, 21)]
     assert answered(8, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 3
     assert answered(3, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 1
 
 
 def test_below_the_first_sample_a_target_that_begins_at_0_is_read_whole() -> None:
-    """A group that lags since before anybody recorded; of a topic that retention has cut nobody knows what stood there before."""
+    """A group that lags since before anybody recorded; of a topic that retention has cut nobody knows what stood
+    there before.
+    """
     contents, samples, pairs = [0] + [1] * 3 + list(range(4, 1000)), [(900, 900, -1)], [(999, 999)]
     assert answered(500, contents, samples, pairs).target_position == 500
     assert answered(500, contents, samples, [(404, 404), *pairs]).target_position == 500
@@ -69,25 +88,33 @@ def test_below_the_first_sample_a_target_that_begins_at_0_is_read_whole() -> Non
 
 
 def test_below_the_first_sample_records_that_the_source_has_not_are_no_reason_to_be_ahead() -> None:
-    """The target has 20 records at 50 to 69 that the source has not, and its record 50 at 70: from 40 on all that follows lies at or above 40.
+    """The target has 20 records at 50 to 69 that the source has not, and its record 50 at 70: from 40 on all that
+    follows lies at or above 40.
 
-    Clients wrote them there, and the target was lost before they were mirrored back; or the source lost them, and was seen to end lower.
+    Clients wrote them there, and the target was lost before they were mirrored back; or the source lost them, and was
+    seen to end lower.
     """
     contents, pairs = [*range(50), *range(1000, 1020), *range(50, 130)], [(129, 149)]
     assert answered(40, contents, [(100, 120, -1)], pairs, only_mirrored=False).target_position == 0
     assert answered(40, contents, [(70, 70, -1), (60, 80, -1)], pairs).target_position == 0
-    assert answered(110, contents, [(100, 120, -1)], pairs, only_mirrored=False).target_position == 130, "above a sample it is counted all the same"
+    assert answered(110, contents, [(100, 120, -1)], pairs, only_mirrored=False).target_position == 130, (
+        "above a sample it is counted all the same"
+    )
 
 
 def test_a_restart_before_the_first_sample_is_no_reason_to_be_ahead() -> None:
     """Records 4 to 13 stand on the target twice before anybody recorded; the pair lies behind them."""
     contents = [*range(14), *range(4, 20)]
     for position in range(1, 20):
-        assert answered(position, contents, [(14, 24, 13)], [(19, 29)]).target_position <= position + 10 * (position >= 14)
+        assert answered(position, contents, [(14, 24, 13)], [(19, 29)]).target_position <= position + 10 * (
+            position >= 14
+        )
 
 
 def test_where_it_cannot_be_counted_the_pair_below_is_the_answer() -> None:
-    """Another writer's records would be counted as the source's; a cleaned target lacks some; and so much may not be read."""
+    """Another writer's records would be counted as the source's; a cleaned target lacks some; and so much may not be
+    read.
+    """
     contents = list(range(9000))
     for told in ({"other_writer": True}, {"target_compacted": True}, {"limit": 3000}):
         assert answered(1481, contents, **told).target_position == 1, told
@@ -96,7 +123,9 @@ def test_where_it_cannot_be_counted_the_pair_below_is_the_answer() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(4, 12), st.integers(1, 30), st.integers(0, 15), st.integers(0, 2**32))
-def test_without_gaps_and_repeats_all_positions_below_an_own_pair_are_exact(every: int, flush_every: int, lag: int, seed: int) -> None:
+def test_without_gaps_and_repeats_all_positions_below_an_own_pair_are_exact(
+    every: int, flush_every: int, lag: int, seed: int
+) -> None:
     """However far Connect's flushes are behind."""
     world = recorded_flow(Random(seed), every, flush_every, lag).world
     if not world.floors or not world.syncs:

@@ -1,4 +1,6 @@
-"""The digest of a translation is that of its canonical JSON, whatever stands in it and however many partitions are done at once."""
+"""The digest of a translation is that of its canonical JSON, whatever stands in it and however many partitions
+are done at once.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from kafka_dr_spark import digests
 from kafka_dr_spark.schemas import arrow_schema
 
 COLUMNS = arrow_schema("translation")
-OF_TYPE = {pa.string(): st.text(st.characters(exclude_categories=["Cs"]), max_size=6), pa.bool_(): st.booleans(), pa.int32(): st.integers(0, 2**31 - 1), pa.int64(): st.integers(-(2**63), 2**63 - 1)}
+OF_TYPE = {
+    pa.string(): st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    pa.bool_(): st.booleans(),
+    pa.int32(): st.integers(0, 2**31 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+}
 CELLS = [OF_TYPE[field.type] | st.none() if field.nullable else OF_TYPE[field.type] for field in COLUMNS]
 PARTITIONS = st.lists(st.lists(st.tuples(*CELLS), max_size=5), max_size=4)
 
@@ -35,7 +42,9 @@ def test_digests_are_those_of_the_json(partitions: list[list[tuple]]) -> None:
     """Nulls, quotes, control characters, empty partitions: all as JSON writes them, in portions of any size."""
     for at_once in (1, 3, 100_000):
         with mock.patch.object(digests, "ROWS_AT_ONCE", at_once):
-            assert digests.partition_digests([table(rows) for rows in partitions]) == [plain(rows) for rows in partitions]
+            assert digests.partition_digests([table(rows) for rows in partitions]) == [
+                plain(rows) for rows in partitions
+            ]
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "\x00", "\x1f", "\x7f", "\u2028", "null", "\u00e9\U0001f600"])

@@ -20,7 +20,9 @@ JOB = Path(__file__).parents[2] / "spark" / "jobs" / "find_stranded_records.py"
 
 @pytest.fixture
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A source whose last forty records the target never got, on each of three partitions; it got twenty others twice."""
+    """A source whose last forty records the target never got, on each of three partitions; it got twenty others
+    twice.
+    """
     source, target = MockCluster(), MockCluster()
     for partition in range(3):
         values = [b"%d-%03d" % (partition, number) for number in range(100)]
@@ -33,7 +35,23 @@ def given(folder: Path, **job: object) -> Path:
     """The job's input."""
     bounds = [bounds_row("orders", partition, 100, 80, drained=False) for partition in range(3)]
     write_input(folder, [], [("orders", p, 50, 50, p) for p in range(3)], bounds, **job)
-    rows = [{"topic": "orders", "partition": p, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": 40, "stable_end": 100, "target_end": 80, "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None} for p in range(3)]
+    rows = [
+        {
+            "topic": "orders",
+            "partition": p,
+            "source_from": 0,
+            "target_from": 0,
+            "proven_end": None,
+            "replicated": 40,
+            "stable_end": 100,
+            "target_end": 80,
+            "copied_back": False,
+            "decided_to": 0,
+            "deleted_to": None,
+            "written_from": None,
+        }
+        for p in range(3)
+    ]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("returned")), folder / "returned.parquet")
     kept = [{"topic": "orders", "partition": 1, "offset": offset} for offset in (70, 65)]
     pq.write_table(pa.Table.from_pylist(kept, schema=arrow_schema("kept")), folder / "kept.parquet")
@@ -44,7 +62,11 @@ def test_what_was_left_comes_from_its_file(tmp_path: Path) -> None:
     """By partition, ascending; a run before which nothing was left has no such file."""
     folder = given(tmp_path / "in")
     bounds = sources.load_bounds(folder, True)
-    assert {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()} == {("orders", 0): [], ("orders", 1): [65, 70], ("orders", 2): []}
+    assert {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()} == {
+        ("orders", 0): [],
+        ("orders", 1): [65, 70],
+        ("orders", 2): [],
+    }
     (folder / "kept.parquet").unlink()
     assert all(not len(one.kept) for one in sources.load_returned(folder, bounds).values())
 
@@ -55,21 +77,46 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
     folder, output = given(tmp_path / "in"), tmp_path / "out"
     done = run(folder, output, *clusters, job=JOB)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
-    rows, summary = pq.read_table(output / "stranded_summary.parquet"), check_fields("stranded_figures", json.loads((output / "summary.json").read_text()))
+    rows, summary = (
+        pq.read_table(output / "stranded_summary.parquet"),
+        check_fields("stranded_figures", json.loads((output / "summary.json").read_text())),
+    )
     check_columns("stranded_summary", rows.schema)
     check_values("stranded_summary", rows)
-    assert [(row["partition"], row["frontier"], row["resumes"], row["records"], row["exact"]) for row in rows.to_pylist()] == [(p, 60, 100, 40, True) for p in range(3)]
-    assert (summary["records"], summary["stranding"], summary["lacking"], summary["inexact"], summary["records_read"]) == (120, 3, 0, 0, {"source": 300, "target": 240})
-    assert summary["digest"] == rows_digest(rows.drop_columns(["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]))
+    assert [
+        (row["partition"], row["frontier"], row["resumes"], row["records"], row["exact"]) for row in rows.to_pylist()
+    ] == [(p, 60, 100, 40, True) for p in range(3)]
+    assert (
+        summary["records"],
+        summary["stranding"],
+        summary["lacking"],
+        summary["inexact"],
+        summary["records_read"],
+    ) == (120, 3, 0, 0, {"source": 300, "target": 240})
+    assert summary["digest"] == rows_digest(
+        rows.drop_columns(["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"])
+    )
     for p in range(3):
-        assert pq.read_table(output / "stranded" / f"orders-{p}.parquet")["value"].to_pylist() == [b"%d-%03d" % (p, number) for number in range(60, 100)]
+        assert pq.read_table(output / "stranded" / f"orders-{p}.parquet")["value"].to_pylist() == [
+            b"%d-%03d" % (p, number) for number in range(60, 100)
+        ]
     written = (output / "summary.json").read_bytes()
     again = run(folder, output, *clusters, job=JOB, submit=False)
-    assert again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
+    assert (
+        again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
+    )
 
 
-@pytest.mark.parametrize(("rows", "told"), [(None, "ERROR returned.parquet: missing in"), (2, "ERROR returned: 2 rows for 3 partitions of bounds; each must have one")])
-def test_without_what_is_known_of_each_partition_it_says_so(rows: int | None, told: str, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (None, "ERROR returned.parquet: missing in"),
+        (2, "ERROR returned: 2 rows for 3 partitions of bounds; each must have one"),
+    ],
+)
+def test_without_what_is_known_of_each_partition_it_says_so(
+    rows: int | None, told: str, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
+) -> None:
     """One line, and nothing is left behind."""
     folder = given(tmp_path / "in")
     known = pq.read_table(folder / "returned.parquet")

@@ -26,8 +26,15 @@ def message(offset: int, at: int | None) -> Message:
     ("stamps", "window"),
     [((0, 7, 9), (0, 9)), ((5, 0, None), (0, 5)), ((None, None, None), (None, None)), ((9, 3, 6), (3, 9))],
 )
-def test_the_window_spans_all_portions(stamps: tuple[int | None, ...], window: tuple[int | None, int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first and the last time of all records, the beginning of 1970 among them; records without a time have none."""
+def test_the_window_spans_all_portions(
+    stamps: tuple[int | None, ...],
+    window: tuple[int | None, int | None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first and the last time of all records, the beginning of 1970 among them; records without a time have
+    none.
+    """
     monkeypatch.setattr(listing, "RECORDS_HELD", 1)
     listed = Listed(Window(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
     for offset, at in enumerate(stamps, start=10):
@@ -50,18 +57,29 @@ def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
     assert not listed.add_rows(rows_of([message(10, 1), message(11, 2)]))
     assert listed.add_rows(rows_of([message(12, 3), message(13, 4)]))
     assert listed.close()["records"] == 2
-    assert pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist() == [{"offset": 11, "timestamp": 2}, {"offset": 12, "timestamp": 3}]
+    assert pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist() == [
+        {"offset": 11, "timestamp": 2},
+        {"offset": 12, "timestamp": 3},
+    ]
 
 
 @pytest.mark.parametrize(("kept", "together"), [(10**9, True), (1, False)])
-def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(kept: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once that is reached all partitions write down what they hold; the files are the same but for their row groups."""
+def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(
+    kept: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once that is reached all partitions write down what they hold; the files are the same but for their row
+    groups.
+    """
     monkeypatch.setattr(listing, "BYTES_KEPT", kept)
     source, values = MockCluster(), [b"id-%d" % number for number in range(60)]
-    windows = {Window(SOURCE, "orders", partition, 5, 60): tmp_path / f"orders-{partition}.parquet" for partition in range(3)}
+    windows = {
+        Window(SOURCE, "orders", partition, 5, 60): tmp_path / f"orders-{partition}.parquet" for partition in range(3)
+    }
     for partition in range(3):
         source.write("orders", partition, values)
-    with ListingReader(KafkaAccess(source.config, source.config), Limits(deadline_seconds=20, rows_per_read=10)) as reader:
+    with ListingReader(
+        KafkaAccess(source.config, source.config), Limits(deadline_seconds=20, rows_per_read=10)
+    ) as reader:
         told = reader.list(windows)
     for window, path in windows.items():
         assert told[window]["offsets"].tolist() == list(range(5, 60)) and told[window]["records"] == 55

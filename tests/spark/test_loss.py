@@ -17,7 +17,9 @@ from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
 
 def last_seen(dice: Random, world: World) -> LastSeen | None:
-    """What a recorder would have seen last: at some length of the target, with a source that held at least what was mirrored by then."""
+    """What a recorder would have seen last: at some length of the target, with a source that held at least what was
+    mirrored by then.
+    """
     if dice.random() < 0.1:
         return None
     length = dice.randint(0, len(world.target))
@@ -34,9 +36,18 @@ def last_seen(dice: Random, world: World) -> LastSeen | None:
 
 
 def own_pair(world: World, length: int, end: int) -> list[Unbroken]:
-    """The target's newest record at some length of it, found again on the source: its highest occurrence, if the source had no gaps from there on."""
+    """The target's newest record at some length of it, found again on the source: its highest occurrence, if the
+    source had no gaps from there on.
+    """
     newest = next((cell for cell in reversed(world.target[:length]) if cell.record is not None), None)
-    above = next((n for n in range(end - 1, -1, -1) if newest and world.source[n].record is not None and world.source[n].content == newest.content), None)
+    above = next(
+        (
+            n
+            for n in range(end - 1, -1, -1)
+            if newest and world.source[n].record is not None and world.source[n].content == newest.content
+        ),
+        None,
+    )
     whole = above is not None and all(cell.record is not None for cell in world.source[above:end])
     return [Unbroken(above, end, newest.offset)] if whole else []
 
@@ -97,7 +108,9 @@ def test_one_wrong_sync_changes_neither(alphabet: int, limit: int, seed: int) ->
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(2, 6), st.integers(0, 2**32))
 def test_where_an_own_pair_tells_any_number_of_wrong_syncs_changes_neither(wrong_syncs: int, seed: int) -> None:
-    """As where the last thing that anybody wrote into MirrorMaker 2's topic is wrong, and its syncs bear each other out."""
+    """As where the last thing that anybody wrote into MirrorMaker 2's topic is wrong, and its syncs bear each other
+    out.
+    """
     world, told = flooded(wrong_syncs, seed)
     wrong = truth_broken(world, told)
     assert wrong is None, (wrong, told, world)
@@ -116,7 +129,9 @@ def ends_in_a_first_copy(world: World) -> bool:
 
 
 def flooded(wrong_syncs: int, seed: int) -> tuple[World, Loss]:
-    """A world whose last syncs are wrong by a low bit each, and in which the recorder found the target's newest record, a first copy, on a source without gaps."""
+    """A world whose last syncs are wrong by a low bit each, and in which the recorder found the target's newest
+    record, a first copy, on a source without gaps.
+    """
     dice, world = Random(seed), None
     while world is None or not ends_in_a_first_copy(world) or any(cell.record is None for cell in world.source):
         world = make_world(dice.randint(5, 40), dice, drained=False, recorded=True)
@@ -151,25 +166,35 @@ def compared(alphabet: int, limit: int, seed: int, damage: bool) -> tuple[World,
     whole, stored = dice.random() < 0.7, last_seen(dice, world)
     if not whole:
         start = dice.randint(0, world.bounds.cut_off)
-        world.bounds, world.source = replace(world.bounds, source_start=start), [c for c in world.source if c.offset >= start]
+        world.bounds, world.source = (
+            replace(world.bounds, source_start=start),
+            [c for c in world.source if c.offset >= start],
+        )
     if damage:
         one_bit_flipped(dice, world)
     case = world.case(content_limit=limit)
-    (told,) = drive([loss_with_source(case, stored.replicated if stored else None)], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive(
+        [loss_with_source(case, stored.replicated if stored else None)],
+        lambda windows: [world.records(w) for w in windows],
+    )
     return world, told, whole and limit >= 10_000
 
 
 @settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from([0, 0, 1, 2, 3, 5]), st.sampled_from([0, 10, 40, 10_000]), st.integers(0, 2**32), st.booleans())
 def test_where_the_source_can_be_read_the_loss_is_exact(alphabet: int, limit: int, seed: int, damage: bool) -> None:
-    """Nothing is forgotten, nothing is called lost that is there; where no content recurs, it is the truth to the record, also with one wrong sync."""
+    """Nothing is forgotten, nothing is called lost that is there; where no content recurs, it is the truth to the
+    record, also with one wrong sync.
+    """
     world, told, whole = compared(alphabet, limit, seed, damage)
     wrong = truth_broken(world, told)
     assert wrong is None, (wrong, told, world)
     if whole and world.unique:
         mirrored = max((c.record for c in world.target if c.record is not None), default=-1)
         above = [c.offset for c in world.source if c.record is not None and c.offset > mirrored]
-        listed = [c.offset for c in world.source if c.record is not None and told.from_offset <= c.offset < told.possible_to]
+        listed = [
+            c.offset for c in world.source if c.record is not None and told.from_offset <= c.offset < told.possible_to
+        ]
         assert listed == above, (told, world)
         assert told.certain_to == world.bounds.cut_off
 
@@ -184,34 +209,59 @@ def pairs_of(*pairs: tuple[int, int], floors: tuple[tuple[int, int, int], ...] =
 
 def test_what_the_next_sync_does_not_bear_out_counts_for_nothing() -> None:
     """A lone one; one that the next one lies below, or so far above that not all between can have been mirrored."""
-    assert [highest_confirmed(pairs_of(*pairs)) for pairs in ((), ((9, 9),), ((9, 9), (19, 19)), ((9, 9), (4099, 19), (29, 29)), ((9, 9), (4099, 19), (9000, 29)))] == [-1, -1, 9, -1, -1]
+    assert [
+        highest_confirmed(pairs_of(*pairs))
+        for pairs in (
+            (),
+            ((9, 9),),
+            ((9, 9), (19, 19)),
+            ((9, 9), (4099, 19), (29, 29)),
+            ((9, 9), (4099, 19), (9000, 29)),
+        )
+    ] == [-1, -1, 9, -1, -1]
 
 
 def loss_by_syncs(*syncs: tuple[int, int]) -> Loss:
     """What is lost by Connect's 1,500 and these syncs in their order, where nobody recorded."""
     upstream, downstream = (np.array([sync[i] for sync in syncs], np.int64) for i in (0, 1))
     bounds = Bounds("t", 0, "t", None, None, 0, 400, False, False, False, False, False, True, False)
-    case = Case(bounds, usable_pairs(upstream, downstream, np.arange(len(syncs)), bounds, unwatched=True), Limits(source_readable=False))
+    case = Case(
+        bounds,
+        usable_pairs(upstream, downstream, np.arange(len(syncs)), bounds, unwatched=True),
+        Limits(source_readable=False),
+    )
     return drive([loss_of(case, LastSeen(None, 1_500))], lambda windows: [])[0]
 
 
 def test_syncs_of_an_older_copy_leave_nothing_known_where_nobody_recorded() -> None:
     """The target's topic was deleted and made again: what Connect keeps was mirrored to the older one."""
     assert loss_by_syncs((1_200, 0), (1_300, 100)).from_offset == 1_501
-    for syncs in (((0, 0), (1_000, 1_000), (1_200, 0), (1_300, 100)), ((0, 0), (390, 390), (400, 400)), ((0, 0), (390, 390), (1_000, 1_000))):
+    for syncs in (
+        ((0, 0), (1_000, 1_000), (1_200, 0), (1_300, 100)),
+        ((0, 0), (390, 390), (400, 400)),
+        ((0, 0), (390, 390), (1_000, 1_000)),
+    ):
         told = loss_by_syncs(*syncs)
         assert (told.from_offset, told.certain_to, told.possible_to) == (0, None, None) and "older log" in told.evidence
 
 
 def test_where_the_target_holds_what_was_not_read_nothing_is_certain() -> None:
     """Its topic was made anew, and holds the source's end only: records that are there are not called lost."""
-    world = World([Cell(n, n, n) for n in range(100)], [Cell(n, 70 + n, 70 + n) for n in range(30)], [], Bounds("t", 0, "t", 0, 100, 0, 30, False, False, False, False, False, True, False), True)
+    world = World(
+        [Cell(n, n, n) for n in range(100)],
+        [Cell(n, 70 + n, 70 + n) for n in range(30)],
+        [],
+        Bounds("t", 0, "t", 0, 100, 0, 30, False, False, False, False, False, True, False),
+        True,
+    )
     (told,) = drive([loss_with_source(world.case(), None)], lambda windows: [world.records(w) for w in windows])
     assert (told.from_offset, told.certain_to) == (0, None)
 
 
 def test_syncs_that_a_sample_contradicts_are_no_statements() -> None:
-    """Two that bear each other out, of another cluster's log: the source did not reach so far when the target held these offsets; nor can it have since."""
+    """Two that bear each other out, of another cluster's log: the source did not reach so far when the target held
+    these offsets; nor can it have since.
+    """
     floors = ((100, 90, 50), (200, 180, 150))
     told = pairs_of((70, 80), (100, 85), (199, 150), (205, 160), (250, 200), (299, 230), (301, 230), floors=floors)
     assert list(zip(told.upstream.tolist(), told.downstream.tolist())) == [(70, 80), (199, 150), (299, 230)]

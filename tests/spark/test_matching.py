@@ -8,7 +8,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_dr_spark.matching import ABSENT, Records, first_copies, join, last_of_key, match_from_end, no_records, occurrence_from_end
+from kafka_dr_spark.matching import (
+    ABSENT,
+    Records,
+    first_copies,
+    join,
+    last_of_key,
+    match_from_end,
+    no_records,
+    occurrence_from_end,
+)
 
 
 def log(text: str, start: int = 0) -> Records:

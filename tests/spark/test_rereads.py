@@ -1,4 +1,6 @@
-"""A flow that is sampled again and again until its source dies: no group is ahead, and what each may read again is announced, and little."""
+"""A flow that is sampled again and again until its source dies: no group is ahead, and what each may read again
+is announced, and little.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ MANY = settings(max_examples=500, deadline=None, suppress_health_check=list(Heal
 
 @dataclass
 class Flow:
-    """MirrorMaker 2 from moment to moment; at each the source grows by an offset, and the flow mirrors what it has not.
+    """MirrorMaker 2 from moment to moment; at each the source grows by an offset, and the flow mirrors what it has
+    not.
 
     Attributes:
         flushed: the last replicated offset that Connect keeps.
@@ -72,7 +75,9 @@ class Flow:
 
 @dataclass
 class Recorded:
-    """A flow's end: the world, what a recorder wrote down, and the most that was mirrored in any stretch of some moments."""
+    """A flow's end: the world, what a recorder wrote down, and the most that was mirrored in any stretch of some
+    moments.
+    """
 
     world: World
     grown: list[int]
@@ -82,11 +87,21 @@ class Recorded:
         return max(self.grown[min(at + moments, len(self.grown) - 1)] - end for at, end in enumerate(self.grown))
 
 
-def recorded_flow(dice: Random, every: int, flush_every: int, lag: int = 0, crashes: float = 0.0, gaps: float = 0.0, unique: bool = True, pairs: float = 1.0) -> Recorded:
+def recorded_flow(
+    dice: Random,
+    every: int,
+    flush_every: int,
+    lag: int = 0,
+    crashes: float = 0.0,
+    gaps: float = 0.0,
+    unique: bool = True,
+    pairs: float = 1.0,
+) -> Recorded:
     """Let a flow run, with a sample every so many moments, until its source dies.
 
     Args:
-        every: moments from sample to sample; between its looks at Connect, target, source and newest records a moment passes, or none.
+        every: moments from sample to sample; between its looks at Connect, target, source and newest records a moment
+            passes, or none.
         flush_every: moments between Connect's flushes; they come late for the samples.
         crashes: how likely MirrorMaker 2 is killed at a moment.
         pairs: how likely a sample makes an own pair.
@@ -124,7 +139,9 @@ def bounds_of(told: Recorded, **limits: int) -> dict[int, int]:
     world.bounds = Bounds(**{**vars(world.bounds), "cut_off": len(world.source)})
     # Below the first sample, and without a pair, each group's policy decides.
     answers = {position: answer for position, answer in answers.items() if answer}
-    before = rereads_before_translation(world.case(source_readable=False), np.array(positions), np.zeros(len(positions), np.bool_))
+    before = rereads_before_translation(
+        world.case(source_readable=False), np.array(positions), np.zeros(len(positions), np.bool_)
+    )
     for position, answer in answers.items():
         wrong = verdict_by_record(world, position, answer)
         assert wrong is None, (position, answer, wrong, world)
@@ -133,9 +150,27 @@ def bounds_of(told: Recorded, **limits: int) -> dict[int, int]:
 
 
 @MANY
-@given(st.integers(4, 12), st.integers(1, 30), st.integers(0, 15), st.sampled_from([0.0, 0.02, 0.1]), st.sampled_from([0.0, 0.1, 0.5]), st.booleans(), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 150), st.integers(0, 2**32))
+@given(
+    st.integers(4, 12),
+    st.integers(1, 30),
+    st.integers(0, 15),
+    st.sampled_from([0.0, 0.02, 0.1]),
+    st.sampled_from([0.0, 0.1, 0.5]),
+    st.booleans(),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.integers(0, 150),
+    st.integers(0, 2**32),
+)
 def test_nobody_is_ahead_and_nobody_reads_more_again_than_announced(
-    every: int, flush_every: int, lag: int, crashes: float, gaps: float, unique: bool, pairs: float, limit: int, seed: int
+    every: int,
+    flush_every: int,
+    lag: int,
+    crashes: float,
+    gaps: float,
+    unique: bool,
+    pairs: float,
+    limit: int,
+    seed: int,
 ) -> None:
     """Whatever crashed, was flushed late, recurs, was not paired, or may not be read."""
     bounds_of(recorded_flow(Random(seed), every, flush_every, lag, crashes, gaps, unique, pairs), content_limit=limit)
@@ -143,7 +178,9 @@ def test_nobody_is_ahead_and_nobody_reads_more_again_than_announced(
 
 @MANY
 @given(st.integers(4, 12), st.integers(1, 6), st.integers(0, 3), st.sampled_from([0.0, 0.02]), st.integers(0, 2**32))
-def test_with_samples_the_bound_is_about_what_one_interval_brought(every: int, flush_every: int, lag: int, crashes: float, seed: int) -> None:
+def test_with_samples_the_bound_is_about_what_one_interval_brought(
+    every: int, flush_every: int, lag: int, crashes: float, seed: int
+) -> None:
     """Whatever the group's lag: an interval, and what was on its way, not flushed yet, or mirrored twice."""
     told = recorded_flow(Random(seed), every, flush_every, lag, crashes)
     repeats = len(told.world.target) - len({c.record for c in told.world.target})
@@ -159,7 +196,9 @@ def case_of(*samples: tuple[int, int], boundary: int = 1000) -> Case:
 
 
 def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple[int, list[tuple[int, int]]]:
-    """The bound of one position, and what of the target was read; so many of the records read have a content that stood there before."""
+    """The bound of one position, and what of the target was read; so many of the records read have a content that
+    stood there before.
+    """
     read = []
 
     def reader(windows: list[Window]) -> list[Records]:
@@ -173,14 +212,18 @@ def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple
 
 
 def test_what_connect_had_kept_is_the_ceiling() -> None:
-    """From the first sample that kept the position on no consumed record can follow; where none had, the boundary is."""
+    """From the first sample that kept the position on no consumed record can follow; where none had, the boundary
+    is.
+    """
     case = case_of((90, 100), (190, 200), (290, 300))
     assert told_by(case, 150, 120) == (80, []) and told_by(case, 190, 120) == (80, [])
     assert told_by(case, 291, 300) == (700, [])
 
 
 def test_beyond_an_interval_the_records_are_counted() -> None:
-    """Sixty records from the position to the second sample, one more that it had not kept; each that recurs is one more."""
+    """Sixty records from the position to the second sample, one more that it had not kept; each that recurs is one
+    more.
+    """
     case = case_of((90, 100), (190, 200), (290, 300))
     assert told_by(case, 192, 140) == (61, [(200, 300)])
     assert told_by(case, 192, 140, recurring=7) == (68, [(200, 300)])
@@ -189,7 +232,9 @@ def test_beyond_an_interval_the_records_are_counted() -> None:
 
 
 def test_without_a_word_of_connect_the_position_itself_bounds() -> None:
-    """In dedicated mode nobody tells: there are not more records below a position than that, each once but for what recurs; else all that follows counts."""
+    """In dedicated mode nobody tells: there are not more records below a position than that, each once but for what
+    recurs; else all that follows counts.
+    """
     case = case_of((-1, 100), (-1, 200))
     assert told_by(case, 192, 140) == (192, [(100, 1000)])
     case.left["target"] = 0

@@ -38,9 +38,15 @@ def judge(world: Turns, **limits: object) -> dict:
 @MANY
 @given(turns())
 def test_unique_contents_are_exact_everywhere(world: Turns) -> None:
-    """With everything readable every position is exact, in both directions, before and behind what was stranded; but where a copy follows of what another one below had brought."""
+    """With everything readable every position is exact, in both directions, before and behind what was stranded; but
+    where a copy follows of what another one below had brought.
+    """
     for position, answer in judge(world).items():
-        assert answer.exact or exact_position(world, position) < exact_position(world, position, read=True), (position, answer, world)
+        assert answer.exact or exact_position(world, position) < exact_position(world, position, read=True), (
+            position,
+            answer,
+            world,
+        )
 
 
 @MANY
@@ -77,15 +83,23 @@ def test_the_newest_segment_is_not_drained(world: Turns) -> None:
     """Older segments are no less proven for that."""
     newest = world.segments[-1].source_from
     told = {position: answer.exact for position, answer in judge(world).items() if position <= newest}
-    assert all(exact or exact_position(world, position) < exact_position(world, position, read=True) for position, exact in told.items()), world
+    assert all(
+        exact or exact_position(world, position) < exact_position(world, position, read=True)
+        for position, exact in told.items()
+    ), world
 
 
 @settings(MANY, max_examples=200)
 @given(turns(), st.sampled_from([0, 3]), st.integers(0, 60), st.integers(0, 2**32))
 def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed: int) -> None:
-    """Where less may be read than is needed older segments still lead no group ahead; with the source at hand no untrue sync does."""
+    """Where less may be read than is needed older segments still lead no group ahead; with the source at hand no
+    untrue sync does.
+    """
     dice = Random(seed)
-    for syncs, ends in ((world.syncs, (world.bounds.cut_off, world.bounds.boundary)), (world.back, (world.bounds.boundary, world.bounds.cut_off))):
+    for syncs, ends in (
+        (world.syncs, (world.bounds.cut_off, world.bounds.boundary)),
+        (world.back, (world.bounds.boundary, world.bounds.cut_off)),
+    ):
         for _ in range(lies if all(ends) else 0):
             syncs.insert(dice.randint(0, len(syncs)), tuple(dice.randrange(end) for end in ends))
     # What is repeated behind markers that nobody read is not seen: see decision 0013.
@@ -100,10 +114,19 @@ def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed
 def test_without_a_source(alphabet: int, limit: int, seed: int) -> None:
     """From pairs, the target and what a recorder saw no group is ahead, also where a segment's last run died early."""
     dice = Random(seed)
-    world = make_turns(dice.randint(0, 14), dice, alphabet=alphabet, drained=False, retention=dice.random() < 0.5, compaction=dice.random() < 0.3)
+    world = make_turns(
+        dice.randint(0, 14),
+        dice,
+        alphabet=alphabet,
+        drained=False,
+        retention=dice.random() < 0.5,
+        compaction=dice.random() < 0.3,
+    )
     # Where the target cannot be read, either, a repeat that no sync tells of is not seen: see decision 0013.
     unseen = limit < 1000
-    for position, answer in world.translate(list(range(world.bounds.cut_off + 1)), source_readable=False, content_limit=limit).items():
+    for position, answer in world.translate(
+        list(range(world.bounds.cut_off + 1)), source_readable=False, content_limit=limit
+    ).items():
         wrong = verdict(world, position, answer, read=unseen)
         assert wrong is None, (position, answer, wrong, world)
 
@@ -117,34 +140,66 @@ def ended_whole(world: Turns, segment: Segment) -> bool:
 @MANY
 @given(turns(), st.data())
 def test_the_judge_catches_a_position_that_is_one_ahead(world: Turns, data: st.DataObject) -> None:
-    """An answer moved over one unread record's last copy is found out, also where that one waited for the group on the target."""
+    """An answer moved over one unread record's last copy is found out, also where that one waited for the group on
+    the target.
+    """
     answers = world.translate(list(range(world.bounds.cut_off + 1)), near=0)
     last = {c.record: c.offset for c in world.target}
     movable = [p for p in answers if any(c.record in last for c in unread_of(world, p))]
     assume(movable)
     position = data.draw(st.sampled_from(movable))
     assert verdict(world, position, answers[position]) is None
-    assert "ahead" in verdict(world, position, answers[position]._replace(target_position=exact_position(world, position) + 1))
+    assert "ahead" in verdict(
+        world, position, answers[position]._replace(target_position=exact_position(world, position) + 1)
+    )
 
 
 def by_hand(source: list[int], target: list[int], *segments: Segment) -> Turns:
     """Make two logs of unique records, named by their ids."""
-    ours, theirs = ([Cell(offset, record, 10 * record) for offset, record in enumerate(ids)] for ids in (source, target))
+    ours, theirs = (
+        [Cell(offset, record, 10 * record) for offset, record in enumerate(ids)] for ids in (source, target)
+    )
     bounds = Bounds("t", 0, "t", 0, len(source), 0, len(target), True, True, False, False, False, True, False)
     return Turns(ours, theirs, [], bounds, True, segments=segments)
 
 
 #: Five records came from the target, two of them twice; two more wait there; since then clients write to the source.
-WAITING = by_hand([1, 2, 3, 4, 5, 4, 5, 8, 9], [1, 2, 3, 4, 5, 6, 7, 8, 9], Segment(0, 7, 0, 5, True, True), Segment(7, None, 7, None, False))
+WAITING = by_hand(
+    [1, 2, 3, 4, 5, 4, 5, 8, 9],
+    [1, 2, 3, 4, 5, 6, 7, 8, 9],
+    Segment(0, 7, 0, 5, True, True),
+    Segment(7, None, 7, None, False),
+)
 #: Three came from the source, where two more stayed; then two from the target, and one from the source again.
-STAYED = by_hand([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 6, 7, 8], Segment(0, 3, 0, 3, False), Segment(5, 7, 3, 5, True), Segment(7, None, 5, None, False))
+STAYED = by_hand(
+    [1, 2, 3, 4, 5, 6, 7, 8],
+    [1, 2, 3, 6, 7, 8],
+    Segment(0, 3, 0, 3, False),
+    Segment(5, 7, 3, 5, True),
+    Segment(7, None, 5, None, False),
+)
 
 
 def test_a_group_on_a_joint_stands_before_what_waits_on_the_target() -> None:
-    """One that has read further stands behind it; inside the repeated block, and before it, it stands at what follows, for a failover may have placed it there unread."""
+    """One that has read further stands behind it; inside the repeated block, and before it, it stands at what
+    follows, for a failover may have placed it there unread.
+    """
     answers = WAITING.translate(list(range(10)))
-    assert {p: answer.target_position for p, answer in answers.items()} == {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 3, 6: 4, 7: 5, 8: 8, 9: 9}
-    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1} and answers[7].class_ == "END"
+    assert {p: answer.target_position for p, answer in answers.items()} == {
+        0: 0,
+        1: 1,
+        2: 2,
+        3: 3,
+        4: 3,
+        5: 3,
+        6: 4,
+        7: 5,
+        8: 8,
+        9: 9,
+    }
+    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1} and answers[
+        7
+    ].class_ == "END"
 
 
 def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_what_was_copied() -> None:
@@ -152,13 +207,22 @@ def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_wh
     answers = STAYED.translate(list(range(9)))
     assert [answer.target_position for answer in answers.values()] == [0, 1, 2, 3, 3, 3, 4, 5, 6]
     assert [p for p, answer in answers.items() if answer.clamped] == [4]
-    assert answers[4].clamped == "the records from source offset 3 to 5 stayed on the source: none of them is on the target"
+    assert (
+        answers[4].clamped
+        == "the records from source offset 3 to 5 stayed on the source: none of them is on the target"
+    )
 
 
 def test_where_nobody_proved_that_a_segment_was_drained_its_last_run_may_have_repeated_all_of_it() -> None:
     """Unread, and without such a proof: no position in it is above its begin but at its end."""
-    proven, unproven = (replace(WAITING, segments=(WAITING.segments[0]._replace(drained=drained), WAITING.segments[1])) for drained in (True, False))
-    places = [[world.translate(list(range(8)), source_readable=False)[position].target_position for position in range(8)] for world in (proven, unproven)]
+    proven, unproven = (
+        replace(WAITING, segments=(WAITING.segments[0]._replace(drained=drained), WAITING.segments[1]))
+        for drained in (True, False)
+    )
+    places = [
+        [world.translate(list(range(8)), source_readable=False)[position].target_position for position in range(8)]
+        for world in (proven, unproven)
+    ]
     assert places[0][-4:] == [2, 3, 4, 5] and places[1] == [0] * 7 + [5]
 
 
@@ -166,19 +230,37 @@ def test_below_the_first_segment_nothing_is_known() -> None:
     """A group there goes to the target's log start, and is told why; the others are answered as ever."""
     world = by_hand([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 6, 7, 8], *STAYED.segments[1:])
     answers = world.translate([2, 5, 6])
-    assert (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound) == (0, "NEAREST", False, 6)
+    assert (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound) == (
+        0,
+        "NEAREST",
+        False,
+        6,
+    )
     assert answers[2].clamped == "nothing is known to be on the target of what lies below source offset 5"
     assert (answers[5].target_position, answers[6].target_position) == (3, 4)
 
 
 @pytest.mark.parametrize("repeats", [[], [8], [8, 9]])
 def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(repeats: list[int]) -> None:
-    """Two stayed on the source, and the flow was told to begin behind them, also where it was killed and began there again: no position is refused, and only who has passed them goes on behind."""
+    """Two stayed on the source, and the flow was told to begin behind them, also where it was killed and began there
+    again: no position is refused, and only who has passed them goes on behind.
+    """
     target = [1, 2, 3, 4, 5, *repeats, 8, 9]
-    world = by_hand([1, 2, 3, 4, 5, 6, 7, 8, 9], target, Segment(0, 5, 0, 5, False, True), Segment(7, None, 5, None, False))
+    world = by_hand(
+        [1, 2, 3, 4, 5, 6, 7, 8, 9], target, Segment(0, 5, 0, 5, False, True), Segment(7, None, 5, None, False)
+    )
     world.mirrored = frozenset({1, 2, 3, 4, 5, 8, 9})
     answers = judge(world)
-    assert [answers[p].target_position for p in range(10)] == [0, 1, 2, 3, 4, 5, 5, *range(len(target) - 2, len(target) + 1)]
+    assert [answers[p].target_position for p in range(10)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        5,
+        *range(len(target) - 2, len(target) + 1),
+    ]
     assert all(answer.exact and answer.class_ != "REFUSED" for answer in answers.values())
     assert "stayed on the source" in answers[6].clamped and answers[8].clamped is None
 
@@ -190,8 +272,12 @@ def alike(world: Turns) -> Turns:
 
 
 @pytest.mark.parametrize("shown", [lambda world: world, alike])
-def test_a_group_on_copies_goes_on_around_records_that_were_kept_among_the_originals(shown: Callable[[Turns], Turns]) -> None:
-    """Two wait between both stretches: on the joint a group stands before them, also where nothing but the joint tells them from the others."""
+def test_a_group_on_copies_goes_on_around_records_that_were_kept_among_the_originals(
+    shown: Callable[[Turns], Turns],
+) -> None:
+    """Two wait between both stretches: on the joint a group stands before them, also where nothing but the joint
+    tells them from the others.
+    """
     stretches = Segment(0, 5, 0, 5, True), Segment(5, 8, 7, 10, True, True), Segment(8, None, 10, None, False)
     world = shown(by_hand([1, 2, 3, 4, 5, 8, 9, 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], *stretches))
     answers = world.translate(list(range(9)))
@@ -207,12 +293,17 @@ def test_a_record_that_the_returned_cluster_has_lost_is_a_hole() -> None:
     assert answers[1].evidence == "unread record at source offset 1 is not on the target"
 
 
-@pytest.mark.parametrize(("newest", "side"), [(Segment(9, None, 6, None), "source offset 9"), (Segment(8, None, 7, None), "target offset 7")])
+@pytest.mark.parametrize(
+    ("newest", "side"), [(Segment(9, None, 6, None), "source offset 9"), (Segment(8, None, 7, None), "target offset 7")]
+)
 def test_segments_that_the_logs_contradict_refuse_every_position(newest: Segment, side: str) -> None:
     """A log that ends before its newest segment begins is not the one that the journal speaks of."""
     world = by_hand([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 6, 7, 8], STAYED.segments[0], newest)
     answers = world.translate([0, 8])
-    assert all(answer.class_ == "REFUSED" and answer.evidence.startswith(f"the newest segment begins at {side}") for answer in answers.values())
+    assert all(
+        answer.class_ == "REFUSED" and answer.evidence.startswith(f"the newest segment begins at {side}")
+        for answer in answers.values()
+    )
 
 
 def test_one_segment_over_both_logs_is_none() -> None:
@@ -235,7 +326,9 @@ def write_segments(folder: Path, rows: list[dict]) -> Path:
 def test_segments_are_read_in_their_order(tmp_path: Path) -> None:
     """Whatever the order of the rows; without the file there are none."""
     assert sources.load_segments(tmp_path) == {}
-    assert sources.load_segments(write_segments(tmp_path, rows_of(*STAYED.segments)[::-1])) == {("t", 0): STAYED.segments}
+    assert sources.load_segments(write_segments(tmp_path, rows_of(*STAYED.segments)[::-1])) == {
+        ("t", 0): STAYED.segments
+    }
 
 
 @pytest.mark.parametrize(
@@ -259,13 +352,29 @@ def test_segments_that_do_not_follow_each_other_are_refused(tmp_path: Path, rows
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_segments_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: bool) -> None:
-    """The task is given both flows' syncs: without the source those of the other flow place groups in what was copied back."""
+    """The task is given both flows' syncs: without the source those of the other flow place groups in what was
+    copied back.
+    """
     held = [bounds_row("t", 0, 9, 9)]
-    folder = write_segments(write_input(tmp_path / "in", [(f"g{p}", "t", 0, p) for p in range(10)], [("t", 0, 7, 7, 1)], held, source_readable=readable), rows_of(*WAITING.segments))
+    folder = write_segments(
+        write_input(
+            tmp_path / "in",
+            [(f"g{p}", "t", 0, p) for p in range(10)],
+            [("t", 0, 7, 7, 1)],
+            held,
+            source_readable=readable,
+        ),
+        rows_of(*WAITING.segments),
+    )
     back = [("t", 0, 1, 1, 1), ("t", 0, 3, 3, 2), ("t", 0, 3, 5, 3)]
     pq.write_table(pa.table(list(zip(*back)), schema=arrow_schema("syncs_back")), folder / "syncs_back.parquet")
     monkeypatch.setattr(WindowReader, "read", lambda self, windows: [WAITING.records(window) for window in windows])
-    task = PartitionTask(sources.load_bounds(folder, readable), sources.load_limits(folder, None, None), KafkaAccess(None, {}), sources.load_segments(folder))
+    task = PartitionTask(
+        sources.load_bounds(folder, readable),
+        sources.load_limits(folder, None, None),
+        KafkaAccess(None, {}),
+        sources.load_segments(folder),
+    )
     (packed,) = sources.packed_for_tasks(sources.tagged_rows(folder), {("t", 0): 0}, 1)
     made = [row for row in unpack(task(packed)).to_pylist() if row["kind"] == "row"]
     places = [row["target_position"] for row in made]

@@ -1,4 +1,6 @@
-"""Input in portions: what is packed for the tasks is every row once, with the others of its partition, however it was read."""
+"""Input in portions: what is packed for the tasks is every row once, with the others of its partition, however
+it was read.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,18 @@ def test_every_row_goes_to_its_partitions_task_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sources, "ROWS_HELD", held)
     rows = sources.tagged_rows(folder)
     extents = sources.measure_positions(rows)
-    assert {key: extent.rows for key, extent in extents.items()} == Counter((topic, partition) for _, topic, partition, _ in POSITIONS)
-    assert all((extents[topic, partition].lowest <= position <= extents[topic, partition].highest) for _, topic, partition, position in POSITIONS)
+    assert {key: extent.rows for key, extent in extents.items()} == Counter(
+        (topic, partition) for _, topic, partition, _ in POSITIONS
+    )
+    assert all(
+        (extents[topic, partition].lowest <= position <= extents[topic, partition].highest)
+        for _, topic, partition, position in POSITIONS
+    )
     tasks_of = sources.spread({key: extent.rows for key, extent in extents.items()}, 3)
-    came = [[tuple(row.values()) for row in unpack(packed).to_pylist()] for packed in sources.packed_for_tasks(rows, tasks_of, 3)]
+    came = [
+        [tuple(row.values()) for row in unpack(packed).to_pylist()]
+        for packed in sources.packed_for_tasks(rows, tasks_of, 3)
+    ]
     assert [{tasks_of[row[0], row[1]] for row in of_task} for of_task in came] == [{0}, {1}, {2}]
     given = [(t, p, 0, g, "earliest", n, 1_700_000_000_000, 0, -1) for g, t, p, n in POSITIONS]
     given += [(t, p, 1, "", "", u, d, s, -1) for t, p, u, d, s in SYNCS if (t, p) in tasks_of]

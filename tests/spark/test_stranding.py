@@ -1,4 +1,6 @@
-"""What a returned cluster holds that was never replicated: equal to the truth both ways, and in doubt rather more than less."""
+"""What a returned cluster holds that was never replicated: equal to the truth both ways, and in doubt rather
+more than less.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,25 @@ from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
 #: Numbers of records that were written on the returned cluster after it had lost its tail.
 REWRITTEN = 1_000
-KINDS = st.sampled_from(["plain", "plain", "recorded", "compaction", "retention", "recorded retention", "tail_lost", "hole"])
+KINDS = st.sampled_from(
+    ["plain", "plain", "recorded", "compaction", "retention", "recorded retention", "tail_lost", "hole"]
+)
 
 
 def tail_lost(dice: Random, world: World) -> None:
     """The source comes back with a shorter log, and takes other records there."""
     kept = dice.randint(0, world.bounds.cut_off)
     size = kept + dice.choice([0, 1, 5])
-    world.source = [c for c in world.source if c.offset < kept] + [Cell(o, REWRITTEN + o, REWRITTEN + o) for o in range(kept, size)]
+    world.source = [c for c in world.source if c.offset < kept] + [
+        Cell(o, REWRITTEN + o, REWRITTEN + o) for o in range(kept, size)
+    ]
     world.bounds = replace(world.bounds, cut_off=size)
 
 
 def hole(dice: Random, world: World) -> None:
-    """Some records in the middle were never mirrored: MirrorMaker 2 tolerated errors, or overtook a log that had fallen."""
+    """Some records in the middle were never mirrored: MirrorMaker 2 tolerated errors, or overtook a log that had
+    fallen.
+    """
     first = dice.randint(0, world.bounds.cut_off)
     skipped = range(first, first + dice.choice([1, 2, 5]))
     world.target = [c for c in world.target if c.record not in skipped]
@@ -44,9 +52,17 @@ def hole(dice: Random, world: World) -> None:
 def returned_world(kind: str, alphabet: int, seed: int) -> tuple[World, Returned]:
     """Two logs after a failover whose source came back, and what is known of them beside offset syncs and samples."""
     dice = Random(seed)
-    shape = {"compaction": kind == "compaction", "retention": "retention" in kind, "recorded": kind in ("recorded", "recorded retention", "hole") or (kind == "tail_lost" and dice.random() < 0.5)}
+    shape = {
+        "compaction": kind == "compaction",
+        "retention": "retention" in kind,
+        "recorded": kind in ("recorded", "recorded retention", "hole") or (kind == "tail_lost" and dice.random() < 0.5),
+    }
     world = make_world(dice.randint(0, 40), dice, alphabet=alphabet, drained=False, **shape)
-    most = kept_at_most(world, world.bounds.boundary) if kind not in ("compaction", "retention", "recorded retention", "hole") else -1
+    most = (
+        kept_at_most(world, world.bounds.boundary)
+        if kind not in ("compaction", "retention", "recorded retention", "hole")
+        else -1
+    )
     drawn = dice.choice([-1, most, dice.randint(-1, max(most, -1))])
     kept = max((c.offset for c in world.source if c.record is not None and c.offset <= drawn), default=None)
     if kind in ("tail_lost", "hole"):
@@ -56,7 +72,9 @@ def returned_world(kind: str, alphabet: int, seed: int) -> tuple[World, Returned
 
 def found(world: World, known: Returned, whole: bool = False, **limits: object) -> Stranded:
     """What is told of a world."""
-    (told,) = drive([stranded_of(world.case(**limits), known, whole)], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive(
+        [stranded_of(world.case(**limits), known, whole)], lambda windows: [world.records(w) for w in windows]
+    )
     return told
 
 
@@ -88,7 +106,9 @@ def test_nothing_stranded_is_forgotten_and_what_is_exact_is_equal(kind: str, lim
 @settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(["plain", "recorded", "tail_lost"]), st.sampled_from([1, 2, 3]), st.integers(0, 2**40))
 def test_of_records_that_are_alike_as_many_are_on_one_side_as_on_both(kind: str, alphabet: int, seed: int) -> None:
-    """Each that the returned cluster holds has one of its own on the other, or is listed; where it is exact, the very ones that were never mirrored."""
+    """Each that the returned cluster holds has one of its own on the other, or is listed; where it is exact, the
+    very ones that were never mirrored.
+    """
     world, known = returned_world(kind, alphabet, seed)
     told = found(world, known)
     stranded, truth = listed(world, told), never_mirrored(world)
@@ -99,33 +119,52 @@ def test_of_records_that_are_alike_as_many_are_on_one_side_as_on_both(kind: str,
 
 
 def mirrored_once(kind: str, alphabet: int, seed: int) -> tuple[World, Returned]:
-    """Two logs between which MirrorMaker 2 never crashed: nothing on the target is a repeat, so that each like record has one place."""
+    """Two logs between which MirrorMaker 2 never crashed: nothing on the target is a repeat, so that each like
+    record has one place.
+    """
     dice = Random(seed)
     while True:
-        world = make_world(dice.randint(0, 40), dice, alphabet=alphabet, drained=False, retention=kind == "retention", recorded=kind != "decided")
+        world = make_world(
+            dice.randint(0, 40),
+            dice,
+            alphabet=alphabet,
+            drained=False,
+            retention=kind == "retention",
+            recorded=kind != "decided",
+        )
         if len(world.runs) == 1:
             return world, Returned("t", 0, 0, 0, None, None, world.bounds.cut_off, world.bounds.boundary)
 
 
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from([0, 1, 2, 3]), st.integers(0, 2**40))
-def test_copies_of_like_records_that_retention_took_from_the_source_vouch_for_no_other(alphabet: int, seed: int) -> None:
+def test_copies_of_like_records_that_retention_took_from_the_source_vouch_for_no_other(
+    alphabet: int, seed: int
+) -> None:
     """Behind a sample there are only copies of what the source had from there on."""
     world, known = mirrored_once("retention", alphabet, seed)
     truth = {c.offset for c in never_mirrored(world)}
-    hypothesis.assume(not alphabet or any(end <= min(truth, default=0) and kept + 1 >= world.bounds.source_start for end, _, kept in world.floors))
+    hypothesis.assume(
+        not alphabet
+        or any(end <= min(truth, default=0) and kept + 1 >= world.bounds.source_start for end, _, kept in world.floors)
+    )
     told = found(world, known)
     assert truth <= {c.offset for c in listed(world, told)}, (told, world)
 
 
 @settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(["decided", "recorded"]), st.sampled_from([0, 1, 2, 3]), st.booleans(), st.integers(0, 2**40))
-def test_copies_of_like_records_that_were_decided_on_before_vouch_for_no_other(kind: str, alphabet: int, whole: bool, seed: int) -> None:
+def test_copies_of_like_records_that_were_decided_on_before_vouch_for_no_other(
+    kind: str, alphabet: int, whole: bool, seed: int
+) -> None:
     """None of those is told again, and none of the others is forgotten."""
     world, known = mirrored_once(kind, alphabet, seed)
     known = replace(known, decided_to=Random(seed).randint(0, world.bounds.cut_off))
     told = found(world, known, whole)
-    truth, stranded = ([c.offset for c in some if c.offset >= known.decided_to] for some in (never_mirrored(world), listed(world, told)))
+    truth, stranded = (
+        [c.offset for c in some if c.offset >= known.decided_to]
+        for some in (never_mirrored(world), listed(world, told))
+    )
     assert set(truth) <= set(stranded) and len(stranded) == len(listed(world, told)), (told, world)
     assert truth == stranded or not told.exact, (told, world)
 
@@ -154,9 +193,19 @@ def plain_world(source: list[int], target: list[int], **bounds: object) -> World
 
 
 BOUNDS = {
-    "topic": "t", "partition": 0, "target_topic": "t", "source_start": 0, "target_start": 0, "drained": False, "complete": False, "other_writer": False,
-    "source_compacted": False, "target_compacted": False, "compare_timestamps": True, "recreated": False,
-}  # fmt: skip
+    "topic": "t",
+    "partition": 0,
+    "target_topic": "t",
+    "source_start": 0,
+    "target_start": 0,
+    "drained": False,
+    "complete": False,
+    "other_writer": False,
+    "source_compacted": False,
+    "target_compacted": False,
+    "compare_timestamps": True,
+    "recreated": False,
+}
 
 
 def known(world: World, **changes: object) -> Returned:
@@ -164,7 +213,9 @@ def known(world: World, **changes: object) -> Returned:
     return replace(Returned("t", 0, 0, 0, None, None, world.bounds.cut_off, world.bounds.boundary), **changes)
 
 
-def told_of(source: list[int], target: list[int], bounds: dict[str, object] | None = None, whole: bool = False, **facts: object) -> tuple[int, list[int]]:
+def told_of(
+    source: list[int], target: list[int], bounds: dict[str, object] | None = None, whole: bool = False, **facts: object
+) -> tuple[int, list[int]]:
     """From where on all is stranded, and what below."""
     world = plain_world(source, target, **bounds or {})
     told = found(world, known(world, **facts), whole)
@@ -175,12 +226,17 @@ def test_records_that_are_all_alike_are_counted() -> None:
     """As many as the target has were replicated, in their order; repeats among them cannot be told."""
     assert told_of([7] * 10, [7] * 6) == (6, [])
     assert told_of([1, 2, 7, 7, 7, 3], [1, 2, 7, 7, 1, 2, 7]) == (4, []), "the longest run behind the last that is sure"
-    assert told_of([1, 2, 1, 2, 1, 2], [1, 2, 1, 2], replicated=3) == (4, []), "as many lie below one on the target as on the source"
+    assert told_of([1, 2, 1, 2, 1, 2], [1, 2, 1, 2], replicated=3) == (
+        4,
+        [],
+    ), "as many lie below one on the target as on the source"
     assert told_of([1, 2, 3, 1, 4], [1, 1]) == (1, [])
 
 
 def test_a_tail_that_was_lost_and_written_anew_is_stranded_though_connect_kept_more() -> None:
-    """What Connect kept speaks of the tail that is lost; nothing is left where the log is shorter than that, and the target holds none of it."""
+    """What Connect kept speaks of the tail that is lost; nothing is left where the log is shorter than that, and the
+    target holds none of it.
+    """
     before, anew = list(range(20)), [*range(15), *range(100, 110)]
     assert told_of(anew, before, replicated=19) == (15, [])
     assert told_of(anew[:10], [], {"boundary": 20, "target_start": 20}, replicated=19) == (0, [])
@@ -191,15 +247,21 @@ def test_a_tail_that_was_lost_below_the_newest_sample_is_found_by_all_of_both_lo
     """Behind the sample the target holds what the source does not: then more than that may be other records."""
     world = plain_world([*range(10), *range(100, 115)], list(range(20)))
     case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (16, 16, 15, 1))))
-    (told,) = drive([stranded_of(case, known(world, replicated=17))], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive(
+        [stranded_of(case, known(world, replicated=17))], lambda windows: [world.records(w) for w in windows]
+    )
     assert (told.from_offset, told.missing.tolist(), told.lacking) == (10, [], 10)
 
 
 def test_a_sample_behind_the_last_replicated_record_shows_nothing_of_the_source() -> None:
-    """Nothing came to the target since: whether the source's records are still those that were mirrored is seen before it."""
+    """Nothing came to the target since: whether the source's records are still those that were mirrored is seen
+    before it.
+    """
     world = plain_world(list(range(100, 125)), list(range(18)))
     case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (18, 18, 17, 1))))
-    (told,) = drive([stranded_of(case, known(world, replicated=17))], lambda windows: [world.records(w) for w in windows])
+    (told,) = drive(
+        [stranded_of(case, known(world, replicated=17))], lambda windows: [world.records(w) for w in windows]
+    )
     assert (told.from_offset, told.lacking) == (0, 18)
 
 
@@ -208,7 +270,9 @@ def test_a_log_that_fell_is_compared_whole() -> None:
     world = plain_world(list(range(20)), [*range(3), *range(5, 20)])
     for fell, missing in ((True, [3, 4]), (False, [])):
         case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (16, 14, 15, 1)), fell=fell))
-        (told,) = drive([stranded_of(case, known(world, replicated=19))], lambda windows: [world.records(w) for w in windows])
+        (told,) = drive(
+            [stranded_of(case, known(world, replicated=19))], lambda windows: [world.records(w) for w in windows]
+        )
         assert (told.from_offset, told.missing.tolist(), case.read["source"]) == (20, missing, 20 if fell else 4)
 
 
@@ -225,7 +289,9 @@ def test_a_value_that_a_cleaner_may_have_taken_is_not_stranded() -> None:
 
 
 def test_what_a_cleaner_may_have_taken_from_the_source_is_not_lacking() -> None:
-    """The target holds an older value of a key that the source holds newer; a key that the source does not hold is lacking."""
+    """The target holds an older value of a key that the source holds newer; a key that the source does not hold is
+    lacking.
+    """
     world = plain_world([1, 2], [1, 3, 4, 2], source_compacted=True)
     world.source = [replace(c, key=key) for c, key in zip(world.source, (5, 6))]
     world.target = [replace(c, key=key) for c, key in zip(world.target, (5, 6, 7, 6))]
@@ -239,7 +305,10 @@ def test_a_topic_whose_records_are_all_alike_is_told_by_its_older_copies_too() -
     """What an earlier failback dealt with was mirrored before: its copies are not those of what clients wrote since."""
     source, target = [7] * 663, [7] * 608
     assert told_of(source, target, decided_to=585) == (608, [])
-    assert told_of(source, target, {"source_start": 585}) == (585, []), "retention took the others, and nobody recorded where their copies end"
+    assert told_of(source, target, {"source_start": 585}) == (
+        585,
+        [],
+    ), "retention took the others, and nobody recorded where their copies end"
     world = plain_world(source, target, source_start=585)
     for sample, begin in (((585, 585, 584), 586), ((585, 585, 400), 585), ((590, 590, 589), 585)):
         case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (*sample, 1))))
@@ -262,29 +331,43 @@ def test_what_is_too_much_to_compare_begins_behind_the_newest_sync_that_both_log
 
 
 def test_runs_are_found_wherever_they_begin() -> None:
-    """The longest of several, up to either end, among many that are alike; by comparing one after the other the same."""
+    """The longest of several, up to either end, among many that are alike; by comparing one after the other the
+    same.
+    """
     assert longest_run(np.array([1, 2, 3]), np.array([1, 2, 9, 1, 2, 3]), np.array([0, 3])) == 3
     assert longest_run(np.array([1, 2]), np.array([1, 2, 3]), np.array([1, 3])) == 0
     dice = np.random.default_rng(5)
     for _ in range(300):
         wanted, there = (dice.integers(0, 2, dice.integers(0, 12)) for _ in range(2))
         begins = np.flatnonzero(dice.integers(0, 2, len(there) + 1))
-        runs = [next((n for n, (a, b) in enumerate(zip(wanted, there[at:])) if a != b), min(len(wanted), len(there) - at)) for at in begins]
+        runs = [
+            next((n for n, (a, b) in enumerate(zip(wanted, there[at:])) if a != b), min(len(wanted), len(there) - at))
+            for at in begins
+        ]
         assert longest_run(wanted, there, begins) == max(runs, default=0)
 
 
 def test_of_copies_that_flowed_back_only_those_that_their_topic_holds_no_more_are_told() -> None:
-    """Retention or a cleaner took them there; what was not copied yet is not lacking. More than may be compared is told whole."""
+    """Retention or a cleaner took them there; what was not copied yet is not lacking. More than may be compared is
+    told whole.
+    """
     world = plain_world([0, 1, 2, 3, 3], [2, 3, 4, 5])
     told = found(world, known(world, copied_back=True))
-    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == ([0, 1, 3], [], 0, 5), "of two that are alike one is left over"
+    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == (
+        [0, 1, 3],
+        [],
+        0,
+        5,
+    ), "of two that are alike one is left over"
     assert [*found(world, known(world, copied_back=True), content_limit=4).older] == [0, 1, 2, 3, 4]
     gone = plain_world([0, 1], [], target_start=None, boundary=None)
     assert found(gone, known(gone, copied_back=True)).older.tolist() == [0, 1]
 
 
 def test_copies_behind_what_clients_wrote_are_looked_through_where_the_log_will_be_deleted() -> None:
-    """The source held 0 to 2, the last one stranded; then 5 to 7 were copied back, and the target's retention took 0 and 5."""
+    """The source held 0 to 2, the last one stranded; then 5 to 7 were copied back, and the target's retention took 0
+    and 5.
+    """
     world = plain_world([0, 1, 2, 5, 6, 7], [0, 1, 6, 7, 8], cut_off=3, boundary=2, target_start=1)
     facts = {"stable_end": 6, "target_end": 5, "written_from": 2}
     kept = found(world, known(world, **facts), whole=True)
@@ -297,26 +380,41 @@ def test_copies_behind_what_clients_wrote_are_looked_through_where_the_log_will_
 def test_what_an_earlier_failback_left_in_its_place_is_told_by_its_own_offsets() -> None:
     """All records are alike: two of them stayed at 3 and 4, what follows was mirrored, and the last one was not."""
     world = plain_world([1] * 8, [1] * 5)
-    without, told = (found(world, known(world, kept=np.array(kept, np.int64), proven_end=7), whole=True) for kept in ([], [3, 4]))
+    without, told = (
+        found(world, known(world, kept=np.array(kept, np.int64), proven_end=7), whole=True) for kept in ([], [3, 4])
+    )
     assert (without.missing.tolist(), without.from_offset) == ([0, 1], 7)
-    assert (told.missing.tolist(), told.from_offset, told.lacking) == ([3, 4], 7, 0) and "2 were left there by an earlier failback" in told.evidence
+    assert (told.missing.tolist(), told.from_offset, told.lacking) == (
+        [3, 4],
+        7,
+        0,
+    ) and "2 were left there by an earlier failback" in told.evidence
 
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.data())
 def test_whatever_was_left_no_content_is_told_less_often(contents: list[int], data: st.DataObject) -> None:
-    """Also where records were called stranded that had been mirrored: as often as the target lacks a content it is told, at least."""
+    """Also where records were called stranded that had been mirrored: as often as the target lacks a content it is
+    told, at least.
+    """
     copied = data.draw(st.lists(st.sampled_from(contents), max_size=20)) if contents else []
     kept = sorted(data.draw(st.sets(st.integers(0, len(contents) - 1)))) if contents else []
     world = plain_world(contents, copied)
     told = found(world, known(world, kept=np.array(kept, np.int64)), whole=True)
     offsets = {*told.missing.tolist(), *range(told.from_offset, len(contents))}
-    assert not Counter(contents) - Counter(copied) - Counter(contents[offset] for offset in offsets) and set(kept) <= offsets
+    assert (
+        not Counter(contents) - Counter(copied) - Counter(contents[offset] for offset in offsets)
+        and set(kept) <= offsets
+    )
 
 
 def test_a_topic_that_clients_made_on_both_sides_is_looked_through_before_it_is_deleted() -> None:
-    """Nothing of it is told as stranded, for all of it counts as copied; what the other one does not hold is told nevertheless, all of it where there is no such partition, or too much."""
+    """Nothing of it is told as stranded, for all of it counts as copied; what the other one does not hold is told
+    nevertheless, all of it where there is no such partition, or too much.
+    """
     world = plain_world([1, 2, 3], [7, 2], cut_off=0, boundary=None, target_start=None)
     facts = {"stable_end": 3, "target_end": 2, "written_from": 0, "deleted_to": 3}
     assert found(world, known(world, **facts), whole=True).older.tolist() == [0, 2]
-    assert found(world, known(world, **facts | {"written_from": None, "target_end": None}), whole=True).older.tolist() == [0, 1, 2]
+    assert found(
+        world, known(world, **facts | {"written_from": None, "target_end": None}), whole=True
+    ).older.tolist() == [0, 1, 2]
     assert found(world, known(world, **facts), whole=True, content_limit=2).older.tolist() == [0, 1, 2]

@@ -19,7 +19,9 @@ from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, TAGGED, pack, split_by
 from kafka_dr_spark.tasks import PartitionTask, drive
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
 
-BOUNDS = {("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)}
+BOUNDS = {
+    ("t", p): Bounds("t", p, "copy.t", 0, 100, 0, 120, True, True, False, False, False, True, False) for p in range(3)
+}
 
 
 def tagged(*rows: tuple) -> pa.Table:
@@ -35,7 +37,9 @@ def shifted(windows: list[Window]) -> list[Records]:
         shift = 20 if window.side == "target" else 0
         offsets = np.arange(max(window.start, shift), window.end, dtype=np.int64)
         zeros = np.zeros(len(offsets), np.uint64)
-        found.append(Records(offsets, (offsets - shift).astype(np.uint64), zeros, zeros, np.zeros(len(offsets), np.bool_)))
+        found.append(
+            Records(offsets, (offsets - shift).astype(np.uint64), zeros, zeros, np.zeros(len(offsets), np.bool_))
+        )
     return found
 
 
@@ -43,7 +47,11 @@ def translated(rows: list[tuple], monkeypatch: pytest.MonkeyPatch, **limits: obj
     """Run a task over rows and return its rows and the summary of its reports."""
     monkeypatch.setattr(WindowReader, "read", lambda self, windows: shifted(windows))
     made = unpack(PartitionTask(BOUNDS, Limits(**limits), KafkaAccess(None, {}))(pack(tagged(*rows)))).to_pylist()
-    reports = [{"topic": r["topic"], "partition": r["partition"], **json.loads(r["evidence"])} for r in made if r["kind"] == "report"]
+    reports = [
+        {"topic": r["topic"], "partition": r["partition"], **json.loads(r["evidence"])}
+        for r in made
+        if r["kind"] == "report"
+    ]
     return [row for row in made if row["kind"] == "row"], summarise(reports, "input")
 
 
@@ -70,21 +78,36 @@ def test_policies_are_applied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_a_recorder_saw_places_groups_without_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Floors come with the rows: the target's end when the source's was below the position. Before the first one the policy decides."""
+    """Floors come with the rows: the target's end when the source's was below the position. Before the first one the
+    policy decides.
+    """
     rows = [("t", 0, POSITION, f"at {p}", "fail", p, 5, 0) for p in (10, 50, 99)]
     rows += [("t", 0, FLOOR, "", "", end, end + 15, -1, at) for at, end in ((2, 60), (1, 40))]
     made, _ = translated(rows, monkeypatch, source_readable=False)
-    assert {row["group"]: (row["class"], row["target_position"]) for row in made} == {"at 10": ("REFUSED", None), "at 50": ("NEAREST", 55), "at 99": ("NEAREST", 75)}
+    assert {row["group"]: (row["class"], row["target_position"]) for row in made} == {
+        "at 10": ("REFUSED", None),
+        "at 50": ("NEAREST", 55),
+        "at 99": ("NEAREST", 75),
+    }
 
 
 def test_a_group_that_may_have_gone_on_may_have_read_all_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its bound reaches to the boundary, wherever it stood; one that stood still has its own, and one without a position none."""
-    rows = [("t", 0, POSITION, f"{state} {p} {policy}", policy, p, 5, moved) for p in (10, 50, 99) for state, moved in (("still", 0), ("alive", 1)) for policy in ("fail", "boundary")]
+    """Its bound reaches to the boundary, wherever it stood; one that stood still has its own, and one without a
+    position none.
+    """
+    rows = [
+        ("t", 0, POSITION, f"{state} {p} {policy}", policy, p, 5, moved)
+        for p in (10, 50, 99)
+        for state, moved in (("still", 0), ("alive", 1))
+        for policy in ("fail", "boundary")
+    ]
     rows += [("t", 0, FLOOR, "", "", end, end + 15, end - 1, at) for at, end in ((2, 60), (1, 40), (3, 100))]
     made, _ = translated(rows, monkeypatch, source_readable=False)
     found = {row["group"]: (row["target_position"], row["bound"], row["exact"]) for row in made}
     assert (found["still 50 fail"], found["alive 50 fail"]) == ((55, 20, False), (55, 65, False))
-    assert found["still 10 boundary"] == found["alive 10 boundary"] == (120, None, False) and found["alive 10 fail"] == (None, None, False)
+    assert found["still 10 boundary"] == found["alive 10 boundary"] == (120, None, False) and found[
+        "alive 10 fail"
+    ] == (None, None, False)
 
 
 def test_a_group_with_two_positions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +120,9 @@ def test_partitions_without_bounds_are_refused_row_by_row(monkeypatch: pytest.Mo
     """A position on a partition that nobody described gets its row, with the reason."""
     made, summary = translated([("other", 0, POSITION, "g", "fail", 1, 5, 0)], monkeypatch)
     assert made[0]["class"] == "REFUSED" and made[0]["evidence"] == "no bounds were given for this partition"
-    assert summary["refused"] == [{"group": "g", "topic": "other", "partition": 0, "position": 1, "reason": made[0]["evidence"]}]
+    assert summary["refused"] == [
+        {"group": "g", "topic": "other", "partition": 0, "position": 1, "reason": made[0]["evidence"]}
+    ]
 
 
 def test_nothing_to_do_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +172,10 @@ def test_single_positions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BOUNDS, ("t", 0), bounds)
     (row,), summary = translated([("t", 0, POSITION, "g", "fail", position, 5, 0)], monkeypatch)
     assert (row["class"], row["target_position"], row["position"]) == (class_, target, position)
-    clamped = {"below the log start": "position raised", "target's head gone": "raised to the target's log start 40: 15 unread"}
+    clamped = {
+        "below the log start": "position raised",
+        "target's head gone": "raised to the target's log start 40: 15 unread",
+    }
     assert (row["clamped"] or "").startswith(clamped.get(name, "")) and bool(row["clamped"]) == (name in clamped)
     assert bool(summary["cut"]) == (name == "target's head gone")
 

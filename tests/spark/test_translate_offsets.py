@@ -23,7 +23,9 @@ JOB = Path(__file__).parents[2] / "spark" / "jobs" / "translate_offsets.py"
 SUBMIT = ["spark-submit", "--master", "local[2]"]
 
 
-def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, more: tuple[str, ...] = (), **settings: str) -> subprocess.CompletedProcess:
+def run(
+    folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, more: tuple[str, ...] = (), **settings: str
+) -> subprocess.CompletedProcess:
     """Run the job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
     source, target = ({**cluster.config, **settings} for cluster in clusters)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -36,7 +38,9 @@ def run(folder: Path, output: Path, *clusters: MockCluster, submit: bool = True,
 
 @pytest.fixture(scope="module")
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A source with a thousand records and a target on which fifty of them stand twice; a partition of equal records."""
+    """A source with a thousand records and a target on which fifty of them stand twice; a partition of equal
+    records.
+    """
     source, target = MockCluster(), MockCluster()
     values = [b"id-%d" % number for number in range(1000)]
     source.write("orders", 0, values)
@@ -51,8 +55,12 @@ def folder(tmp_path: Path) -> Path:
     """A job's input with groups at several places, one of them impossible."""
     positions = [(f"g\u00e9{p}", "orders", 0, p) for p in (0, 10, 545, 560, 700, 999, 1000, 1001)]
     positions += [("a", "orders", 1, 17), ("a", "orders", 0, 700), ("a", "elsewhere", 3, 5)]
-    syncs = [("orders", 0, u, u, u) for u in range(0, 600, 101)] + [("orders", 0, u, u + 50, 1000 + u) for u in range(606, 1000, 101)]
-    return write_input(tmp_path / "in", positions, syncs, [bounds_row("orders", 0, 1000, 1050), bounds_row("orders", 1, 50, 50)])
+    syncs = [("orders", 0, u, u, u) for u in range(0, 600, 101)] + [
+        ("orders", 0, u, u + 50, 1000 + u) for u in range(606, 1000, 101)
+    ]
+    return write_input(
+        tmp_path / "in", positions, syncs, [bounds_row("orders", 0, 1000, 1050), bounds_row("orders", 1, 50, 50)]
+    )
 
 
 @pytest.mark.spark
@@ -66,7 +74,10 @@ def test_round_trip(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, M
     summary = check_fields("summary", json.loads((output / "summary.json").read_text()))
     check_columns("translation", table.schema)
     check_values("translation", table)
-    found = {(r["group"], r["topic"], r["partition"]): (r["target_position"], r["class"], r["exact"]) for r in table.to_pylist()}
+    found = {
+        (r["group"], r["topic"], r["partition"]): (r["target_position"], r["class"], r["exact"])
+        for r in table.to_pylist()
+    }
     assert found == {
         ("g\u00e90", "orders", 0): (0, "SYNC", True), ("g\u00e910", "orders", 0): (10, "CONTENT", True),
         ("g\u00e9545", "orders", 0): (545, "CONTENT", True), ("g\u00e9560", "orders", 0): (610, "CONTENT", True),
@@ -83,18 +94,26 @@ def test_round_trip(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, M
 
 def digest_by_hand(table: object) -> str:
     """Compute a translation's digest from the file alone."""
-    table = table.select(column_names("translation")).sort_by([("topic", "ascending"), ("partition", "ascending"), ("group", "ascending")])
+    table = table.select(column_names("translation")).sort_by(
+        [("topic", "ascending"), ("partition", "ascending"), ("group", "ascending")]
+    )
     keys = sorted({(row["topic"], row["partition"]) for row in table.select(["topic", "partition"]).to_pylist()})
     parts = []
     for topic, partition in keys:
-        mask = [row == {"topic": topic, "partition": partition} for row in table.select(["topic", "partition"]).to_pylist()]
+        mask = [
+            row == {"topic": topic, "partition": partition} for row in table.select(["topic", "partition"]).to_pylist()
+        ]
         parts.append((topic, partition, partition_digest(table.filter(mask))))
     return translation_digest(parts)
 
 
 @pytest.mark.spark
-def test_spark_starts_while_its_input_is_written(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
-    """The last file comes late: the job has waited, and translates as ever; one that never comes ends it with a line that says so."""
+def test_spark_starts_while_its_input_is_written(
+    folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
+) -> None:
+    """The last file comes late: the job has waited, and translates as ever; one that never comes ends it with a line
+    that says so.
+    """
     limits = (folder / "job.json").rename(tmp_path / "later")
     late = threading.Timer(6, lambda: limits.rename(folder / "job.json"))
     late.start()
@@ -105,13 +124,19 @@ def test_spark_starts_while_its_input_is_written(folder: Path, tmp_path: Path, c
     (tmp_path / "nothing").mkdir()
     (tmp_path / "nothing" / "failed").touch()
     refused = run(tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
-    assert refused.returncode != 0 and refused.stdout.strip().splitlines()[-1].endswith("could not be written: its writer says why")
+    assert refused.returncode != 0 and refused.stdout.strip().splitlines()[-1].endswith(
+        "could not be written: its writer says why"
+    )
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.spark
-def test_a_failure_is_one_clear_line_without_secrets(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
-    """A log that is shorter than its bounds ends the job with the partition's name, and leaves no output and no secret behind."""
+def test_a_failure_is_one_clear_line_without_secrets(
+    folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
+) -> None:
+    """A log that is shorter than its bounds ends the job with the partition's name, and leaves no output and no
+    secret behind.
+    """
     shorter = [bounds_row("orders", 0, 1000, 5000), bounds_row("orders", 1, 50, 50)]
     wrong = write_input(tmp_path / "wrong", [("g", "orders", 0, 990)], [], shorter)
     (tmp_path / "events").mkdir()
@@ -123,7 +148,9 @@ def test_a_failure_is_one_clear_line_without_secrets(folder: Path, tmp_path: Pat
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
 
 
-def test_a_finished_output_is_left_alone(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
+def test_a_finished_output_is_left_alone(
+    folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
+) -> None:
     """The same input again changes nothing, another input is refused, and so is a folder that is no translation."""
     output = tmp_path / "out"
     output.mkdir()
@@ -139,7 +166,9 @@ def test_a_finished_output_is_left_alone(folder: Path, tmp_path: Path, clusters:
     assert "holds the translation of another input" in other.stderr
 
 
-def test_input_that_breaks_the_contract_ends_before_spark_starts(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
+def test_input_that_breaks_the_contract_ends_before_spark_starts(
+    folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
+) -> None:
     """A file with the wrong columns is refused by name, with no output begun."""
     shutil.copy(folder / "bounds.parquet", folder / "syncs.parquet")
     done = run(folder, tmp_path / "out", *clusters, submit=False)

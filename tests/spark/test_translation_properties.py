@@ -111,9 +111,19 @@ def test_without_a_source(world: World, limit: int) -> None:
 @example(alphabet=0, limit=3, seed=35513)
 @given(st.sampled_from([0, 1, 2]), st.integers(0, 60), st.integers(0, 2**32))
 def test_without_a_source_but_with_what_a_recorder_saw(alphabet: int, limit: int, seed: int) -> None:
-    """What was sampled while the source lived: no group is ahead, none reads more again than announced, whatever a restart hides behind gaps of its own length."""
+    """What was sampled while the source lived: no group is ahead, none reads more again than announced, whatever a
+    restart hides behind gaps of its own length.
+    """
     dice = Random(seed)
-    world = make_world(dice.randint(0, 40), dice, alphabet=alphabet, drained=False, retention=dice.random() < 0.5, compaction=dice.random() < 0.3, recorded=True)
+    world = make_world(
+        dice.randint(0, 40),
+        dice,
+        alphabet=alphabet,
+        drained=False,
+        retention=dice.random() < 0.5,
+        compaction=dice.random() < 0.3,
+        recorded=True,
+    )
     answers = world.translate(list(range(world.bounds.cut_off + 1)), source_readable=False, content_limit=limit)
     for position, answer in answers.items():
         wrong = verdict_by_record(world, position, answer) if answer else None
@@ -127,7 +137,9 @@ def test_the_judge_catches_a_position_that_is_one_ahead(world: World, data: st.D
     last_copies = {c.record: c.offset for c in world.target if c.record is not None}
     assume(last_copies)
     answers = world.translate(list(range(world.bounds.cut_off + 1)), near=0)
-    movable = [p for p, answer in answers.items() if answer.target_position in last_copies.values() and unread_of(world, p)]
+    movable = [
+        p for p, answer in answers.items() if answer.target_position in last_copies.values() and unread_of(world, p)
+    ]
     assume(movable)
     position = data.draw(st.sampled_from(movable))
     moved = answers[position]._replace(target_position=answers[position].target_position + 1)

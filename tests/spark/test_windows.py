@@ -41,7 +41,9 @@ def test_windows_of_both_sides_hold_the_same_records(reader: WindowReader) -> No
 
 
 def test_many_windows_in_one_call(reader: WindowReader) -> None:
-    """Windows of one partition, near and far from each other, overlapping and repeated, come back in the order asked for."""
+    """Windows of one partition, near and far from each other, overlapping and repeated, come back in the order asked
+    for.
+    """
     asked = [Window("source", "orders", p, start, start + 7) for start in (290, 0, 3, 0, 120) for p in (2, 0)]
     assert [records.offsets.tolist() for records in reader.read(asked)] == [list(range(w.start, w.end)) for w in asked]
 
@@ -54,7 +56,9 @@ def test_a_window_ends_at_the_log_end(reader: WindowReader) -> None:
 
 def test_a_second_read_starts_afresh(reader: WindowReader) -> None:
     """Reading backwards after reading forwards finds the same records."""
-    first, second, again = (reader.read([Window("source", "orders", 0, start, start + 5)])[0] for start in (200, 10, 200))
+    first, second, again = (
+        reader.read([Window("source", "orders", 0, start, start + 5)])[0] for start in (200, 10, 200)
+    )
     assert second.offsets[0] == 10
     assert np.array_equal(first.high, again.high)
 
@@ -108,13 +112,32 @@ def prints_of(*records: tuple) -> list[tuple[int, int]]:
 
 
 def test_fingerprints_tell_fields_apart() -> None:
-    """Null differs from empty, no two fields can run together, and what follows a zero byte counts; each half alone tells all of it."""
+    """Null differs from empty, no two fields can run together, and what follows a zero byte counts; each half alone
+    tells all of it.
+    """
     records = [
-        (None, b"v", None, 1), (b"", b"v", None, 1), (b"v", None, None, 1), (b"v", b"", None, 1), (None, b"v", None, 2), (None, None, None, 1),
-        (b"k", b"v", None, 1), (b"kv", b"", None, 1), (b"k", b"v", [("h", b"")], 1), (b"k", b"v", [("h", None)], 1), (b"v", b"k", None, 1),
-        (b"k", b"v", [("h", b"1")], 1), (b"k", b"vh", [("", b"1")], 1), (b"k", b"v", [("h", b"1"), ("h", b"1")], 1), (b"k", b"v", [("h1", b"")], 1),
-        (b"k", b"v\0a", None, 1), (b"k", b"v\0b", None, 1), (b"k", b"nan", None, 1), (b"k", b"None", None, 1), (b"k", None, None, 1), (b"k", b"v", None, 2**40),
-    ]  # fmt: skip
+        (None, b"v", None, 1),
+        (b"", b"v", None, 1),
+        (b"v", None, None, 1),
+        (b"v", b"", None, 1),
+        (None, b"v", None, 2),
+        (None, None, None, 1),
+        (b"k", b"v", None, 1),
+        (b"kv", b"", None, 1),
+        (b"k", b"v", [("h", b"")], 1),
+        (b"k", b"v", [("h", None)], 1),
+        (b"v", b"k", None, 1),
+        (b"k", b"v", [("h", b"1")], 1),
+        (b"k", b"vh", [("", b"1")], 1),
+        (b"k", b"v", [("h", b"1"), ("h", b"1")], 1),
+        (b"k", b"v", [("h1", b"")], 1),
+        (b"k", b"v\0a", None, 1),
+        (b"k", b"v\0b", None, 1),
+        (b"k", b"nan", None, 1),
+        (b"k", b"None", None, 1),
+        (b"k", None, None, 1),
+        (b"k", b"v", None, 2**40),
+    ]
     for half in zip(*prints_of(*records)):
         assert len(set(half)) == len(records)
 
@@ -136,9 +159,15 @@ def test_windows_are_put_together_from_portions(monkeypatch: pytest.MonkeyPatch,
     assert len(set(whole.key.tolist())) == 1 and not whole.tombstone.any()
 
 
-def test_without_timestamps_only_the_rest_counts(clusters: tuple[MockCluster, MockCluster], reader: WindowReader) -> None:
+def test_without_timestamps_only_the_rest_counts(
+    clusters: tuple[MockCluster, MockCluster], reader: WindowReader
+) -> None:
     """Beside a window that counts them."""
-    asked = [Window("source", "orders", 0, 5, 6), Window("source", "orders", 1, 5, 6, with_timestamps=False), Window("target", "orders", 2, 15, 16, with_timestamps=False)]
+    asked = [
+        Window("source", "orders", 0, 5, 6),
+        Window("source", "orders", 1, 5, 6, with_timestamps=False),
+        Window("target", "orders", 2, 15, 16, with_timestamps=False),
+    ]
     dated, first, second = reader.read(asked)
     assert first.high[0] == second.high[0] != dated.high[0]
 

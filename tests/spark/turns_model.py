@@ -1,6 +1,8 @@
-"""A model of two logs that grew by turns: clients change sides, and MirrorMaker 2 copies the other way from then on.
+"""A model of two logs that grew by turns: clients change sides, and MirrorMaker 2 copies the other way from then
+on.
 
-Records have hidden ids, one in both logs. It shares no rule with the code under test: the judge counts ids and contents.
+Records have hidden ids, one in both logs. It shares no rule with the code under test: the judge counts ids and
+contents.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ KEYS = 6
 class Turns(World):
     """Two logs that grew by turns; the source is where clients are now.
 
-    ``given`` is the source's log before retention, ``written`` before cleaners too; ``waiting`` are records that were stranded on the
-    target, each with the source offset up to which a group has not read them; ``back`` are the other flow's syncs.
+    ``given`` is the source's log before retention, ``written`` before cleaners too; ``waiting`` are records that were
+    stranded on the target, each with the source offset up to which a group has not read them; ``back`` are the other
+    flow's syncs.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -37,18 +40,26 @@ class Turns(World):
 
     def partition(self, **limits: object) -> Partition:
         """What the code under test knows of this world."""
-        forward, back = (tuple(np.array(column, np.int64) for column in zip(*((u, d, n) for n, (u, d) in enumerate(syncs)))) or (np.empty(0, np.int64),) * 3 for syncs in (self.syncs, self.back))
+        forward, back = (
+            tuple(np.array(column, np.int64) for column in zip(*((u, d, n) for n, (u, d) in enumerate(syncs))))
+            or (np.empty(0, np.int64),) * 3
+            for syncs in (self.syncs, self.back)
+        )
         return partition_of(self.case(**limits), self.segments, forward, back)
 
     def translate(self, positions: list[int], **limits: object) -> dict[int, Answer | None]:
         """Run the code under test on this world."""
-        return translate_partitions({("t", 0): (self.partition(**limits), np.array(positions))}, lambda windows: [self.records(w) for w in windows])["t", 0]
+        return translate_partitions(
+            {("t", 0): (self.partition(**limits), np.array(positions))},
+            lambda windows: [self.records(w) for w in windows],
+        )["t", 0]
 
 
 def unread_of(world: Turns, position: int, read: bool = False) -> list[Cell]:
     """Return what a group at a position may not have read of what was ever on the target, each record once.
 
-    That is all that follows on the source, for a failover places groups at last copies; and what was stranded on the target and waits there.
+    That is all that follows on the source, for a failover places groups at last copies; and what was stranded on the
+    target and waits there.
 
     Args:
         read: the group came there by reading: nothing counts of which a copy below the position had brought it.
@@ -60,9 +71,13 @@ def unread_of(world: Turns, position: int, read: bool = False) -> list[Cell]:
 
 
 def exact_position(world: Turns, position: int, read: bool = False) -> int:
-    """Return the greatest target offset below which no unread record, as of `unread_of`, has its last copy, by hidden ids."""
+    """Return the greatest target offset below which no unread record, as of `unread_of`, has its last copy, by
+    hidden ids.
+    """
     last = {c.record: c.offset for c in world.target if c.record is not None}
-    return min([last[c.record] for c in unread_of(world, position, read) if c.record in last], default=world.bounds.boundary)
+    return min(
+        [last[c.record] for c in unread_of(world, position, read) if c.record in last], default=world.bounds.boundary
+    )
 
 
 def verdict(world: Turns, position: int, answer: Answer, read: bool = False) -> str | None:
@@ -85,7 +100,11 @@ def verdict(world: Turns, position: int, answer: Answer, read: bool = False) -> 
     again = again_of(world, position, target, reached)
     if answer.exact and again:
         return f"claims exact: {target} != {reached}"
-    return f"bound {answer.bound} broken: {again} records from {target} to {reached}" if answer.bound is not None and again > answer.bound else None
+    return (
+        f"bound {answer.bound} broken: {again} records from {target} to {reached}"
+        if answer.bound is not None and again > answer.bound
+        else None
+    )
 
 
 def again_of(world: Turns, position: int, target: int, exact: int) -> int:
@@ -95,14 +114,24 @@ def again_of(world: Turns, position: int, target: int, exact: int) -> int:
 
 
 def _greatest(world: Turns, position: int, read: bool) -> int:
-    """Return the greatest target offset from which on all unread contents follow, as often as the target can give them."""
-    due = Counter(c.content for c in unread_of(world, position, read)) & contents_from(world.target, world.bounds.target_start)
-    return max(o for o in range(world.bounds.target_start, world.bounds.boundary + 1) if not due - contents_from(world.target, o))
+    """Return the greatest target offset from which on all unread contents follow, as often as the target can give
+    them.
+    """
+    due = Counter(c.content for c in unread_of(world, position, read)) & contents_from(
+        world.target, world.bounds.target_start
+    )
+    return max(
+        o
+        for o in range(world.bounds.target_start, world.bounds.boundary + 1)
+        if not due - contents_from(world.target, o)
+    )
 
 
 def turns(**wanted: object) -> st.SearchStrategy[Turns]:
     """Draw worlds; see ``make_turns``."""
-    return st.builds(lambda size, seed: make_turns(size, Random(seed), **wanted), st.integers(0, 14), st.integers(0, 2**64 - 1))
+    return st.builds(
+        lambda size, seed: make_turns(size, Random(seed), **wanted), st.integers(0, 14), st.integers(0, 2**64 - 1)
+    )
 
 
 class _Making:
@@ -129,7 +158,9 @@ class _Making:
         if newest:
             self.segments.append(Segment(begins["source"], None, begins["target"], None, False))
             return
-        self.segments.append(Segment(begins["source"], ends["source"], begins["target"], ends["target"], writer == "target", planned))
+        self.segments.append(
+            Segment(begins["source"], ends["source"], begins["target"], ends["target"], writer == "target", planned)
+        )
         if writer == "target":
             self.waiting += [(ends["source"], cell) for cell in self.logs[writer][copied:] if cell.record is not None]
 
@@ -140,10 +171,14 @@ class _Making:
             key = self.dice.randrange(KEYS) if self.keys else 0
             content = (self.dice.randint(1, self.alphabet) if self.alphabet else self.records) * KEYS + key
             gone = self.dice.random() < gaps
-            log.append(Cell(len(log), None if gone else self.records, content, key, self.keys and self.dice.random() < 0.3))
+            log.append(
+                Cell(len(log), None if gone else self.records, content, key, self.keys and self.dice.random() < 0.3)
+            )
 
     def _sample(self, source: int, target: int) -> None:
-        """Play a recorder: it sees both ends, what is written to a log before what is copied of that; ends never fall."""
+        """Play a recorder: it sees both ends, what is written to a log before what is copied of that; ends never
+        fall.
+        """
         last = self.samples[-1] if self.samples else (0, 0)
         self.samples.append((max(source, last[0]), max(target, last[1]), -1))
 
@@ -157,14 +192,24 @@ class _Making:
                     if dice.random() < self.share:
                         self.syncs[writer].append((cell.offset, len(target)))
                     target.append(replace(cell, offset=len(target)))
-                    self._sample(**{writer: dice.randint(max(reached, cell.offset + 1), len(source)), other: len(target)})
+                    self._sample(
+                        **{writer: dice.randint(max(reached, cell.offset + 1), len(source)), other: len(target)}
+                    )
                     if dice.random() < 0.03:
                         target.append(Cell(len(target), None))
             reached, position = max(reached, stop), dice.randint(begin, stop)
         return reached
 
 
-def make_turns(size: int, dice: Random, alphabet: int = 0, compaction: bool = False, retention: bool = False, drained: bool = True, most: int = 5) -> Turns:
+def make_turns(
+    size: int,
+    dice: Random,
+    alphabet: int = 0,
+    compaction: bool = False,
+    retention: bool = False,
+    drained: bool = True,
+    most: int = 5,
+) -> Turns:
     """Make a world of several turns, the newest of which has the source as the side that clients write to.
 
     Args:
@@ -183,7 +228,17 @@ def make_turns(size: int, dice: Random, alphabet: int = 0, compaction: bool = Fa
         making.turn(writer, dice.randint(0, size), drained if newest else dice.random() < 0.5, newest)
     source, target = making.logs["source"], making.logs["target"]
     bounds = Bounds("t", 0, "t", 0, len(source), 0, len(target), drained, True, False, False, False, True, False)
-    world = Turns(source, target, making.syncs["source"], bounds, unique=not alphabet, segments=tuple(making.segments), back=making.syncs["target"], written=source, waiting=making.waiting)
+    world = Turns(
+        source,
+        target,
+        making.syncs["source"],
+        bounds,
+        unique=not alphabet,
+        segments=tuple(making.segments),
+        back=making.syncs["target"],
+        written=source,
+        waiting=making.waiting,
+    )
     seen = [making.samples.index((newest.source_from, newest.target_from, -1)) for newest in world.segments[-1:]]
     world.floors = [sample for number, sample in enumerate(making.samples) if number in seen or dice.random() < 0.3]
     world.mirrored = frozenset(c.record for c in target if c.record is not None)
@@ -195,5 +250,7 @@ def make_turns(size: int, dice: Random, alphabet: int = 0, compaction: bool = Fa
     if retention:
         starts = dice.randint(0, bounds.cut_off), dice.randint(0, bounds.boundary)
         world.bounds = replace(world.bounds, source_start=starts[0], target_start=starts[1])
-        world.source, world.target = ([c for c in log if c.offset >= start] for log, start in zip((world.source, world.target), starts))
+        world.source, world.target = (
+            [c for c in log if c.offset >= start] for log, start in zip((world.source, world.target), starts)
+        )
     return world

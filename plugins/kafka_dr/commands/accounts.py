@@ -1,4 +1,6 @@
-"""What a person does over Airflow's own API: log in, start a run, answer a gate. Airflow's roles decide what they may."""
+"""What a person does over Airflow's own API: log in, start a run, answer a gate. Airflow's roles decide what
+they may.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ class Account:
         self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
         answer = self._endpoint.attempt("POST", "/auth/token", {"username": username, "password": password}, _SECONDS)
         if answer.status in _FORBIDDEN:
-            raise Refusal(f"Airflow does not let {username!a} in", f"HTTP {answer.status}", "Give the right user name and password.")
+            raise Refusal(
+                f"Airflow does not let {username!a} in",
+                f"HTTP {answer.status}",
+                "Give the right user name and password.",
+            )
         if not answer.ok or not isinstance(answer.body, dict):
             # The body may repeat what was sent: it is not shown.
             raise self._endpoint.failure("nobody can log in", f"HTTP {answer.status}" if answer.status else answer.text)
@@ -48,12 +54,19 @@ class Account:
     def clear_failed(self, dag_id: str, run_id: str) -> None:
         """Let the failed tasks of a run, and what waited for them, run again."""
         body = {"dry_run": False, "dag_run_id": run_id, "only_failed": True, "reset_dag_runs": True}
-        self._done("POST", f"/api/v2/dags/{quote(dag_id, safe='')}/clearTaskInstances", body, f"clear the failed tasks of {run_id}")
+        self._done(
+            "POST",
+            f"/api/v2/dags/{quote(dag_id, safe='')}/clearTaskInstances",
+            body,
+            f"clear the failed tasks of {run_id}",
+        )
 
     def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
         """Answer a gate; False when somebody else was faster."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
-        answer = self._endpoint.attempt("PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers)
+        answer = self._endpoint.attempt(
+            "PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers
+        )
         if answer.status != _CONFLICT:
             self._accepted(answer, f"answer {gate}")
         return answer.ok

@@ -18,7 +18,16 @@ from airflow.configuration import conf as airflow_conf
 
 from kafka_dr.commands.accounts import Account
 from kafka_dr.commands.ending import Ending, ending_of
-from kafka_dr.commands.own_airflow import PROCESS_CONTEXT, OwnApi, find_dag, listen, make_database, own_url, point_to, scheduler_alive
+from kafka_dr.commands.own_airflow import (
+    PROCESS_CONTEXT,
+    OwnApi,
+    find_dag,
+    listen,
+    make_database,
+    own_url,
+    point_to,
+    scheduler_alive,
+)
 from kafka_dr.commands.own_database import SIMPLE, USERS
 from kafka_dr.commands.questions import GateAsker
 from kafka_dr.commands.run_loop import RunLoop, TaskView, known_run, mark_done, state_of, take_over
@@ -108,10 +117,23 @@ class Conductor:
     def _prepare_database(self) -> None:
         if self._options.own_database:
             if airflow_conf.get("core", "auth_manager") != SIMPLE:
-                raise Refusal("Nobody can log in to a fresh database", f"there is no {USERS} in {self._options.own_database}", f"Write {USERS} there: {{\"user name\": \"password\", ...}} for who starts, who approves, and the login of {self._topology.airflow_api.connection}; chmod 600.")
+                raise Refusal(
+                    "Nobody can log in to a fresh database",
+                    f"there is no {USERS} in {self._options.own_database}",
+                    f'Write {USERS} there: {{"user name": "password", ...}} for who starts, who approves, and the login'
+                    f" of {self._topology.airflow_api.connection}; chmod 600.",
+                )
             make_database()
-        elif not self._options.anyway and scheduler_alive(lambda seconds: self._terminal.say(f"Airflow's scheduler was alive a moment ago: looking for up to {seconds:.0f} s whether it still is")):
-            raise Refusal("Airflow's scheduler is alive", "its heartbeat goes on", "Use Airflow: trigger or clear the run there. (--anyway runs beside it.)")
+        elif not self._options.anyway and scheduler_alive(
+            lambda seconds: self._terminal.say(
+                f"Airflow's scheduler was alive a moment ago: looking for up to {seconds:.0f} s whether it still is"
+            )
+        ):
+            raise Refusal(
+                "Airflow's scheduler is alive",
+                "its heartbeat goes on",
+                "Use Airflow: trigger or clear the run there. (--anyway runs beside it.)",
+            )
 
     # -- beginning -----------------------------------------------------------------------------------------------
 
@@ -126,7 +148,9 @@ class Conductor:
             self._held = _one_command_only(Identity(wanted.dag_id, wanted.run_id).procedure_id)
         run_id = self._begin(account, wanted)
         self._run, self._conf = (wanted.dag_id, run_id), wanted.conf
-        self._resume_with = f"--resume {run_id} --as {account.username}" + (f" --own-database {self._options.own_database}" if self._options.own_database else "")
+        self._resume_with = f"--resume {run_id} --as {account.username}" + (
+            f" --own-database {self._options.own_database}" if self._options.own_database else ""
+        )
         self._held = self._held or _one_command_only(Identity(*self._run).procedure_id)
         self._procedure = self._watched()
         settings.engine.dispose()
@@ -143,12 +167,28 @@ class Conductor:
         if conf is not None:
             return _Run(self._options.dag_id, None, conf)
         name = self._options.resume
-        opened = next((e for e in reversed(self._journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED)) if name in (e.procedure_id, e.payload["run_id"])), None)
+        opened = next(
+            (
+                e
+                for e in reversed(self._journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED))
+                if name in (e.procedure_id, e.payload["run_id"])
+            ),
+            None,
+        )
         if opened is not None:
-            return _Run(opened.payload["dag_id"], opened.payload["run_id"], conf_of(Request(**opened.payload["request"]), self._topology), opened)
+            return _Run(
+                opened.payload["dag_id"],
+                opened.payload["run_id"],
+                conf_of(Request(**opened.payload["request"]), self._topology),
+                opened,
+            )
         known = known_run(name, self._options.dag_id)
         if known is None:
-            raise BadInput(f"There is no run {name!a}", "neither the journal nor Airflow's database knows it", "See the ids of procedures in the evidence folder.")
+            raise BadInput(
+                f"There is no run {name!a}",
+                "neither the journal nor Airflow's database knows it",
+                "See the ids of procedures in the evidence folder.",
+            )
         return _Run(known[0], name, known[1])
 
     def _log_in(self) -> Account:
@@ -164,7 +204,11 @@ class Conductor:
     def _answer(self, question: str, secret: bool = False) -> str:
         answer = self._terminal.ask(question, lambda: True, secret)
         if answer is None:
-            raise BadInput("Nobody answers", f"standard input ended at: {question.strip()}", "Run the command on a terminal, or give the answers line by line.")
+            raise BadInput(
+                "Nobody answers",
+                f"standard input ended at: {question.strip()}",
+                "Run the command on a terminal, or give the answers line by line.",
+            )
         return answer
 
     def _begin(self, account: Account, wanted: _Run) -> str:
@@ -176,31 +220,51 @@ class Conductor:
         if state is None:
             return self._begin_again(account, wanted)
         self._refuse_if_closed(wanted)
-        account.note(wanted.dag_id, wanted.run_id, f"Taken over on the command line by {account.username}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+        account.note(
+            wanted.dag_id,
+            wanted.run_id,
+            f"Taken over on the command line by {account.username}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        )
         if state in _ENDED:
             account.clear_failed(wanted.dag_id, wanted.run_id)
         again = take_over(wanted.dag_id, wanted.run_id)
-        self._terminal.say(f"{wanted.dag_id} {wanted.run_id} taken over by {account.username}" + (f"; begun again: {', '.join(again)}" if again else ""))
+        self._terminal.say(
+            f"{wanted.dag_id} {wanted.run_id} taken over by {account.username}"
+            + (f"; begun again: {', '.join(again)}" if again else "")
+        )
         return wanted.run_id
 
     def _begin_again(self, account: Account, wanted: _Run) -> str:
         """A procedure that this database does not know: the same run id makes it the same procedure."""
         if wanted.opened is None:
-            raise BadInput(f"There is no run {wanted.run_id!a} of {wanted.dag_id}", "neither the journal nor Airflow's database knows it", "See the ids of procedures in the evidence folder.")
+            raise BadInput(
+                f"There is no run {wanted.run_id!a} of {wanted.dag_id}",
+                "neither the journal nor Airflow's database knows it",
+                "See the ids of procedures in the evidence folder.",
+            )
         self._refuse_if_closed(wanted)
         run_id = account.trigger(wanted.dag_id, wanted.conf, wanted.run_id)
         done = _done_for_good(self._journal.entries(wanted.opened.procedure_id))
         mark_done(wanted.dag_id, run_id, done)
-        self._terminal.say(f"{wanted.dag_id} {run_id} made anew by {account.username}; the journal knows what was done, approvals are asked for again")
+        self._terminal.say(
+            f"{wanted.dag_id} {run_id} made anew by {account.username}; the journal knows what was done, approvals are"
+            " asked for again"
+        )
         return run_id
 
     def _refuse_if_closed(self, wanted: _Run) -> None:
         """A procedure that has let go of its lease is over."""
         procedure_id = Identity(wanted.dag_id, wanted.run_id or "").procedure_id
-        pair = next((e.payload["pair"] for e in self._journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME)), None)
+        pair = next(
+            (e.payload["pair"] for e in self._journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME)), None
+        )
         lease = self._journal.lease(pair) if pair else None
         if pair and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
-            raise Refusal(f"{procedure_id} has ended", f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}", "See its evidence; start a new procedure.")
+            raise Refusal(
+                f"{procedure_id} has ended",
+                f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}",
+                "See its evidence; start a new procedure.",
+            )
 
     def _watched(self) -> Procedure | None:
         """The procedure whose journal tells how far it is: of an abort, the aborted one."""
@@ -254,7 +318,11 @@ class Conductor:
             if entry.sequence in self._told or entry.kind not in (Entry.REFUSAL, Entry.FAILURE, Entry.NOTE):
                 continue
             self._told.add(entry.sequence)
-            said = [str(entry.payload[key]) for key in ("reason", "seen", "next_step", "answer_ignored") if entry.payload.get(key)]
+            said = [
+                str(entry.payload[key])
+                for key in ("reason", "seen", "next_step", "answer_ignored")
+                if entry.payload.get(key)
+            ]
             self._terminal.say(f"    {task.task_id}: {'. '.join(said)}")
 
     def _count_down(self) -> None:
@@ -262,9 +330,15 @@ class Conductor:
             return
         self._count_at = time.monotonic() + _COUNTDOWN_SECONDS
         deadline = self._procedure.fence_deadline()
-        over = self._procedure.began(Step.OPEN_TARGET) is not None or self._procedure.began(Step.RETURN_TO_SOURCE) is not None
+        over = (
+            self._procedure.began(Step.OPEN_TARGET) is not None
+            or self._procedure.began(Step.RETURN_TO_SOURCE) is not None
+        )
         if deadline is not None and not over:
-            self._terminal.say(f"    clients are fenced; in {max(0.0, deadline - time.time()):.0f} s the procedure returns to the source by itself")
+            self._terminal.say(
+                f"    clients are fenced; in {max(0.0, deadline - time.time()):.0f} s the procedure returns to the"
+                " source by itself"
+            )
 
     def _scheduler_is_back(self) -> bool:
         if self._options.anyway or self._options.own_database or time.monotonic() < self._scheduler_at:
@@ -279,7 +353,9 @@ class Conductor:
         while loop.busy:
             loop.once(start=False)
             time.sleep(_PAUSE)
-        self._terminal.say("outcome=failed failing_step=- reason=not ended here: Airflow's scheduler is back and goes on with the run")
+        self._terminal.say(
+            "outcome=failed failing_step=- reason=not ended here: Airflow's scheduler is back and goes on with the run"
+        )
         return 1
 
     def _interrupted(self, loop: RunLoop) -> int:
@@ -289,9 +365,15 @@ class Conductor:
 
     def _left(self, loop: RunLoop) -> int:
         loop.stop()
-        fenced = self._procedure is not None and self._procedure.fence_deadline() is not None and self._procedure.began(Step.RETURN_TO_SOURCE) is None
+        fenced = (
+            self._procedure is not None
+            and self._procedure.fence_deadline() is not None
+            and self._procedure.began(Step.RETURN_TO_SOURCE) is None
+        )
         if fenced:
-            self._terminal.say("CLIENTS MAY BE FENCED, and nothing returns by itself while no command and no Airflow runs")
+            self._terminal.say(
+                "CLIENTS MAY BE FENCED, and nothing returns by itself while no command and no Airflow runs"
+            )
         self._terminal.say(f"Go on with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
         self._terminal.say("outcome=failed failing_step=- reason=the command was stopped; nothing is lost")
         return 1
@@ -301,8 +383,12 @@ class Conductor:
 
     def _say_ending(self, ending: Ending) -> int:
         if ending.outcome == "failed" and self._run[0] != _ABORT:
-            self._terminal.say(f"When what stopped it is put right: python -m kafka_dr.commands.run_procedure {self._resume_with}")
-        self._terminal.write(f"outcome={ending.outcome} failing_step={ending.step or '-'} reason={ending.reason or '-'}\n")
+            self._terminal.say(
+                f"When what stopped it is put right: python -m kafka_dr.commands.run_procedure {self._resume_with}"
+            )
+        self._terminal.write(
+            f"outcome={ending.outcome} failing_step={ending.step or '-'} reason={ending.reason or '-'}\n"
+        )
         return 0 if ending.good else 1
 
 
@@ -327,14 +413,22 @@ def _one_command_only(procedure_id: str) -> int:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise Refusal("Another command already runs this procedure", f"{path} is locked", "Go on there, or end that command first.") from None
+        raise Refusal(
+            "Another command already runs this procedure",
+            f"{path} is locked",
+            "Go on there, or end that command first.",
+        ) from None
     return file
 
 
 def _refuse_unknown(params: Any, conf: dict[str, Any]) -> None:
     unknown = sorted(set(conf) - set(params))
     if unknown:
-        raise BadInput(f"{', '.join(map(shown, unknown))}: no such param", f"params of this DAG: {', '.join(sorted(params))}", "Correct --conf; nothing was touched.")
+        raise BadInput(
+            f"{', '.join(map(shown, unknown))}: no such param",
+            f"params of this DAG: {', '.join(sorted(params))}",
+            "Correct --conf; nothing was touched.",
+        )
 
 
 def _stateable(params: Any, conf: dict[str, Any]) -> dict[str, Any]:
@@ -347,11 +441,17 @@ def conf_of(request: Request, topology: Topology) -> dict[str, Any]:
     told = request.model_dump(mode="json")
     stated = topology.deadlines.model_dump()
     deadlines = {name: seconds for name, seconds in told.pop("deadlines").items() if stated[name] != seconds}
-    return {name: value for name, value in {**told, **told.pop("choices"), **deadlines}.items() if name != "choices" and value not in ({}, None, False)}
+    return {
+        name: value
+        for name, value in {**told, **told.pop("choices"), **deadlines}.items()
+        if name != "choices" and value not in ({}, None, False)
+    }
 
 
 def _done_for_good(entries: list[JournalEntry]) -> list[str]:
-    """Steps that a run made anew must not look at again: once the target is open, everything before the opening but the gates."""
+    """Steps that a run made anew must not look at again: once the target is open, everything before the opening but
+    the gates.
+    """
     if not any(e.step == Step.OPEN_TARGET and e.kind == Entry.INTENT for e in entries):
         return []
     asked = {e.step for e in entries if e.kind == Entry.APPROVAL}
@@ -359,4 +459,3 @@ def _done_for_good(entries: list[JournalEntry]) -> list[str]:
     before = order[: order.index(Step.OPEN_TARGET)]
     done = {e.step for e in entries if e.kind == Entry.OUTCOME}
     return [step for step in before if step in done - asked]
-

@@ -31,7 +31,9 @@ class Ending:
     good: bool
 
 
-def ending_of(topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[Task]) -> Ending:
+def ending_of(
+    topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[Task]
+) -> Ending:
     """How a run ended.
 
     Args:
@@ -42,11 +44,18 @@ def ending_of(topology: Topology, procedure_id: str | None, dag_id: str, run_sta
     found = _evidence(Path(topology.evidence) / procedure_id / "evidence.json") if procedure_id else None
     if found is None:
         good = run_state == "success"
-        return Ending(str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and left no evidence", good)
+        return Ending(
+            str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and left no evidence", good
+        )
     outcome = str(found.get("outcome") or Outcome.FAILED)
     if outcome == green and run_state != "success":
         return Ending(str(Outcome.FAILED), failed, f"the evidence says {outcome}, but the run failed", False)
-    return Ending(outcome, str(found.get("failing_step") or ""), " ".join(str(found.get("reason_for_outcome") or "").split()), outcome == green)
+    return Ending(
+        outcome,
+        str(found.get("failing_step") or ""),
+        " ".join(str(found.get("reason_for_outcome") or "").split()),
+        outcome == green,
+    )
 
 
 def _evidence(path: Path) -> dict[str, Any] | None:

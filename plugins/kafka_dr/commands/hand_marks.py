@@ -1,4 +1,5 @@
-"""What a person did by hand, noted in the journal, so that every later look at it, Airflow's too, goes on from there.
+"""What a person did by hand, noted in the journal, so that every later look at it, Airflow's too, goes on from
+there.
 
 Invariants
 1. What changes the direction is noted before it is done; what was done is read back before it is noted.
@@ -39,7 +40,9 @@ def note(procedure: Procedure, hand: Hand, what: str, who: str) -> str:
 def _opening(procedure: Procedure, hand: Hand, who: str) -> str:
     procedure.refuse_if_going_back()
     if procedure.began(Step.OPEN_TARGET) is None:
-        procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in hand.opening], "by_hand": who})
+        procedure.write(
+            Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in hand.opening], "by_hand": who}
+        )
     return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
 
 
@@ -53,13 +56,30 @@ def _returning(procedure: Procedure, _: Hand, who: str) -> str:
 def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
     """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
     if procedure.began(Step.OPEN_TARGET) is None:
-        raise Refusal("The opening was never begun", "open_target has no intent", "Note --by-hand opening before the target is opened.")
+        raise Refusal(
+            "The opening was never begun",
+            "open_target has no intent",
+            "Note --by-hand opening before the target is opened.",
+        )
     left = frozenset(steps_of(procedure.identity.dag_id)) - hand.done
-    checks = {Step.COMMIT_GROUPS: _wrong_positions, Step.SEED_REVERSE_REPLICATION: _wrong_seeds, Step.OPEN_TARGET: _still_closed}
+    checks = {
+        Step.COMMIT_GROUPS: _wrong_positions,
+        Step.SEED_REVERSE_REPLICATION: _wrong_seeds,
+        Step.OPEN_TARGET: _still_closed,
+    }
     wrong = [line for step, check in checks.items() if step in left for line in check(procedure, hand)]
     if wrong:
-        raise ReadBackFailed("The target is not what it was to become", "; ".join(wrong[:5]), "Run the script's commands for it again, then note it again.")
-    figures = {Step.REVIEW_TRANSLATION: lambda: {"asked": False}, Step.COMMIT_GROUPS: lambda: _committed(procedure, hand), Step.SEED_REVERSE_REPLICATION: lambda: {"seeded": len(hand.seeds or {})}, Step.OPEN_TARGET: lambda: {"opened_at": procedure.now()}}
+        raise ReadBackFailed(
+            "The target is not what it was to become",
+            "; ".join(wrong[:5]),
+            "Run the script's commands for it again, then note it again.",
+        )
+    figures = {
+        Step.REVIEW_TRANSLATION: lambda: {"asked": False},
+        Step.COMMIT_GROUPS: lambda: _committed(procedure, hand),
+        Step.SEED_REVERSE_REPLICATION: lambda: {"seeded": len(hand.seeds or {})},
+        Step.OPEN_TARGET: lambda: {"opened_at": procedure.now()},
+    }
     for step, tell in figures.items():
         if step in left:
             procedure.write(step, Entry.OUTCOME, {**tell(), "by_hand": who})
@@ -67,10 +87,16 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
 
 
 def _wrong_positions(procedure: Procedure, hand: Hand) -> list[str]:
-    wanted = {(group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()}
+    wanted = {
+        (group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()
+    }
     groups = by_group(held_positions(procedure, sorted({group for group, _ in wanted})))
     held = {(group, tp): offset for group, at in groups for tp, offset in at.items()}
-    return [f"{group} on {tp} is at {held.get((group, tp))}, not at {offset}" for (group, tp), offset in wanted.items() if held.get((group, tp)) != offset]
+    return [
+        f"{group} on {tp} is at {held.get((group, tp))}, not at {offset}"
+        for (group, tp), offset in wanted.items()
+        if held.get((group, tp)) != offset
+    ]
 
 
 def _wrong_seeds(procedure: Procedure, hand: Hand) -> list[str]:
@@ -78,7 +104,11 @@ def _wrong_seeds(procedure: Procedure, hand: Hand) -> list[str]:
     if flow is None or not hand.seeds:
         return []
     kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
-    return [f"{flow.connectors.source} goes on after {kept.get(tp)} on {tp}, not after {last}" for tp, last in hand.seeds.items() if kept.get(tp) != last]
+    return [
+        f"{flow.connectors.source} goes on after {kept.get(tp)} on {tp}, not after {last}"
+        for tp, last in hand.seeds.items()
+        if kept.get(tp) != last
+    ]
 
 
 def _still_closed(procedure: Procedure, hand: Hand) -> list[str]:
@@ -88,4 +118,7 @@ def _still_closed(procedure: Procedure, hand: Hand) -> list[str]:
 
 def _committed(procedure: Procedure, hand: Hand) -> dict[str, Any]:
     ends = procedure.target.ends(list(local_partitions(procedure)))
-    return {"positions": len(hand.positions or ()), "local_ends": procedure.keep("local_ends", partitions_frame(ends, "offset"))}
+    return {
+        "positions": len(hand.positions or ()),
+        "local_ends": procedure.keep("local_ends", partitions_frame(ends, "offset")),
+    }

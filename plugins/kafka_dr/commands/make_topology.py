@@ -1,6 +1,6 @@
 """Makes a topology file and Airflow connections of an mm2.properties file.
 
-    python -m kafka_dr.commands.make_topology mm2.properties --out topology.yaml --connections DIR
+python -m kafka_dr.commands.make_topology mm2.properties --out topology.yaml --connections DIR
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path, text in files.items():
             _write(path, text, secret=path != options.out)
     except (BadInput, OSError) as error:
-        said = f"nothing was made: {error}" if isinstance(error, BadInput) else f"stopped: {error.strerror}: {error.filename}"
+        said = (
+            f"nothing was made: {error}"
+            if isinstance(error, BadInput)
+            else f"stopped: {error.strerror}: {error.filename}"
+        )
         print(said, file=sys.stderr)
         return 2
     print(_report(converted, options.out, list(files)[1:]))
@@ -41,12 +45,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.make_topology", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m kafka_dr.commands.make_topology", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("properties", type=Path, help="MirrorMaker 2's configuration file")
     parser.add_argument("--out", type=Path, required=True, help="the topology file to write")
-    parser.add_argument("--connections", type=Path, required=True, help="folder for the connections' files, which hold secrets (0600)")
-    parser.add_argument("--worker", choices=("dedicated", "connect"), default="dedicated", help="how MirrorMaker 2 is run; decides names of connectors")
-    parser.add_argument("--template", help="how a replication policy class of your own names topics, such as 'replicated-<source>-<topic>'")
+    parser.add_argument(
+        "--connections", type=Path, required=True, help="folder for the connections' files, which hold secrets (0600)"
+    )
+    parser.add_argument(
+        "--worker",
+        choices=("dedicated", "connect"),
+        default="dedicated",
+        help="how MirrorMaker 2 is run; decides names of connectors",
+    )
+    parser.add_argument(
+        "--template",
+        help="how a replication policy class of your own names topics, such as 'replicated-<source>-<topic>'",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
     return parser
 
@@ -77,7 +93,9 @@ def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
 
 
 def _write(path: Path, text: str, secret: bool) -> None:
-    """Writes aside and renames, so that a file is there whole or not at all; a secret one is never readable to others."""
+    """Writes aside and renames, so that a file is there whole or not at all; a secret one is never readable to
+    others.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
     try:
@@ -95,17 +113,19 @@ def _write(path: Path, text: str, secret: bool) -> None:
 
 def _report(converted: Converted, out: Path, connections: list[Path]) -> str:
     flows = ", ".join(f"{flow['source']}->{flow['target']}" for flow in converted.topology["flows"])
-    return "\n".join([
-        f"Wrote {out}: {len(converted.topology['clusters'])} clusters, flows {flows}.",
-        "Connections written (they hold secrets; delete the files once imported):",
-        *(f"  airflow connections import {path}" for path in connections),
-        "Connections to make by hand:",
-        *(f"  {name}: {purpose}" for name, purpose in converted.to_make.items()),
-        "Not taken over:" if converted.ignored else "Every key was taken over.",
-        *(f"  {ascii(key)[1:-1]}: {reason}" for key, reason in converted.ignored.items()),
-        "To know:" if converted.notes else "",
-        *(f"  {note}" for note in converted.notes),
-    ]).rstrip()
+    return "\n".join(
+        [
+            f"Wrote {out}: {len(converted.topology['clusters'])} clusters, flows {flows}.",
+            "Connections written (they hold secrets; delete the files once imported):",
+            *(f"  airflow connections import {path}" for path in connections),
+            "Connections to make by hand:",
+            *(f"  {name}: {purpose}" for name, purpose in converted.to_make.items()),
+            "Not taken over:" if converted.ignored else "Every key was taken over.",
+            *(f"  {ascii(key)[1:-1]}: {reason}" for key, reason in converted.ignored.items()),
+            "To know:" if converted.notes else "",
+            *(f"  {note}" for note in converted.notes),
+        ]
+    ).rstrip()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What a command needs of Airflow when none runs: its API on a port of our own, its DAG files in the database, its database.
+"""What a command needs of Airflow when none runs: its API on a port of our own, its DAG files in the database,
+its database.
 
-The API runs in a process of its own, not in a thread: tasks are forked from the command, and a fork beside a running thread may
-inherit its locks. It ends with the command, however that ends.
+The API runs in a process of its own, not in a thread: tasks are forked from the command, and a fork beside a running
+thread may inherit its locks. It ends with the command, however that ends.
 """
 
 from __future__ import annotations
@@ -78,11 +79,17 @@ class OwnApi:
         ends_at = time.monotonic() + _READY_SECONDS
         while time.monotonic() < ends_at:
             if os.waitpid(self._pid, os.WNOHANG)[0]:
-                raise HookUnavailable("Airflow's API ended while it started", "", "See the command's log; its database must be reachable (else --own-database).")
+                raise HookUnavailable(
+                    "Airflow's API ended while it started",
+                    "",
+                    "See the command's log; its database must be reachable (else --own-database).",
+                )
             if self._answers("/execution/health") and self._answers("/api/v2/monitor/health"):
                 return
             time.sleep(_PAUSE)
-        raise HookUnavailable("Airflow's API does not answer", f"not within {_READY_SECONDS:.0f} s", "See the command's log.")
+        raise HookUnavailable(
+            "Airflow's API does not answer", f"not within {_READY_SECONDS:.0f} s", "See the command's log."
+        )
 
     def _answers(self, path: str) -> bool:
         with requests.Session() as session:
@@ -128,20 +135,28 @@ def own_url(listening: socket.socket) -> str:
 
 
 def point_to(url: str, topology: Topology) -> None:
-    """Make the topology's connection to Airflow's API lead to ours, with the same login; for this process and those it starts.
+    """Make the topology's connection to Airflow's API lead to ours, with the same login; for this process and those
+    it starts.
 
     Raises:
         BadInput: a secrets backend stands before the environment, so that steps would still ask the old place.
     """
     name, connections = topology.airflow_api.connection, Connections()
     _, login, password = connections.login(name)
-    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "http", "host": url, "login": login, "password": password})
+    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(
+        {"conn_type": "http", "host": url, "login": login, "password": password}
+    )
     if connections.login(name)[0] != url:
-        raise BadInput(f"The connection {name} cannot be pointed to the command's own API", "a secrets backend answers before the environment", f"Let that backend say host={url} for it, or take it out there.")
+        raise BadInput(
+            f"The connection {name} cannot be pointed to the command's own API",
+            "a secrets backend answers before the environment",
+            f"Let that backend say host={url} for it, or take it out there.",
+        )
 
 
 def scheduler_alive(waiting: Callable[[float], None] | None = None) -> bool:
-    """Whether Airflow's scheduler lives: a heartbeat that is recent may be a dead one's last, so the next one is waited for.
+    """Whether Airflow's scheduler lives: a heartbeat that is recent may be a dead one's last, so the next one is
+    waited for.
 
     Args:
         waiting: told once how long that may take; without it nothing is waited for.
@@ -168,7 +183,9 @@ def _heartbeat() -> Any:
             return job.latest_heartbeat if job is not None and job.is_alive() else None
     except SQLAlchemyError as error:
         seen = str(getattr(error, "orig", None) or type(error).__name__).partition("\n")[0]
-        raise SystemUnavailable("Airflow's metadata database does not answer", seen, "Bring it back, or run with --own-database FOLDER.") from None
+        raise SystemUnavailable(
+            "Airflow's metadata database does not answer", seen, "Bring it back, or run with --own-database FOLDER."
+        ) from None
 
 
 def find_dag(dag_id: str) -> DAG:
@@ -193,4 +210,3 @@ def make_database() -> None:
     location = settings.SQL_ALCHEMY_CONN or ""
     if not Path(location.removeprefix("sqlite:///")).exists():
         db.initdb()
-

@@ -20,8 +20,9 @@ def own_database_environment(folder: Path) -> dict[str, str]:
     """Settings that make a folder Airflow's home for one command.
 
     Args:
-        folder: may hold `users.json` (user name to password) and `connections/*.json` (as `airflow connections export` and
-            make_topology write them); all users get the same role, for the simple auth manager parts them no further.
+        folder: may hold `users.json` (user name to password) and `connections/*.json` (as `airflow connections export`
+            and make_topology write them); all users get the same role, for the simple auth manager parts them no
+            further.
 
     Raises:
         BadInput: a file cannot be read, or others may read it.
@@ -44,11 +45,13 @@ def own_database_environment(folder: Path) -> dict[str, str]:
 def _private(file: Path) -> dict[str, Any]:
     """A JSON object out of a file that only its owner may read."""
     if file.stat().st_mode & 0o077:
-        raise BadInput(f"{file} holds secrets and others may read it", f"mode {file.stat().st_mode & 0o777:o}", f"chmod 600 {file}")
+        raise BadInput(
+            f"{file} holds secrets and others may read it", f"mode {file.stat().st_mode & 0o777:o}", f"chmod 600 {file}"
+        )
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict) or not found:
-        raise BadInput(f"{file} cannot be read", "it is no JSON object", "Write it as {\"name\": ...}.")
+        raise BadInput(f"{file} cannot be read", "it is no JSON object", 'Write it as {"name": ...}.')
     return found

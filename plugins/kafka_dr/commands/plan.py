@@ -3,8 +3,9 @@
     python -m kafka_dr.commands.plan PROCEDURE_ID
     python -m kafka_dr.commands.plan --source ALIAS --target ALIAS --commands [--out FOLDER]
 
-It reads the journal and its files, and asks neither cluster. `--commands` writes `to_go_on.sh`, `to_return.sh` and the files they
-need into a folder, and prints both. Kafka's tools read `source.properties` and `target.properties` there: write them yourself.
+It reads the journal and its files, and asks neither cluster. `--commands` writes `to_go_on.sh`, `to_return.sh` and the
+files they need into a folder, and prints both. Kafka's tools read `source.properties` and `target.properties` there:
+write them yourself.
 """
 
 from __future__ import annotations
@@ -63,11 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.plan", description=__doc__.splitlines()[0])
     parser.add_argument("procedure_id", nargs="?", help="as the evidence folder is called")
-    parser.add_argument("--source", help="with --target: the procedure that holds this pair of clusters, or held it last")
+    parser.add_argument(
+        "--source", help="with --target: the procedure that holds this pair of clusters, or held it last"
+    )
     parser.add_argument("--target")
     parser.add_argument("--commands", action="store_true", help="as commands, to go on and to return")
-    parser.add_argument("--out", type=Path, help="folder for the commands and their files; by default PROCEDURE_ID-by-hand")
-    parser.add_argument("--by-hand", choices=MARKS, help="note in the journal that you open the target, have opened it, or give the source back")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the commands and their files; by default PROCEDURE_ID-by-hand"
+    )
+    parser.add_argument(
+        "--by-hand",
+        choices=MARKS,
+        help="note in the journal that you open the target, have opened it, or give the source back",
+    )
     parser.add_argument("--as", dest="user", help="with --by-hand: who you are")
     return parser
 
@@ -78,16 +87,30 @@ def _procedure(options: argparse.Namespace) -> Procedure:
     if not options.procedure_id:
         raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
     topology, connections = load_topology(), Connections()
-    opened = Journal(connections.journal_url(topology.journal.connection)).last(options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+    opened = Journal(connections.journal_url(topology.journal.connection)).last(
+        options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED
+    )
     if opened is None:
-        raise BadInput(f"The journal knows no procedure {options.procedure_id!a}", "", "See the ids in the evidence folder, or give --source and --target.")
-    return Procedure(Identity(opened.payload["dag_id"], opened.payload["run_id"]), Request(**opened.payload["request"]), topology, connections)
+        raise BadInput(
+            f"The journal knows no procedure {options.procedure_id!a}",
+            "",
+            "See the ids in the evidence folder, or give --source and --target.",
+        )
+    return Procedure(
+        Identity(opened.payload["dag_id"], opened.payload["run_id"]),
+        Request(**opened.payload["request"]),
+        topology,
+        connections,
+    )
 
 
 def plan_text(procedure: Procedure) -> str:
     """The plan as the approver read it, and how far the procedure is."""
     done, begun = _steps(procedure)
-    lines = [f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}" for step in steps_of(procedure.identity.dag_id)]
+    lines = [
+        f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}"
+        for step in steps_of(procedure.identity.dag_id)
+    ]
     planning = _planning(procedure)
     if planning not in done:
         return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
@@ -97,7 +120,11 @@ def plan_text(procedure: Procedure) -> str:
 
 def _planning(procedure: Procedure) -> Step:
     """The step that writes, or wrote, the plan."""
-    return procedure.planning[0] if procedure.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id) else Step.ASSESS_DATA_LOSS
+    return (
+        procedure.planning[0]
+        if procedure.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
+        else Step.ASSESS_DATA_LOSS
+    )
 
 
 def write_commands(procedure: Procedure, folder: Path) -> str:
@@ -112,7 +139,10 @@ def write_commands(procedure: Procedure, folder: Path) -> str:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    written = f"# Written to {folder}: {', '.join(sorted(texts))}\n# Kafka's tools need source.properties and target.properties there (an administrator's login); curl needs CONNECT_USER=name:password.\n"
+    written = (
+        f"# Written to {folder}: {', '.join(sorted(texts))}\n# Kafka's tools need source.properties and"
+        " target.properties there (an administrator's login); curl needs CONNECT_USER=name:password.\n"
+    )
     return "\n".join([written, texts["to_go_on.sh"], texts["to_return.sh"]])
 
 
@@ -121,7 +151,11 @@ def hand_of(procedure: Procedure) -> Hand:
     done, begun = _steps(procedure)
     planning, given_up = _planning(procedure), procedure.without_source
     if planning not in done:
-        raise Refusal("There is no plan yet", f"{planning.value} is not done; nothing was touched", "Run the procedure to its approval first.")
+        raise Refusal(
+            "There is no plan yet",
+            f"{planning.value} is not done; nothing was touched",
+            "Run the procedure to its approval first.",
+        )
     plan, topology, reverse = procedure.plan(), procedure.topology, procedure.reverse_flow
     return Hand(
         procedure_id=procedure.id,
@@ -145,13 +179,20 @@ def hand_of(procedure: Procedure) -> Hand:
         loops=topology.naming.policy != "default",
         notes=_notes(procedure, done),
         given_up=given_up,
-        fence_hook=_address(procedure, topology.fence_hook.connection)[0] if topology.fence_hook and asked_fence_hook(procedure) else "",
+        fence_hook=(
+            _address(procedure, topology.fence_hook.connection)[0]
+            if topology.fence_hook and asked_fence_hook(procedure)
+            else ""
+        ),
     )
 
 
 def _steps(procedure: Procedure) -> tuple[frozenset[str], frozenset[str]]:
     entries = procedure.journal.entries(procedure.id)
-    return (frozenset(e.step for e in entries if e.kind == Entry.OUTCOME), frozenset(e.step for e in entries if e.kind in (Entry.INTENT, Entry.OUTCOME)))
+    return (
+        frozenset(e.step for e in entries if e.kind == Entry.OUTCOME),
+        frozenset(e.step for e in entries if e.kind in (Entry.INTENT, Entry.OUTCOME)),
+    )
 
 
 def _place(procedure: Procedure, end: str, alias: str) -> Place:
@@ -173,7 +214,9 @@ def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
 
 
 def _flow(procedure: Procedure, flow: Flow, given_up: bool) -> by_hand.Flow | None:
-    """How its worker is reached; None for one in dedicated mode, which only the way out of a lost source does without."""
+    """How its worker is reached; None for one in dedicated mode, which only the way out of a lost source does
+    without.
+    """
     if given_up and flow.connect is None:
         return None
     url, login = _address(procedure, flow.worker)
@@ -191,14 +234,21 @@ def _positions(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, s
     named = zip(placed["group"], placed["target_topic"], placed["partition"], placed["target_position"], strict=True)
     local = _local_topics(procedure)
     # Topics of their own, where clients go on with others than the mirrored ones: their groups begin at the beginning.
-    begin = [(g, local[t][0], p, 0) for g, t in sorted(set(zip(rows["group"], rows["topic"], strict=True))) if t in local for p in range(local[t][1])]
+    begin = [
+        (g, local[t][0], p, 0)
+        for g, t in sorted(set(zip(rows["group"], rows["topic"], strict=True)))
+        if t in local
+        for p in range(local[t][1])
+    ]
     return (*((g, t, int(p), int(o)) for g, t, p, o in named), *begin)
 
 
 def _local_topics(procedure: Procedure) -> dict[str, tuple[str, int]]:
     """Source topic -> the topic that clients will write to and its partitions, where that is not the mirrored one."""
     plan = procedure.plan()
-    return {t: (plan["local_names"][t], count) for t, remote, count, _ in plan["topics"] if plan["local_names"][t] != remote}
+    return {
+        t: (plan["local_names"][t], count) for t, remote, count, _ in plan["topics"] if plan["local_names"][t] != remote
+    }
 
 
 def _seeds(procedure: Procedure, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
@@ -209,24 +259,37 @@ def _seeds(procedure: Procedure, done: frozenset[str]) -> dict[TopicPartition, i
     if Step.COMMIT_GROUPS in done:
         ends |= frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
     written = set(procedure.plan()["local_names"].values())
-    return {tp: (end - 1 if end > 0 else None) for tp, end in ends.items() if tp.topic in written}
+    return {tp: end - 1 if end > 0 else None for tp, end in ends.items() if tp.topic in written}
 
 
 def _notes(procedure: Procedure, done: frozenset[str]) -> dict[str, str]:
     notes = {}
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
         found = procedure.figures(Step.TRANSLATE_OFFSETS)
-        more = [f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}." for one in loss_grown(procedure)]
-        notes[Step.REVIEW_TRANSLATION] = " ".join([f"{found['exact']} of {found['positions']} positions are exact; the others may read again, never skip.", *more])
+        more = [
+            f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}."
+            for one in loss_grown(procedure)
+        ]
+        notes[Step.REVIEW_TRANSLATION] = " ".join(
+            [
+                f"{found['exact']} of {found['positions']} positions are exact; the others may read again, never skip.",
+                *more,
+            ]
+        )
     if procedure.topology.naming.policy != "identity" and Step.COMMIT_GROUPS not in done:
-        notes[Step.SEED_REVERSE_REPLICATION] = "The topics that clients will write to are made by commit_groups: create them like the source's, and seed each partition with one below its end."
+        notes[Step.SEED_REVERSE_REPLICATION] = (
+            "The topics that clients will write to are made by commit_groups: create them like the source's, and seed"
+            " each partition with one below its end."
+        )
     return notes
 
 
 def _routing(procedure: Procedure) -> str:
     routing = procedure.topology.routing
     if routing.kind == "file":
-        return f"cp routing.json {quote(routing.path + '.new')} && mv {quote(routing.path + '.new')} {quote(routing.path)}"
+        return (
+            f"cp routing.json {quote(routing.path + '.new')} && mv {quote(routing.path + '.new')} {quote(routing.path)}"
+        )
     url, login = _address(procedure, routing.connection)
     who = ' -u "$ROUTING_USER"' if login else ""
     return f"curl -fsS{who} -X PUT -H 'Content-Type: application/json' --data @routing.json {quote(url + '/route')}"
@@ -244,7 +307,9 @@ def _files(procedure: Procedure, hand: Hand) -> dict[str, str]:
     }
     for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary")):
         if step in hand.done:
-            found[f"{name}.txt"] = by_hand.offset_lines(frame_partitions(procedure.kept(procedure.figures(step)[name]), "offset"))
+            found[f"{name}.txt"] = by_hand.offset_lines(
+                frame_partitions(procedure.kept(procedure.figures(step)[name]), "offset")
+            )
     if hand.reverse is not None and hand.seeds:
         found["reverse_offsets.json"] = by_hand.seeds_json(hand.reverse.alias, hand.seeds)
     return found
@@ -255,7 +320,11 @@ def _route(procedure: Procedure, hand: Hand) -> str:
         version = procedure.routing.current().version + 1
     except SwitchbackError:
         version = 1
-    record: dict[str, Any] = {"cluster": hand.target.alias, "bootstrap_servers": hand.target.servers, "version": version}
+    record: dict[str, Any] = {
+        "cluster": hand.target.alias,
+        "bootstrap_servers": hand.target.servers,
+        "version": version,
+    }
     return json.dumps(record, indent=2) + "\n"
 
 

@@ -34,10 +34,15 @@ class GateAsker:
     def _show(self, gate: TaskView) -> list[str]:
         with create_session() as session:
             detail = session.get(HITLDetail, gate.id)
-            subject, body, options = (detail.subject, detail.body or "", list(detail.options)) if detail is not None else ("", "", [])
+            subject, body, options = (
+                (detail.subject, detail.body or "", list(detail.options)) if detail is not None else ("", "", [])
+            )
         if options and gate.id not in self._shown:
             self._shown.add(gate.id)
-            self._terminal.write(f"\n{gate.task_id}: {subject}\n\n{body}\n\nA second person answers. (In a browser on this machine: {self._url}/required_actions)\n")
+            self._terminal.write(
+                f"\n{gate.task_id}: {subject}\n\n{body}\n\nA second person answers. (In a browser on this machine:"
+                f" {self._url}/required_actions)\n"
+            )
         return options
 
     def _asked_once(self, gate: str, options: list[str], still_waits: Callable[[], bool]) -> bool:

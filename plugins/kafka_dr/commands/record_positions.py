@@ -2,8 +2,9 @@
 
     python -m kafka_dr.commands.record_positions < SETTINGS
 
-Settings are one line of JSON, since they hold secrets: `topology` (path), `clusters` (alias -> librdkafka configuration), `workers`
-(flow's connection -> url, user, password) and `archive` (options of its file system). It ends when its standard input ends.
+Settings are one line of JSON, since they hold secrets: `topology` (path), `clusters` (alias -> librdkafka
+configuration), `workers` (flow's connection -> url, user, password) and `archive` (options of its file system). It ends
+when its standard input ends.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def main() -> int:
 
 
 def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """A flow whose recorder fails ends them all: whoever supervises the process starts it again, and no flow goes unrecorded unnoticed."""
+    """A flow whose recorder fails ends them all: whoever supervises the process starts it again, and no flow goes
+    unrecorded unnoticed.
+    """
     try:
         one.run()
     except Exception:
@@ -72,10 +75,13 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
     """One flow's recorder, with its clients."""
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
-        KafkaCluster(flow.source, source), KafkaCluster(flow.target, target),
-        RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES, keeps_client=True), RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES, keeps_client=True),
-        _worker(settings["workers"], flow), _flow_back(topology, flow, settings["workers"]),
-    )  # fmt: skip
+        KafkaCluster(flow.source, source),
+        KafkaCluster(flow.target, target),
+        RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES, keeps_client=True),
+        RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES, keeps_client=True),
+        _worker(settings["workers"], flow),
+        _flow_back(topology, flow, settings["workers"]),
+    )
     name, kept = f"{flow.source}->{flow.target}", topology.recorder
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
     looker = Looker(flow, topology.names, access, kept.interval_seconds, lambda: read_so_far(archive))
@@ -90,9 +96,15 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """The flow the other way, where topics have the same names on both sides; elsewhere it writes into topics of its own."""
+    """The flow the other way, where topics have the same names on both sides; elsewhere it writes into topics of its
+    own.
+    """
     back = topology.find_flow(flow.target, flow.source)
-    return FlowBack(_worker(workers, back), back.connectors.source) if back and topology.naming.policy == "identity" else None
+    return (
+        FlowBack(_worker(workers, back), back.connectors.source)
+        if back and topology.naming.policy == "identity"
+        else None
+    )
 
 
 def _end_with_parent(ended: threading.Event) -> None:

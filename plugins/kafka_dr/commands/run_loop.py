@@ -1,7 +1,9 @@
-"""Runs one DAG run without scheduler and triggerer: what may run next, a process a task, retries, waits and timeouts.
+"""Runs one DAG run without scheduler and triggerer: what may run next, a process a task, retries, waits and
+timeouts.
 
-What may run, and what a run's state is, is Airflow's own code (`DagRun.update_state`); a task runs as LocalExecutor runs it, under
-Airflow's own supervisor, so that one killed with -9 is tried again. `DAG.test()` runs tasks inside its own process instead.
+What may run, and what a run's state is, is Airflow's own code (`DagRun.update_state`); a task runs as LocalExecutor
+runs it, under Airflow's own supervisor, so that one killed with -9 is tried again. `DAG.test()` runs tasks inside its
+own process instead.
 """
 
 from __future__ import annotations
@@ -101,7 +103,11 @@ class RunLoop:
     def _run(self, session: Session) -> DagRun:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == self._dag_id, DagRun.run_id == self._run_id))
         if run is None:
-            raise BadInput(f"There is no run {self._run_id!a} of {self._dag_id}", "the metadata database knows of none", "See its id in the evidence folder's name, or in Airflow.")
+            raise BadInput(
+                f"There is no run {self._run_id!a} of {self._dag_id}",
+                "the metadata database knows of none",
+                "See its id in the evidence folder's name, or in Airflow.",
+            )
         run.dag = self._dags.get_dag_for_run(run, session=session)
         if run.state == DagRunState.QUEUED:
             run.set_state(DagRunState.RUNNING)
@@ -116,11 +122,15 @@ class RunLoop:
         session.expire_all()
         run.dag = self._dags.get_dag_for_run(run, session=session)
         tasks = run.get_task_instances(session=session)
-        scheduled = [ti for ti in tasks if ti.state == TaskInstanceState.SCHEDULED and ti.id not in self._children.values()]
+        scheduled = [
+            ti for ti in tasks if ti.state == TaskInstanceState.SCHEDULED and ti.id not in self._children.values()
+        ]
         if any(ti.task_id in GATES and ti.state is not None and ti.state not in State.finished for ti in tasks):
             # A run taken over after the opening asks its gates anew: nothing else goes on meanwhile.
             scheduled = [ti for ti in scheduled if ti.task_id in GATES]
-        return [self._queued(ti, run) for ti in scheduled] + [ti.id for ti in tasks if ti.state == TaskInstanceState.DEFERRED and ti.id not in self._children.values()]
+        return [self._queued(ti, run) for ti in scheduled] + [
+            ti.id for ti in tasks if ti.state == TaskInstanceState.DEFERRED and ti.id not in self._children.values()
+        ]
 
     def _queued(self, ti: TaskInstance, run: DagRun) -> ExecuteTask:
         ti.state, ti.queued_dttm, ti.queued_by_job_id = TaskInstanceState.QUEUED, timezone.utcnow(), None
@@ -146,7 +156,9 @@ class RunLoop:
             os._exit(0)
 
     def _become_child(self) -> None:
-        """A session of its own, since Ctrl-C on the terminal is the command's to answer; nothing of the command's connections."""
+        """A session of its own, since Ctrl-C on the terminal is the command's to answer; nothing of the command's
+        connections.
+        """
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -161,7 +173,9 @@ class RunLoop:
                 self._told_nothing(ti_id)
 
     def _told_nothing(self, ti_id: Any) -> None:
-        """A supervisor that was killed itself told Airflow nothing: its task failed, and is tried again if it may be."""
+        """A supervisor that was killed itself told Airflow nothing: its task failed, and is tried again if it may
+        be.
+        """
         with create_session() as session:
             ti = session.get(TaskInstance, ti_id)
             if ti is None or ti.state not in (TaskInstanceState.QUEUED, *_LEFT_BEHIND):
@@ -204,7 +218,9 @@ def take_over(dag_id: str, run_id: str) -> list[str]:
             ti.prepare_db_for_next_try(session)
             ti.state, ti.queued_by_job_id, ti.external_executor_id = None, None, None
             ti.clear_next_method_args()
-        waiting = list(session.scalars(select(TaskInstance).where(*mine, TaskInstance.state == TaskInstanceState.QUEUED)))
+        waiting = list(
+            session.scalars(select(TaskInstance).where(*mine, TaskInstance.state == TaskInstanceState.QUEUED))
+        )
         for ti in waiting:
             ti.state, ti.queued_by_job_id = TaskInstanceState.SCHEDULED, None
         return sorted(ti.task_id for ti in (*left, *waiting))
@@ -213,7 +229,11 @@ def take_over(dag_id: str, run_id: str) -> list[str]:
 def mark_done(dag_id: str, run_id: str, steps: Iterable[str]) -> None:
     """In a fresh database: what the journal knows to be done is not run again."""
     with create_session() as session:
-        for ti in session.scalars(select(TaskInstance).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.task_id.in_(list(steps)))):
+        for ti in session.scalars(
+            select(TaskInstance).where(
+                TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.task_id.in_(list(steps))
+            )
+        ):
             ti.set_state(TaskInstanceState.SUCCESS, session=session)
 
 
@@ -234,7 +254,13 @@ def known_run(run_id: str, dag_id: str | None = None) -> tuple[str, dict[str, An
 
 def _view(ti: TaskInstance) -> TaskView:
     ended = ti.end_date or timezone.utcnow()
-    return TaskView(ti.id, ti.task_id, None if ti.state is None else str(ti.state), ti.try_number, (ended - ti.start_date).total_seconds() if ti.start_date else 0.0)
+    return TaskView(
+        ti.id,
+        ti.task_id,
+        None if ti.state is None else str(ti.state),
+        ti.try_number,
+        (ended - ti.start_date).total_seconds() if ti.start_date else 0.0,
+    )
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -1,10 +1,11 @@
 """Runs a procedure from one command, on a day when Airflow's scheduler and web server are not there.
 
-    python -m kafka_dr.commands.run_procedure planned_failover --as USER --conf '{"source": ..., "target": ..., "reason": ...}'
-    python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
+    python -m kafka_dr.commands.run_procedure planned_failover --as USER --conf '{"source": ..., "target": ...,
+    "reason": ...}' python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
     python -m kafka_dr.commands.run_procedure --resume PROCEDURE_ID --as USER --own-database FOLDER
 
-The same DAG, the same steps, the same journal. Passwords are asked on the terminal; without one they are read from standard input.
+The same DAG, the same steps, the same journal. Passwords are asked on the terminal; without one they are read from
+standard input.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _CONDUCTOR = "kafka_dr.commands.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; 0 when the procedure completed, 1 when it did not, 2 when it was not begun, 130 when it was interrupted."""
+    """Runs the command; 0 when the procedure completed, 1 when it did not, 2 when it was not begun, 130 when it was
+    interrupted.
+    """
     options = _parser().parse_args(arguments)
     try:
         conf = _conf(options)
@@ -39,12 +42,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.run_procedure", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m kafka_dr.commands.run_procedure", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("dag_id", nargs="?", help="which procedure; not needed with --resume")
     parser.add_argument("--conf", help="the params, as JSON")
     parser.add_argument("--as", dest="user", help="your user name; asked for when it is missing")
-    parser.add_argument("--resume", metavar="RUN_ID", help="go on with a run (or procedure) that was left in the middle")
-    parser.add_argument("--own-database", metavar="FOLDER", type=Path, help="Airflow's database is lost: use one in this folder, with the users of its users.json")
+    parser.add_argument(
+        "--resume", metavar="RUN_ID", help="go on with a run (or procedure) that was left in the middle"
+    )
+    parser.add_argument(
+        "--own-database",
+        metavar="FOLDER",
+        type=Path,
+        help="Airflow's database is lost: use one in this folder, with the users of its users.json",
+    )
     parser.add_argument("--anyway", action="store_true", help="run although Airflow's scheduler lives")
     return parser
 
@@ -52,16 +64,26 @@ def _parser() -> argparse.ArgumentParser:
 def _conf(options: argparse.Namespace) -> dict[str, Any] | None:
     if options.resume:
         if options.conf:
-            raise BadInput("--conf and --resume exclude each other", "a run keeps the params it was started with", "Leave one of them out.")
+            raise BadInput(
+                "--conf and --resume exclude each other",
+                "a run keeps the params it was started with",
+                "Leave one of them out.",
+            )
         return None
     if not options.dag_id or not options.conf:
         raise BadInput("Which procedure, and with which params?", "", "Name a DAG and give --conf, or --resume RUN_ID.")
     try:
         conf = json.loads(options.conf)
     except ValueError as error:
-        raise BadInput("--conf is no JSON", str(error), "Give an object, such as {\"source\": ..., \"target\": ..., \"reason\": ...}.") from None
+        raise BadInput(
+            "--conf is no JSON", str(error), 'Give an object, such as {"source": ..., "target": ..., "reason": ...}.'
+        ) from None
     if not isinstance(conf, dict):
-        raise BadInput("--conf is no JSON object", type(conf).__name__, "Give an object, such as {\"source\": ..., \"target\": ..., \"reason\": ...}.")
+        raise BadInput(
+            "--conf is no JSON object",
+            type(conf).__name__,
+            'Give an object, such as {"source": ..., "target": ..., "reason": ...}.',
+        )
     return conf
 
 

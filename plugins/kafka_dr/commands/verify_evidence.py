@@ -2,8 +2,9 @@
 
     python -m kafka_dr.commands.verify_evidence FOLDER [--journal]
 
-The digest in evidence.json covers everything in it, the SHA-256 sums of the other files included. Whoever can change all of
-them can also write a new digest: `--journal` compares it with the one in the journal, whose entries are chained by hashes.
+The digest in evidence.json covers everything in it, the SHA-256 sums of the other files included. Whoever can change
+all of them can also write a new digest: `--journal` compares it with the one in the journal, whose entries are chained
+by hashes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if evidence is None:
             print("evidence.json was changed: it is no JSON object")
             return 1
-        problems = [*changed_evidence(raw, evidence), *changed_page(options.folder, evidence), *changed_files(options.folder, evidence)]
+        problems = [
+            *changed_evidence(raw, evidence),
+            *changed_page(options.folder, evidence),
+            *changed_files(options.folder, evidence),
+        ]
         if options.journal:
             problems += changed_journal(_journal(), evidence)
     except (OSError, SwitchbackError) as error:
@@ -54,15 +59,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problems:
         return 1
     against = "" if options.journal else "; not compared with the journal (--journal)"
-    files = len(list(receipts(evidence))) + sum(len(listed_files(options.folder, step["figures"])) for step in evidence["steps"])
-    print(f"{evidence['procedure_id']}: {evidence['outcome']}; {files} files and the page hold, digest {evidence['digest']}{against}")
+    files = len(list(receipts(evidence))) + sum(
+        len(listed_files(options.folder, step["figures"])) for step in evidence["steps"]
+    )
+    print(
+        f"{evidence['procedure_id']}: {evidence['outcome']}; {files} files and the page hold, digest"
+        f" {evidence['digest']}{against}"
+    )
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.verify_evidence", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m kafka_dr.commands.verify_evidence", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("folder", type=Path, help="the procedure's folder, with evidence.json in it")
-    parser.add_argument("--journal", action="store_true", help="compare with the journal too; needs KAFKA_DR_TOPOLOGY and Airflow's connections")
+    parser.add_argument(
+        "--journal",
+        action="store_true",
+        help="compare with the journal too; needs KAFKA_DR_TOPOLOGY and Airflow's connections",
+    )
     return parser
 
 
@@ -116,24 +132,36 @@ def _is_receipt(value: Any) -> bool:
 def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
     """Lists of records that a step has read on the source, each with its SHA-256, by the rows of the loss.
 
-    Empty where no source was read, and where the file of the loss is not the one that was written: nothing in it counts then.
+    Empty where no source was read, and where the file of the loss is not the one that was written: nothing in it counts
+    then.
     """
     loss, made = figures.get("loss"), figures.get("stranded")
     if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):
         return {}
     rows, place = pd.read_parquet(path), folder / Path(str(made)).name
-    told = {kind: rows.reindex(columns=["file", column]).dropna().itertuples(index=False) for kind, column in LISTS.items()}
+    told = {
+        kind: rows.reindex(columns=["file", column]).dropna().itertuples(index=False) for kind, column in LISTS.items()
+    }
     return {place / kind / Path(name).name: digest for kind, named in told.items() for name, digest in named}
 
 
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Every file has the SHA-256 that its step wrote down; so has every list of records, and nothing else lies beside these."""
-    yield from filter(None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in receipts(evidence)))
+    """Every file has the SHA-256 that its step wrote down; so has every list of records, and nothing else lies
+    beside these.
+    """
+    yield from filter(
+        None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in receipts(evidence))
+    )
     for step in evidence["steps"]:
         listed = listed_files(folder, step["figures"])
         yield from filter(None, (_changed(folder, path, digest) for path, digest in listed.items()))
         places = {path.parent for path in listed if path.parent.is_dir()}
-        yield from (f"{path.relative_to(folder)} was never written down" for place in sorted(places) for path in sorted(place.iterdir()) if path not in listed)
+        yield from (
+            f"{path.relative_to(folder)} was never written down"
+            for place in sorted(places)
+            for path in sorted(place.iterdir())
+            if path not in listed
+        )
 
 
 def _changed(folder: Path, path: Path, digest: str) -> str | None:

@@ -1,7 +1,7 @@
 """Watches old sources as the DAG watch_old_source does, on a day when Airflow is not there; until it is ended.
 
-    python -m kafka_dr.commands.watch_old_source
-    python -m kafka_dr.commands.watch_old_source --own-database FOLDER
+python -m kafka_dr.commands.watch_old_source
+python -m kafka_dr.commands.watch_old_source --own-database FOLDER
 """
 
 from __future__ import annotations
@@ -22,8 +22,15 @@ _WATCHING = "kafka_dr.operators.watching"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; 2 when it was not begun, 130 when it was interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0])
-    parser.add_argument("--own-database", metavar="FOLDER", type=Path, help="Airflow's database is lost: connections come from this folder, as for run_procedure")
+    parser = argparse.ArgumentParser(
+        prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--own-database",
+        metavar="FOLDER",
+        type=Path,
+        help="Airflow's database is lost: connections come from this folder, as for run_procedure",
+    )
     options = parser.parse_args(arguments)
     try:
         if options.own_database:

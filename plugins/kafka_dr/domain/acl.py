@@ -55,7 +55,10 @@ class AclEntry:
         return self.principal in (ANY_PRINCIPAL, principal)
 
     def __str__(self) -> str:
-        return f"{self.permission} {self.principal} {self.operation} {self.resource_type} {self.pattern} {self.name!r} from {self.host}"
+        return (
+            f"{self.permission} {self.principal} {self.operation} {self.resource_type} {self.pattern} {self.name!r}"
+            f" from {self.host}"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,9 @@ class AclRules:
     authorizer: bool = True
 
     def may(self, principal: str, operation: str, resource_type: str, name: str) -> bool:
-        """Whether a principal may do an operation on a resource from some host: a DENY that names one host denies no other."""
+        """Whether a principal may do an operation on a resource from some host: a DENY that names one host denies no
+        other.
+        """
         if not self.authorizer or principal in self.super_users:
             return True
         matching = [e for e in self._by_type.get(resource_type, ()) if e.covers(name)]

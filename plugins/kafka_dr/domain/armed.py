@@ -1,8 +1,10 @@
-"""Armed fences: sources that could not be fenced when their clients left, and that are fenced as soon as they answer.
+"""Armed fences: sources that could not be fenced when their clients left, and that are fenced as soon as they
+answer.
 
 Invariants
 1. What is armed follows from journal entries alone; repeated entries change nothing.
-2. A fence stays armed until it was proven, the source was given back or opened to clients again, or somebody disarmed it.
+2. A fence stays armed until it was proven, the source was given back or opened to clients again, or somebody disarmed
+   it.
 3. Nobody's silence disarms: neither the end of the procedure nor another procedure's beginning does.
 """
 
@@ -112,7 +114,8 @@ class Accepted(NamedTuple):
 
 
 def accepted(known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[Accepted]:
-    """What lies above the ends that were known when the source was left, sorted; a partition without a row took nothing.
+    """What lies above the ends that were known when the source was left, sorted; a partition without a row took
+    nothing.
 
     Args:
         ends: log ends behind the proven fence.
@@ -136,7 +139,9 @@ def armed_fences(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
 
 
 def unstopped(entries: Iterable[Line]) -> tuple[ArmedFence, ...]:
-    """Sources that are fenced, and whose MirrorMaker 2 has to be stopped as soon as it answers; entries as of `armed_fences`."""
+    """Sources that are fenced, and whose MirrorMaker 2 has to be stopped as soon as it answers; entries as of
+    `armed_fences`.
+    """
     return _in(watched(entries), Watch.FENCED)
 
 
@@ -152,7 +157,9 @@ def watched(entries: Iterable[Line]) -> dict[str, Watched]:
 
 
 class Move(NamedTuple):
-    """A change of sides: since then nothing may be replicated from its source to its target where names do not part the directions."""
+    """A change of sides: since then nothing may be replicated from its source to its target where names do not part
+    the directions.
+    """
 
     procedure_id: str
     source: str
@@ -174,10 +181,20 @@ def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], Move]:
     made: dict[str, Move] = {}
     for entry in entries:
         if (entry.step, entry.kind) == (Step.OPEN_PROCEDURE, Entry.OPENED):
-            opened[entry.procedure_id] = Move(entry.procedure_id, str(entry.payload["source"]), str(entry.payload["target"]))
-        elif entry.step == Step.OPEN_TARGET and entry.kind in (Entry.INTENT, Entry.OUTCOME) and entry.procedure_id in opened:
+            opened[entry.procedure_id] = Move(
+                entry.procedure_id, str(entry.payload["source"]), str(entry.payload["target"])
+            )
+        elif (
+            entry.step == Step.OPEN_TARGET
+            and entry.kind in (Entry.INTENT, Entry.OUTCOME)
+            and entry.procedure_id in opened
+        ):
             made.setdefault(entry.procedure_id, opened[entry.procedure_id])
-        elif entry.step == Step.RETURN_TO_SOURCE and isinstance(entry.payload, Mapping) and "reopens_source" in entry.payload:
+        elif (
+            entry.step == Step.RETURN_TO_SOURCE
+            and isinstance(entry.payload, Mapping)
+            and "reopens_source" in entry.payload
+        ):
             made.pop(entry.procedure_id, None)
     return {move.pair: move for move in made.values()}
 
@@ -194,7 +211,11 @@ def _changed(known: Mapping[str, Watched], entry: Line, targets: Mapping[str, st
         yield entry.procedure_id, Watched(_armed(known.get(entry.procedure_id), entry, payload[ARMS]))
     elif entry.step == Step.OPEN_TARGET and entry.kind == Entry.INTENT:
         opened = targets.get(entry.procedure_id)
-        yield from ((key, replace(one, state=Watch.REOPENED, reopened_by=entry.procedure_id)) for key, one in known.items() if one.fence.source == opened)
+        yield from (
+            (key, replace(one, state=Watch.REOPENED, reopened_by=entry.procedure_id))
+            for key, one in known.items()
+            if one.fence.source == opened
+        )
     else:
         key, told = _own(entry, payload)
         if told is not None and key in known:
@@ -210,7 +231,9 @@ def _armed(before: Watched | None, entry: Line, told: Mapping[str, Any]) -> Arme
 
 
 def _own(entry: Line, payload: Mapping[str, Any]) -> tuple[str, Watch | None]:
-    """The procedure whose source an entry is about, and how far its watch is then; None where it says nothing of that."""
+    """The procedure whose source an entry is about, and how far its watch is then; None where it says nothing of
+    that.
+    """
     if entry.step == Step.FENCE_SOURCE and entry.kind == Entry.OUTCOME and payload.get("fenced") in (BY_ACL, BY_HOOK):
         return entry.procedure_id, Watch.OVER
     if entry.step == Step.RETURN_TO_SOURCE and (entry.kind == Entry.OUTCOME or "reopens_source" in payload):

@@ -1,4 +1,5 @@
-"""What is left of a procedure, said as commands for a person with a shell: Kafka's own tools, curl, and files beside them.
+"""What is left of a procedure, said as commands for a person with a shell: Kafka's own tools, curl, and files
+beside them.
 
 Invariants
 1. No secret: the tools read `source.properties` and `target.properties`, curl the variable CONNECT_USER.
@@ -26,7 +27,10 @@ from kafka_dr.vocabulary import Step
 _NAMES_AT_ONCE = 50
 #: Kafka's tool for positions takes time with the square of the groups it is given.
 _GROUPS_AT_ONCE = 50
-_ENTRY = re.compile(r"(allow|deny) (.+) (\w+) (topic|group|transactional_id|cluster) (literal|prefixed) ('.*'|\".*\") from (\S+)", re.DOTALL)
+_ENTRY = re.compile(
+    r"(allow|deny) (.+) (\w+) (topic|group|transactional_id|cluster) (literal|prefixed) ('.*'|\".*\") from (\S+)",
+    re.DOTALL,
+)
 _FLAGS = {"topic": "--topic", "group": "--group", "transactional_id": "--transactional-id"}
 
 
@@ -56,7 +60,10 @@ class Flow:
     def ask(self, method: str, connector: str, rest: str, more: str = "") -> str:
         """One request about a connector."""
         login = ' -u "$CONNECT_USER"' if self.login else ""
-        return f"curl -fsS{login} -X {method}{more} {quote(f'{self.url}/connectors/{in_url(connector, safe=str())}{rest}')}"
+        return (
+            f"curl -fsS{login} -X {method}{more}"
+            f" {quote(f'{self.url}/connectors/{in_url(connector, safe=str())}{rest}')}"
+        )
 
     def until(self, connector: str, state: str) -> str:
         """Wait until a connector is in a state."""
@@ -79,7 +86,8 @@ class Hand:
         routing: where clients look, as `cp` or `curl` words; empty when that is nothing for a shell.
         drain: the application's drain hook; empty without one.
         mark: the command that notes in the journal what is done by hand.
-        given_up: the source was given up: nothing that is printed needs it, but the way back where something was added on it.
+        given_up: the source was given up: nothing that is printed needs it, but the way back where something was added
+            on it.
         fence_hook: the hook that was asked to keep clients from the source; empty if none was.
     """
 
@@ -146,7 +154,11 @@ def _kind_of(entry: AclEntry) -> tuple[str, ...]:
 def _acl_command(place: Place, verb: str, entries: Sequence[AclEntry]) -> str:
     one = entries[0]
     operation = "".join(word.capitalize() for word in one.operation.split("_"))
-    names = ["--cluster"] if one.resource_type == "cluster" else [f"{_FLAGS[one.resource_type]} {quote(e.name)}" for e in entries]
+    names = (
+        ["--cluster"]
+        if one.resource_type == "cluster"
+        else [f"{_FLAGS[one.resource_type]} {quote(e.name)}" for e in entries]
+    )
     words = [
         place.tool("kafka-acls.sh"), f"--{verb}", *(["--force"] if verb == "remove" else []),
         f"--{one.permission}-principal {quote(one.principal)}", f"--{one.permission}-host {quote(one.host)}",
@@ -170,35 +182,82 @@ def to_go_on(hand: Hand) -> list[Block]:
 
 def _with_source() -> dict[Step, Callable[[Hand], Block]]:
     return {
-        Step.FENCE_PRODUCERS: _fence, Step.DRAIN_CONSUMERS: _drain, Step.WAIT_FOR_ZERO_LAG: _zero_lag, Step.STOP_MIRROR_MAKER: _stop,
-        Step.TRANSLATE_OFFSETS: _translate, Step.REVIEW_TRANSLATION: _review, Step.COMMIT_GROUPS: _commit, Step.SEED_REVERSE_REPLICATION: _seed,
-        Step.OPEN_TARGET: _open, Step.REDIRECT_CLIENTS: _redirect, Step.VERIFY_CLIENTS: _verify, Step.START_REVERSE_REPLICATION: _start_reverse,
-    }  # fmt: skip
+        Step.FENCE_PRODUCERS: _fence,
+        Step.DRAIN_CONSUMERS: _drain,
+        Step.WAIT_FOR_ZERO_LAG: _zero_lag,
+        Step.STOP_MIRROR_MAKER: _stop,
+        Step.TRANSLATE_OFFSETS: _translate,
+        Step.REVIEW_TRANSLATION: _review,
+        Step.COMMIT_GROUPS: _commit,
+        Step.SEED_REVERSE_REPLICATION: _seed,
+        Step.OPEN_TARGET: _open,
+        Step.REDIRECT_CLIENTS: _redirect,
+        Step.VERIFY_CLIENTS: _verify,
+        Step.START_REVERSE_REPLICATION: _start_reverse,
+    }
 
 
 def _without_source() -> dict[Step, Callable[[Hand], Block]]:
     return {
-        Step.APPROVE_DATA_LOSS: _approve_loss, Step.FENCE_SOURCE: _keep_away, Step.STOP_MIRROR_MAKER: _stop_left, Step.TRANSLATE_OFFSETS: _translate,
-        Step.REVIEW_TRANSLATION: _review, Step.COMMIT_GROUPS: _commit, Step.OPEN_TARGET: _open, Step.REDIRECT_CLIENTS: _redirect, Step.VERIFY_CLIENTS: _verify,
-    }  # fmt: skip
+        Step.APPROVE_DATA_LOSS: _approve_loss,
+        Step.FENCE_SOURCE: _keep_away,
+        Step.STOP_MIRROR_MAKER: _stop_left,
+        Step.TRANSLATE_OFFSETS: _translate,
+        Step.REVIEW_TRANSLATION: _review,
+        Step.COMMIT_GROUPS: _commit,
+        Step.OPEN_TARGET: _open,
+        Step.REDIRECT_CLIENTS: _redirect,
+        Step.VERIFY_CLIENTS: _verify,
+    }
 
 
 def _approve_loss(hand: Hand) -> Block:
-    return Block(Step.APPROVE_DATA_LOSS, ("A second person reads what is lost, and agrees to it. This prints it:", f"  python -m kafka_dr.commands.plan {hand.procedure_id}"))
+    return Block(
+        Step.APPROVE_DATA_LOSS,
+        (
+            "A second person reads what is lost, and agrees to it. This prints it:",
+            f"  python -m kafka_dr.commands.plan {hand.procedure_id}",
+        ),
+    )
 
 
 def _keep_away(hand: Hand) -> Block:
-    return Block(Step.FENCE_SOURCE, ("The source was given up: no command can fence what does not answer. Keep clients from it by its network, its storage or its power.", _UNWATCHED))
+    return Block(
+        Step.FENCE_SOURCE,
+        (
+            (
+                "The source was given up: no command can fence what does not answer. Keep clients from it by its"
+                " network, its storage or its power."
+            ),
+            _UNWATCHED,
+        ),
+    )
 
 
-_UNWATCHED = "A source that is not fenced yet is watched by nobody while Airflow is down: when it comes back it accepts writes, and nobody lists them."
+_UNWATCHED = (
+    "A source that is not fenced yet is watched by nobody while Airflow is down: when it comes back it accepts writes,"
+    " and nobody lists them."
+)
 
 
 def _stop_left(hand: Hand) -> Block:
-    says: tuple[str, ...] = ("A worker that does not answer is left alone: it may have died with the source. What counts are the target's log ends, which must stand still.",)
+    says: tuple[str, ...] = (
+        (
+            "A worker that does not answer is left alone: it may have died with the source. What counts are the"
+            " target's log ends, which must stand still."
+        ),
+    )
     if hand.flow is None:
         says += ("MirrorMaker 2 runs in dedicated mode: end its processes, and keep them from being started again.",)
-    stop = [f"{hand.flow.ask('PUT', name, '/stop', _AT_MOST)} || echo {quote(f'{name} was not stopped: its worker does not do it')}" for name in (hand.flow.source, hand.flow.checkpoint)] if hand.flow else []
+    stop = (
+        [
+            f"{hand.flow.ask('PUT', name, '/stop', _AT_MOST)} || echo"
+            f" {quote(f'{name} was not stopped: its worker does not do it')}"
+            for name in (hand.flow.source, hand.flow.checkpoint)
+        ]
+        if hand.flow
+        else []
+    )
     return Block(Step.STOP_MIRROR_MAKER, says, (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")))
 
 
@@ -210,7 +269,11 @@ def _fence(hand: Hand) -> Block:
     ask = [_tell(hand, "drain")] if hand.drain else []
     wanted = [e for e in hand.fence if e.resource_type == "topic"]
     says = ("Clients are refused to write on the source. Its log ends must stand still: `diff` prints nothing.",)
-    return Block(Step.FENCE_PRODUCERS, says, (*ask, *acl_commands(hand.source, "add", wanted), *_still(hand.source, "source_partitions.txt", "cut_off.txt")))
+    return Block(
+        Step.FENCE_PRODUCERS,
+        says,
+        (*ask, *acl_commands(hand.source, "add", wanted), *_still(hand.source, "source_partitions.txt", "cut_off.txt")),
+    )
 
 
 def _drain(hand: Hand) -> Block:
@@ -222,54 +285,115 @@ def _drain(hand: Hand) -> Block:
 
 def _zero_lag(hand: Hand) -> Block:
     says = (
-        "MirrorMaker 2 must have replicated up to one below each line of cut_off.txt; after transactions it may stay some below,",
+        (
+            "MirrorMaker 2 must have replicated up to one below each line of cut_off.txt; after transactions it may"
+            " stay some below,"
+        ),
         "then read the last record of both partitions and compare.",
     )
     return Block(Step.WAIT_FOR_ZERO_LAG, says, (hand.flow.ask("GET", hand.flow.source, "/offsets"),))
 
 
 def _stop(hand: Hand) -> Block:
-    stop = [line for name in (hand.flow.source, hand.flow.checkpoint) for line in (hand.flow.ask("PUT", name, "/stop"), hand.flow.until(name, "STOPPED"))]
-    return Block(Step.STOP_MIRROR_MAKER, ("The target's log ends must stand still.",), (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")))
+    stop = [
+        line
+        for name in (hand.flow.source, hand.flow.checkpoint)
+        for line in (hand.flow.ask("PUT", name, "/stop"), hand.flow.until(name, "STOPPED"))
+    ]
+    return Block(
+        Step.STOP_MIRROR_MAKER,
+        ("The target's log ends must stand still.",),
+        (*stop, *_still(hand.target, "target_partitions.txt", "boundary.txt")),
+    )
 
 
 def _translate(hand: Hand) -> Block:
     says = (
-        f"No shell command makes such positions: this step reads records {'of the target' if hand.given_up else 'on both sides'}. Run the procedure on:",
+        (
+            "No shell command makes such positions: this step reads records"
+            f" {'of the target' if hand.given_up else 'on both sides'}. Run the procedure on:"
+        ),
         f"  python -m kafka_dr.commands.run_procedure --resume {hand.procedure_id}",
-        "Print these commands again when it is done. Without it there are only MirrorMaker 2's checkpoints, which make groups read again.",
+        (
+            "Print these commands again when it is done. Without it there are only MirrorMaker 2's checkpoints, which"
+            " make groups read again."
+        ),
     )
     return Block(Step.TRANSLATE_OFFSETS, says, ("exit 1",))
 
 
 def _review(hand: Hand) -> Block:
-    return Block(Step.REVIEW_TRANSLATION, ("A second person reads positions-*.csv. " + hand.notes.get(Step.REVIEW_TRANSLATION, ""),))
+    return Block(
+        Step.REVIEW_TRANSLATION,
+        ("A second person reads positions-*.csv. " + hand.notes.get(Step.REVIEW_TRANSLATION, ""),),
+    )
 
 
 def _commit(hand: Hand) -> Block:
-    says = ("Every group of the files must be without members on the target. Each line of the output is a position as it was set.",)
-    make = [f"{hand.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}" for topic, count in hand.local_topics]
+    says = (
+        (
+            "Every group of the files must be without members on the target. Each line of the output is a position as"
+            " it was set."
+        ),
+    )
+    make = [
+        f"{hand.target.tool('kafka-topics.sh')} --create --if-not-exists --topic {quote(topic)} --partitions {count}"
+        for topic, count in hand.local_topics
+    ]
     whose = "the mirrored topics'" if hand.given_up else "the source's"
-    says += (f"Topics that clients will write to are made first; give them {whose} settings (kafka-configs.sh) where they have any.",) if make else ()
+    says += (
+        (
+            (
+                f"Topics that clients will write to are made first; give them {whose} settings (kafka-configs.sh) where"
+                " they have any."
+            ),
+        )
+        if make
+        else ()
+    )
     tool = hand.target.tool("kafka-consumer-groups.sh")
-    commands = [f"{tool} --reset-offsets --from-file {name} --execute {' '.join(f'--group {quote(g)}' for g in groups)}" for name, groups, _ in position_files(hand.positions or ())]
+    commands = [
+        f"{tool} --reset-offsets --from-file {name} --execute {' '.join(f'--group {quote(g)}' for g in groups)}"
+        for name, groups, _ in position_files(hand.positions or ())
+    ]
     return Block(Step.COMMIT_GROUPS, says, (*make, *commands))
 
 
 def _seed(hand: Hand) -> Block:
     if hand.reverse is None or not hand.seeds:
-        return Block(Step.SEED_REVERSE_REPLICATION, (hand.notes.get(Step.SEED_REVERSE_REPLICATION, "The topology has no reverse flow: nothing to do."),))
+        return Block(
+            Step.SEED_REVERSE_REPLICATION,
+            (hand.notes.get(Step.SEED_REVERSE_REPLICATION, "The topology has no reverse flow: nothing to do."),),
+        )
     flow = hand.reverse
-    says = (f"{flow.source} must be STOPPED without tasks; what it keeps afterwards must be what reverse_offsets.json says.",)
-    send = flow.ask("PATCH", flow.source, "/offsets", " -H 'Content-Type: application/json' --data @reverse_offsets.json")
-    return Block(Step.SEED_REVERSE_REPLICATION, says, (flow.ask("GET", flow.source, "/status"), send, flow.ask("GET", flow.source, "/offsets")))
+    says = (
+        (
+            f"{flow.source} must be STOPPED without tasks; what it keeps afterwards must be what reverse_offsets.json"
+            " says."
+        ),
+    )
+    send = flow.ask(
+        "PATCH", flow.source, "/offsets", " -H 'Content-Type: application/json' --data @reverse_offsets.json"
+    )
+    return Block(
+        Step.SEED_REVERSE_REPLICATION,
+        says,
+        (flow.ask("GET", flow.source, "/status"), send, flow.ask("GET", flow.source, "/offsets")),
+    )
 
 
 def _open(hand: Hand) -> Block:
     whose = "target's logs" if hand.given_up else "logs of both sides"
-    says = (f"THE POINT OF NO RETURN. The {whose} must be as they were left: `diff` prints nothing, else stop here.", *([_UNWATCHED] if hand.given_up else []))
+    says = (
+        f"THE POINT OF NO RETURN. The {whose} must be as they were left: `diff` prints nothing, else stop here.",
+        *([_UNWATCHED] if hand.given_up else []),
+    )
     look = [
-        *([] if hand.given_up else [_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]),
+        *(
+            []
+            if hand.given_up
+            else [_ends(hand.source, "source_partitions.txt", "now.txt"), "diff cut_off.txt now.txt"]
+        ),
         *([_ends(hand.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
     ]
     entries = hand.removed if Step.OPEN_TARGET in hand.begun else hand.opening
@@ -279,19 +403,31 @@ def _open(hand: Hand) -> Block:
 
 def _redirect(hand: Hand) -> Block:
     go = [_tell(hand, "resume")] if hand.drain else []
-    says = ("Clients look up the target.",) if hand.routing else ("Change where clients connect: routing.json says to what.",)
+    says = (
+        ("Clients look up the target.",)
+        if hand.routing
+        else ("Change where clients connect: routing.json says to what.",)
+    )
     return Block(Step.REDIRECT_CLIENTS, says, (*([hand.routing] if hand.routing else []), *go))
 
 
 def _verify(hand: Hand) -> Block:
-    return Block(Step.VERIFY_CLIENTS, ("Groups that were active come to life on the target.",), (f"{hand.target.tool('kafka-consumer-groups.sh')} --describe --all-groups --state",))
+    return Block(
+        Step.VERIFY_CLIENTS,
+        ("Groups that were active come to life on the target.",),
+        (f"{hand.target.tool('kafka-consumer-groups.sh')} --describe --all-groups --state",),
+    )
 
 
 def _start_reverse(hand: Hand) -> Block:
     if not hand.start_reverse or hand.reverse is None:
         return Block(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
     flow, forward = hand.reverse, hand.flow
-    lines = [f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(_STOPPED)}", flow.ask("PUT", flow.source, "/resume"), flow.ask("PUT", flow.checkpoint, "/resume")]
+    lines = [
+        f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(_STOPPED)}",
+        flow.ask("PUT", flow.source, "/resume"),
+        flow.ask("PUT", flow.checkpoint, "/resume"),
+    ]
     return Block(Step.START_REVERSE_REPLICATION, ("Only while the other direction is STOPPED.",), tuple(lines))
 
 
@@ -303,13 +439,27 @@ _STOPPED = '"connector":{"state":"STOPPED"'
 def to_return(hand: Hand) -> list[Block]:
     """The way back: clients first, for a worker that is away must not keep them from a source that works."""
     if Step.OPEN_TARGET in hand.done:
-        return [Block(Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",))]
+        return [
+            Block(
+                Step.RETURN_TO_SOURCE, ("The target is open: there is only forward, or a failback later.",), ("exit 1",)
+            )
+        ]
     if (Step.FENCE_SOURCE if hand.given_up else Step.FENCE_PRODUCERS) not in hand.begun:
         return [Block(Step.RETURN_TO_SOURCE, ("Nothing was touched: there is nothing to return.",))]
     told = [_tell(hand, "resume")] if hand.drain else []
-    commands = [*_close_target(hand), f"{hand.mark} returning", *acl_commands(hand.source, "remove", hand.added), *_let_in(hand), *told, *_resume(hand)]
-    says = ("The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When Airflow is back, clear",
-            "return_to_source: it looks at everything again, and closes the procedure.")  # fmt: skip
+    commands = [
+        *_close_target(hand),
+        f"{hand.mark} returning",
+        *acl_commands(hand.source, "remove", hand.added),
+        *_let_in(hand),
+        *told,
+        *_resume(hand),
+    ]
+    says = (
+        "The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When "
+        "Airflow is back, clear",
+        "return_to_source: it looks at everything again, and closes the procedure.",
+    )
     return [Block(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
 
 
@@ -317,9 +467,21 @@ def _back_to_what_was_given_up(hand: Hand) -> list[str]:
     """What a person must know of the way back to a source that may be away."""
     if not hand.given_up:
         return []
-    changed = "Entries were added on the source: they can be removed only while it answers." if hand.added else "Nothing was added on the source: no command here needs it."
-    left = "MirrorMaker 2 comes last: where a worker does not answer the script stops there, and it is left as it is." if hand.flow else "MirrorMaker 2 runs in dedicated mode: nothing here can start its processes."
-    return [changed, left, "From now on nobody fences the source any more when it comes back: it is its clients' again."]
+    changed = (
+        "Entries were added on the source: they can be removed only while it answers."
+        if hand.added
+        else "Nothing was added on the source: no command here needs it."
+    )
+    left = (
+        "MirrorMaker 2 comes last: where a worker does not answer the script stops there, and it is left as it is."
+        if hand.flow
+        else "MirrorMaker 2 runs in dedicated mode: nothing here can start its processes."
+    )
+    return [
+        changed,
+        left,
+        "From now on nobody fences the source any more when it comes back: it is its clients' again.",
+    ]
 
 
 def _let_in(hand: Hand) -> list[str]:
@@ -327,22 +489,41 @@ def _let_in(hand: Hand) -> list[str]:
     if not hand.fence_hook:
         return []
     body = json.dumps({"procedure_id": hand.procedure_id, "cluster": hand.source.alias})
-    return [f"{_post(f'{hand.fence_hook}/unfence', body)} || echo {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"]
+    return [
+        f"{_post(f'{hand.fence_hook}/unfence', body)} || echo"
+        f" {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"
+    ]
 
 
 def _close_target(hand: Hand) -> list[str]:
     """Once the opening had begun, return is allowed only if nothing was written there: fence it again and look."""
     if Step.OPEN_TARGET not in hand.begun:
         return []
-    return [*acl_commands(hand.target, "add", hand.removed), "sleep 5", _ends(hand.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]
+    return [
+        *acl_commands(hand.target, "add", hand.removed),
+        "sleep 5",
+        _ends(hand.target, "target_partitions.txt", "now.txt"),
+        "diff boundary.txt now.txt",
+    ]
 
 
 def _resume(hand: Hand) -> list[str]:
     if hand.flow is None or hand.begun.isdisjoint({Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE}):
         return []
-    loop = [f"{hand.reverse.ask('GET', hand.reverse.source, '/status')} | grep -q {quote(_STOPPED)}"] if hand.reverse is not None and hand.loops else []
+    loop = (
+        [f"{hand.reverse.ask('GET', hand.reverse.source, '/status')} | grep -q {quote(_STOPPED)}"]
+        if hand.reverse is not None and hand.loops
+        else []
+    )
     flow = hand.flow
-    return [*loop, *(line for name in (flow.source, flow.checkpoint) for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING")))]
+    return [
+        *loop,
+        *(
+            line
+            for name in (flow.source, flow.checkpoint)
+            for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING"))
+        ),
+    ]
 
 
 # -- files and text ------------------------------------------------------------------------------------------------
@@ -359,7 +540,9 @@ def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple
     found = []
     for number, part in enumerate(cut, 1):
         rows = [(row if len(part) > 1 else row[1:]) for group in part for row in held[group]]
-        found.append((f"positions-{number}.csv", part, "".join(",".join(_csv(value) for value in row) + "\n" for row in rows)))
+        found.append(
+            (f"positions-{number}.csv", part, "".join(",".join(_csv(value) for value in row) + "\n" for row in rows))
+        )
     return found
 
 
@@ -381,23 +564,45 @@ def partition_patterns(partitions: Iterable[TopicPartition]) -> str:
 def seeds_json(alias: str, seeds: Mapping[TopicPartition, int | None]) -> str:
     """The body of `PATCH /connectors/NAME/offsets`."""
     rows: list[dict[str, Any]] = [
-        {"partition": {"cluster": alias, "partition": tp.partition, "topic": tp.topic}, "offset": None if last is None else {"offset": last}} for tp, last in sorted(seeds.items())
+        {
+            "partition": {"cluster": alias, "partition": tp.partition, "topic": tp.topic},
+            "offset": None if last is None else {"offset": last},
+        }
+        for tp, last in sorted(seeds.items())
     ]
     return json.dumps({"offsets": rows}, indent=1) + "\n"
 
 
 #: The script leaves the folder that a relative PYTHONPATH or topology is meant from.
 _ABSOLUTE = (
-    'if [ -n "${PYTHONPATH:-}" ]; then PYTHONPATH="$(IFS=:; for part in $PYTHONPATH; do printf "%s:" "$(realpath -m -- "$part")"; done)"; export PYTHONPATH="${PYTHONPATH%:}"; fi',
-    'if [ -n "${KAFKA_DR_TOPOLOGY:-}" ]; then KAFKA_DR_TOPOLOGY="$(realpath -m -- "$KAFKA_DR_TOPOLOGY")"; export KAFKA_DR_TOPOLOGY; fi',
+    (
+        'if [ -n "${PYTHONPATH:-}" ]; then PYTHONPATH="$(IFS=:; for part in $PYTHONPATH; do printf "%s:" "$(realpath -m'
+        ' -- "$part")"; done)"; export PYTHONPATH="${PYTHONPATH%:}"; fi'
+    ),
+    (
+        'if [ -n "${KAFKA_DR_TOPOLOGY:-}" ]; then KAFKA_DR_TOPOLOGY="$(realpath -m -- "$KAFKA_DR_TOPOLOGY")"; export'
+        " KAFKA_DR_TOPOLOGY; fi"
+    ),
 )
 
 
 def script(title: str, blocks: Sequence[Block]) -> str:
     """Blocks as a shell script: it stops at the first command that fails."""
-    lines = ["#!/usr/bin/env bash", f"# {title}", "set -euo pipefail", "export LC_ALL=C", *_ABSOLUTE, 'cd "$(dirname "${BASH_SOURCE[0]}")"']
+    lines = [
+        "#!/usr/bin/env bash",
+        f"# {title}",
+        "set -euo pipefail",
+        "export LC_ALL=C",
+        *_ABSOLUTE,
+        'cd "$(dirname "${BASH_SOURCE[0]}")"',
+    ]
     for block in blocks:
-        lines += ["", f"# {block.step}" + (": done" if block.done else ""), *(f"#   {text}" for text in block.says if not block.done), *block.commands]
+        lines += [
+            "",
+            f"# {block.step}" + (": done" if block.done else ""),
+            *(f"#   {text}" for text in block.says if not block.done),
+            *block.commands,
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -412,7 +617,10 @@ def _ends(place: Place, partitions: str, kept: str) -> str:
 def _tell(hand: Hand, what: str) -> str:
     """A word to the application's drain hook; its silence ends nothing, people can be told as well."""
     body = json.dumps({"procedure_id": hand.procedure_id})
-    return f"{_post(f'{hand.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application to {what}'"
+    return (
+        f"{_post(f'{hand.drain}/{what}', body)} || echo 'the drain hook does not answer: tell the application to"
+        f" {what}'"
+    )
 
 
 def _post(url: str, body: str) -> str:

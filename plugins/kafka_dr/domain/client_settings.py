@@ -9,18 +9,36 @@ from typing import NamedTuple
 CONNECTION_KEY = re.compile(r"bootstrap\.servers|security\.protocol|(sasl|ssl)\..+")
 
 _SAME = {
-    "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.kerberos.service.name", "ssl.cipher.suites",
-    "ssl.key.password", "ssl.keystore.password",
+    "bootstrap.servers",
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.kerberos.service.name",
+    "ssl.cipher.suites",
+    "ssl.key.password",
+    "ssl.keystore.password",
 }
 _RENAMED = {
-    "ssl.truststore.certificates": "ssl.ca.pem", "ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem",
-    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
 }
 _READ_ELSEWHERE = {
-    "sasl.jaas.config", "ssl.endpoint.identification.algorithm", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password",
-    "ssl.keystore.location", "ssl.keystore.type",
+    "sasl.jaas.config",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.truststore.password",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
 }
-_JAAS = {"username": "sasl.username", "password": "sasl.password", "principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"}
+_JAAS = {
+    "username": "sasl.username",
+    "password": "sasl.password",
+    "principal": "sasl.kerberos.principal",
+    "keyTab": "sasl.kerberos.keytab",
+}
 _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""", re.DOTALL)
 
 
@@ -44,8 +62,16 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
     if "ssl.endpoint.identification.algorithm" in java:
         extra["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"] or "none"
     _stores(java, extra, notes)
-    notes += [f"{key} has no counterpart in librdkafka; see whether the connection needs one" for key in java if not _known(key)]
-    notes += [f"{key} refers to a config provider (${{...}}); put the value itself into the connection" for key in extra if "${" in extra[key]]
+    notes += [
+        f"{key} has no counterpart in librdkafka; see whether the connection needs one"
+        for key in java
+        if not _known(key)
+    ]
+    notes += [
+        f"{key} refers to a config provider (${{...}}); put the value itself into the connection"
+        for key in extra
+        if "${" in extra[key]
+    ]
     return ClientSettings(extra, notes)
 
 
@@ -56,7 +82,9 @@ def principal_of(java: Mapping[str, str]) -> str | None:
 
 
 def _jaas(config: str) -> dict[str, str]:
-    options = {name: re.sub(r"\\(.)", r"\1", quoted) if quoted else bare for name, quoted, bare in _JAAS_OPTION.findall(config)}
+    options = {
+        name: re.sub(r"\\(.)", r"\1", quoted) if quoted else bare for name, quoted, bare in _JAAS_OPTION.findall(config)
+    }
     return {_JAAS[name]: value for name, value in options.items() if name in _JAAS}
 
 
@@ -65,7 +93,9 @@ def _stores(java: Mapping[str, str], extra: dict[str, str], notes: list[str]) ->
         if java.get("ssl.truststore.type", "JKS").upper() == "PEM":
             extra["ssl.ca.location"] = location
         else:
-            notes.append("ssl.truststore.location is no PEM file; export its certificates with keytool and set ssl.ca.location")
+            notes.append(
+                "ssl.truststore.location is no PEM file; export its certificates with keytool and set ssl.ca.location"
+            )
     if location := java.get("ssl.keystore.location"):
         kind = java.get("ssl.keystore.type", "JKS").upper()
         if kind == "PKCS12":
@@ -73,7 +103,9 @@ def _stores(java: Mapping[str, str], extra: dict[str, str], notes: list[str]) ->
         elif kind == "PEM":
             extra |= {"ssl.certificate.location": location, "ssl.key.location": location}
         else:
-            notes.append("ssl.keystore.location is neither PEM nor PKCS12; convert it with keytool and set ssl.keystore.location")
+            notes.append(
+                "ssl.keystore.location is neither PEM nor PKCS12; convert it with keytool and set ssl.keystore.location"
+            )
 
 
 def _known(key: str) -> bool:

@@ -1,4 +1,6 @@
-"""A planned failover whose source died is continued by an unplanned one: the entries by which both journals tell."""
+"""A planned failover whose source died is continued by an unplanned one: the entries by which both journals
+tell.
+"""
 
 from __future__ import annotations
 
@@ -29,5 +31,9 @@ class Line(Protocol):
 
 def continued_by(lines: Iterable[Line]) -> str | None:
     """The procedure that goes on from the one whose entries these are; None where none does, or none any more."""
-    told = [line.payload[CONTINUED_BY] for line in lines if (line.step, line.kind) == (Step.OPEN_PROCEDURE, Entry.NOTE) and CONTINUED_BY in line.payload]
+    told = [
+        line.payload[CONTINUED_BY]
+        for line in lines
+        if (line.step, line.kind) == (Step.OPEN_PROCEDURE, Entry.NOTE) and CONTINUED_BY in line.payload
+    ]
     return told[-1] if told else None

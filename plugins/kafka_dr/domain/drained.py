@@ -5,8 +5,9 @@ Invariants
    compaction leave offsets that no reader returns.
 2. The target's last record is the source's last by content. That alone proves nothing where contents recur; so the
    records since a proven pair are counted too, or MirrorMaker 2's own last replicated offset has reached the tail.
-3. Where nobody wrote since clients came to the source, the tails may rightly differ: what was stranded on either side stays there.
-   Then the journal tells that MirrorMaker 2 was to begin behind the source's last record, and the target still has what it had then.
+3. Where nobody wrote since clients came to the source, the tails may rightly differ: what was stranded on either side
+   stays there. Then the journal tells that MirrorMaker 2 was to begin behind the source's last record, and the target
+   still has what it had then.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class TailView:
         source_last: offset and fingerprint of the source's last returnable record below the cut-off; None without one.
         target_last: fingerprint of the target's last record; None without one.
         replicated: MirrorMaker 2's last replicated offset, None where it has none.
-        shared: whether MirrorMaker 2 was told to begin behind the source's last record, and the target's log is as long as it was then.
+        shared: whether MirrorMaker 2 was told to begin behind the source's last record, and the target's log is as long
+            as it was then.
         source_since, target_since: fingerprints of all records from a proven pair on, None where not read.
     """
 
@@ -61,7 +63,11 @@ def proof_of(view: TailView) -> Proof | None:
         return Proof.SHARED if view.shared and replicated else None
     if replicated:
         return Proof.REPLICATED
-    if view.source_since is not None and view.target_since is not None and _holds_all(view.target_since, view.source_since):
+    if (
+        view.source_since is not None
+        and view.target_since is not None
+        and _holds_all(view.target_since, view.source_since)
+    ):
         return Proof.COUNTED
     return None
 
@@ -78,4 +84,7 @@ def why_not(view: TailView) -> str:
         return f"{view.partition}: the target holds no record, the source's last is at {view.source_last[0]}"
     if view.target_last != view.source_last[1]:
         return f"{view.partition}: the target's last record is not the source's last, at {view.source_last[0]}"
-    return f"{view.partition}: the tails look equal, but MirrorMaker 2 is known to have replicated only up to {view.replicated}, the source's last is at {view.source_last[0]}"
+    return (
+        f"{view.partition}: the tails look equal, but MirrorMaker 2 is known to have replicated only up to"
+        f" {view.replicated}, the source's last is at {view.source_last[0]}"
+    )

@@ -17,7 +17,13 @@ from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.loss import loss_of
 from kafka_dr.vocabulary import RESTORE, Entry, Outcome, Step
 
-GATES = (Step.DECIDE_STRANDED_RECORDS, Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION, Step.APPROVE_RESTORE)
+GATES = (
+    Step.DECIDE_STRANDED_RECORDS,
+    Step.APPROVE_FAILOVER,
+    Step.APPROVE_DATA_LOSS,
+    Step.REVIEW_TRANSLATION,
+    Step.APPROVE_RESTORE,
+)
 #: Key of the intent that says how many positions a restore is about to write: before it nothing was changed.
 RESTORES = "restores_positions"
 #: What MirrorMaker 2 and the clients take to get there, not we.
@@ -43,7 +49,8 @@ class LossSince:
 
     Attributes:
         rows: the inventory's rows as they are now.
-        grown: partitions of which more was lost when the target was opened than had been approved, each with both and why.
+        grown: partitions of which more was lost when the target was opened than had been approved, each with both and
+            why.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -66,7 +73,12 @@ def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
         return Outcome.RETURNED if returned.payload.get("touched") else Outcome.REFUSED
     if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
-    return Outcome.REFUSED if _restores(lines) and not any(line.step == Step.RESTORE_POSITIONS and RESTORES in line.payload for line in lines) else Outcome.FAILED
+    return (
+        Outcome.REFUSED
+        if _restores(lines)
+        and not any(line.step == Step.RESTORE_POSITIONS and RESTORES in line.payload for line in lines)
+        else Outcome.FAILED
+    )
 
 
 def _restores(lines: Sequence[JournalLine]) -> bool:
@@ -79,7 +91,9 @@ def _last_step(lines: Sequence[JournalLine]) -> Step:
     """The step that completes the procedure: without a source there is none to replicate to."""
     if _restores(lines):
         return Step.RESTORE_POSITIONS
-    return Step.VERIFY_CLIENTS if _last(lines, Step.CONFIRM_SOURCE_LOST, Entry.OUTCOME) else Step.START_REVERSE_REPLICATION
+    return (
+        Step.VERIFY_CLIENTS if _last(lines, Step.CONFIRM_SOURCE_LOST, Entry.OUTCOME) else Step.START_REVERSE_REPLICATION
+    )
 
 
 def steps_of(lines: Sequence[JournalLine], order: Sequence[str]) -> list[dict[str, Any]]:
@@ -109,7 +123,9 @@ def _step(lines: Sequence[JournalLine], step: str) -> dict[str, Any] | None:
     }
 
 
-def reason_for(outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: Mapping[str, Any] | None = None) -> tuple[str | None, str]:
+def reason_for(
+    outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: Mapping[str, Any] | None = None
+) -> tuple[str | None, str]:
     """The step that failed and why; (None, ...) for a completed procedure."""
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
@@ -123,18 +139,29 @@ def reason_for(outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: Ma
 
 
 def _sentence(failure: Mapping[str, Any]) -> str:
-    parts = [failure["reason"], f"Seen: {failure['seen']}" if failure.get("seen") else "", f"Next: {failure['next_step']}" if failure.get("next_step") else ""]
+    parts = [
+        failure["reason"],
+        f"Seen: {failure['seen']}" if failure.get("seen") else "",
+        f"Next: {failure['next_step']}" if failure.get("next_step") else "",
+    ]
     return " ".join(part.rstrip(".") + "." for part in parts if part)
 
 
 def seconds_of(steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str) -> dict[str, float]:
-    """Own time, drain, and people: own is trigger to end without gates, catching up, draining, waiting for zero lag, and the window in which a source is confirmed to be lost."""
+    """Own time, drain, and people: own is trigger to end without gates, catching up, draining, waiting for zero lag,
+    and the window in which a source is confirmed to be lost.
+    """
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)
     confirming = sum(s["figures"].get("window_seconds", 0.0) for s in steps if s["id"] == Step.CONFIRM_SOURCE_LOST)
     whole = _between(triggered_at, closed_at)
-    return {"own": round(max(0.0, whole - people - drain - confirming), 3), "drain": round(drain, 3), "people": round(people, 3), "whole": round(whole, 3)}
+    return {
+        "own": round(max(0.0, whole - people - drain - confirming), 3),
+        "drain": round(drain, 3),
+        "people": round(people, 3),
+        "whole": round(whole, 3),
+    }
 
 
 def _between(start: str, end: str) -> float:
@@ -163,7 +190,10 @@ def evidence_of(
     """
     outcome, steps = outcome_of(lines), steps_of(lines, order)
     if outcome is Outcome.COMPLETED:
-        steps = [{**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and _was_refused(lines, s["id"]) else s for s in steps]
+        steps = [
+            {**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and _was_refused(lines, s["id"]) else s
+            for s in steps
+        ]
     figures = {s["id"]: s["figures"] for s in steps}
     plans = (_last(lines, step, Entry.OUTCOME) for step in (Step.FORECAST, Step.ASSESS_DATA_LOSS, Step.PLAN_RESTORE))
     forecast = next((plan for plan in plans if plan is not None), None)
@@ -195,7 +225,11 @@ def evidence_of(
         "loss": [*map(dict, lost), *loss_of(translated.get("holes", []), translated.get("cut", []))],
         "loss_grown": list(since.grown) if since else [],
         "positions": _file(translated.get("translation")),
-        "stranded": figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded") or figures.get(Step.FIND_STRANDED_RECORDS, {}).get("export", {}).get("folder") or None,
+        "stranded": (
+            figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded")
+            or figures.get(Step.FIND_STRANDED_RECORDS, {}).get("export", {}).get("folder")
+            or None
+        ),
         "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),
         "problems": list(problems),
         "closed_at": closed_at,
@@ -205,8 +239,14 @@ def evidence_of(
 
 
 def _was_refused(lines: Sequence[JournalLine], step: str) -> bool:
-    """Whether a refusal is the last that is known of a step: in a completed procedure its way back was tried while the target was open."""
-    mine = [line.kind for line in lines if line.step == step and line.kind in (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
+    """Whether a refusal is the last that is known of a step: in a completed procedure its way back was tried while
+    the target was open.
+    """
+    mine = [
+        line.kind
+        for line in lines
+        if line.step == step and line.kind in (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)
+    ]
     return mine[-1:] == [Entry.REFUSAL]
 
 

@@ -1,8 +1,8 @@
 """Which ACL entries fence the clients of a cluster, and which open it.
 
 Invariants
-1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right that everyone holds can only be
-   taken from everyone, and only topic by topic: never on topics that MirrorMaker 2 writes for its own use.
+1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right that everyone holds can only
+   be taken from everyone, and only topic by topic: never on topics that MirrorMaker 2 writes for its own use.
 2. A fence never takes away another right than the one it names: where a topic had no ACL and everyone was allowed,
    the same request allows everyone to go on reading (a lone DENY would end "no ACL found" and with it all reading).
 3. A fence lists only entries that are not there yet, so that lifting it leaves what was found.
@@ -65,7 +65,12 @@ def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
     """Entries to add so that no client may do the scope's operation; those already there are left out."""
     wanted = [deny for grant in grants(rules, scope, exempt) for deny in _denials(grant, scope)]
     if rules.allow_everyone:
-        wanted += [e for name in sorted(scope.names) if not rules.found_any(scope.resource_type, name) for e in _closed(scope, name)]
+        wanted += [
+            e
+            for name in sorted(scope.names)
+            if not rules.found_any(scope.resource_type, name)
+            for e in _closed(scope, name)
+        ]
     return [e for e in dict.fromkeys(wanted) if e not in rules.entries]
 
 
@@ -110,10 +115,20 @@ def still_allowed(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
         return [f"anyone: {name}" for name in sorted(scope.names)]
     suspects = {e.principal for e in rules.entries if e.permission == "allow"} - exempt - rules.super_users
     probes = sorted((suspects - {ANY_PRINCIPAL}) | {ANYONE})
-    return [f"{p}: {n}" for p in probes for n in sorted(scope.names) if rules.may(p, scope.operation, scope.resource_type, n)]
+    return [
+        f"{p}: {n}"
+        for p in probes
+        for n in sorted(scope.names)
+        if rules.may(p, scope.operation, scope.resource_type, n)
+    ]
 
 
 def refused_to_clients(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[str]:
     """Clients that lack the scope's operation on a name, as `principal: name`; empty means all are let in."""
     named = (principals - {ANY_PRINCIPAL}) | ({ANYONE} if ANY_PRINCIPAL in principals else set())
-    return [f"{p}: {n}" for p in sorted(named) for n in sorted(scope.names) if not rules.may(p, scope.operation, scope.resource_type, n)]
+    return [
+        f"{p}: {n}"
+        for p in sorted(named)
+        for n in sorted(scope.names)
+        if not rules.may(p, scope.operation, scope.resource_type, n)
+    ]

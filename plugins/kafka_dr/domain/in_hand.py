@@ -1,4 +1,5 @@
-"""A procedure in hand, as its journal and the time tell it: every step's state, and how much longer clients may stand still.
+"""A procedure in hand, as its journal and the time tell it: every step's state, and how much longer clients may
+stand still.
 
 Invariants
 1. What is shown follows from journal entries and the given time alone.
@@ -19,7 +20,14 @@ from kafka_dr.vocabulary import Entry, Step, steps_of
 
 GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION, Step.APPROVE_RESTORE)
 _ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
-_STATES = {Entry.INTENT: "running", Entry.OUTCOME: "done", Entry.CLOSED: "done", Entry.ABORT: "done", Entry.REFUSAL: "failed", Entry.FAILURE: "failed"}
+_STATES = {
+    Entry.INTENT: "running",
+    Entry.OUTCOME: "done",
+    Entry.CLOSED: "done",
+    Entry.ABORT: "done",
+    Entry.REFUSAL: "failed",
+    Entry.FAILURE: "failed",
+}
 _STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
 _TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
 
@@ -46,7 +54,9 @@ class Line(Protocol):
 
 @dataclass(frozen=True)
 class LiveStep:
-    """One step now: `not begun`, `running`, `asking` (a gate that waits for a person), `done`, `failed`, `no outcome` or `watching`."""
+    """One step now: `not begun`, `running`, `asking` (a gate that waits for a person), `done`, `failed`, `no
+    outcome` or `watching`.
+    """
 
     id: str
     state: str
@@ -58,7 +68,8 @@ class LiveStep:
 
 @dataclass(frozen=True)
 class Fence:
-    """How clients stand: `counting`, `overdue`, `opening`, `returning`, `over`, or `stopped` (closed while they stand still).
+    """How clients stand: `counting`, `overdue`, `opening`, `returning`, `over`, or `stopped` (closed while they
+    stand still).
 
     Attributes:
         seconds: how long they have stood still.
@@ -122,8 +133,18 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
     fence = fence_of(lines, told["source"], told["target"], now)
     successor = continued_by(lines)
     if fence and (outcome or successor) and fence.state != "over":
-        fence = replace(fence, state="stopped", returns_at=None, words=f": {successor} goes on from here" if successor else _STOPPED)
-    return InHand(procedure_id, **told, outcome=outcome, steps=steps, fence=fence, question=_question(lines, steps, fence), trouble=_trouble(lines, steps))
+        fence = replace(
+            fence, state="stopped", returns_at=None, words=f": {successor} goes on from here" if successor else _STOPPED
+        )
+    return InHand(
+        procedure_id,
+        **told,
+        outcome=outcome,
+        steps=steps,
+        fence=fence,
+        question=_question(lines, steps, fence),
+        trouble=_trouble(lines, steps),
+    )
 
 
 def _outcome(lines: Sequence[Line]) -> str | None:
@@ -152,11 +173,20 @@ def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) 
         state = _unfinished(name) if outcome else "asking" if name in GATES else state
     until = now if state in ("running", "asking") else telling[-1].at
     failures = [line for line in telling if line.kind in _TROUBLE]
-    return LiveStep(name, state, telling[0].at, max(0.0, (until - telling[0].at).total_seconds()), len(failures), _told(state, lines))
+    return LiveStep(
+        name,
+        state,
+        telling[0].at,
+        max(0.0, (until - telling[0].at).total_seconds()),
+        len(failures),
+        _told(state, lines),
+    )
 
 
 def _unfinished(name: str) -> str:
-    """How a step without an outcome is called once the procedure was closed: the watch over an old source outlives it."""
+    """How a step without an outcome is called once the procedure was closed: the watch over an old source outlives
+    it.
+    """
     return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 
@@ -186,7 +216,14 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
     limit = deadline_of(lines, "max_fence_seconds")
     returns_at = None if limit is None else began + timedelta(seconds=limit)
     if ended:
-        return Fence("over", seconds, limit, None, f"Clients stood still for {duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC; {_after(back, source, target)}.")
+        return Fence(
+            "over",
+            seconds,
+            limit,
+            None,
+            f"Clients stood still for {duration(seconds)}, until {time_of_day(ended.at.isoformat())} UTC;"
+            f" {_after(back, source, target)}.",
+        )
     state, words = _standing(lines, source, target, returns_at, now)
     allowed = "" if limit is None or state == "opening" else f" of {clock(limit)}"
     return Fence(state, seconds, limit, returns_at, allowed + words)
@@ -196,18 +233,27 @@ def _after(back: Line | None, source: str, target: str) -> str:
     return f"they are back on {source}" if back else f"they were sent to {target}"
 
 
-def _standing(lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime) -> tuple[str, str]:
+def _standing(
+    lines: Sequence[Line], source: str, target: str, returns_at: datetime | None, now: datetime
+) -> tuple[str, str]:
     """The state, and what follows `Clients fenced for 1:43 of 10:00`."""
     if _newest(lines, Step.RETURN_TO_SOURCE, Entry.INTENT) or _newest(lines, Step.ABORT_PROCEDURE, Entry.ABORT):
         return "returning", f"; {source} is being given back to them"
     if _newest(lines, Step.OPEN_TARGET, Entry.INTENT):
-        opened = "is open, they are being sent there" if _newest(lines, Step.OPEN_TARGET, Entry.OUTCOME) else "is being opened"
+        opened = (
+            "is open, they are being sent there"
+            if _newest(lines, Step.OPEN_TARGET, Entry.OUTCOME)
+            else "is being opened"
+        )
         return "opening", f". The point of no return is passed: {target} {opened}"
     if returns_at is None:
         return "counting", "; no limit is known"
     if now < returns_at:
         return "counting", f"; at {time_of_day(returns_at.isoformat())} UTC it returns by itself"
-    return "overdue", ": the time is up, it returns at its next look. If it does not within a minute, trigger abort_procedure"
+    return (
+        "overdue",
+        ": the time is up, it returns at its next look. If it does not within a minute, trigger abort_procedure",
+    )
 
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
@@ -239,7 +285,9 @@ def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> Trouble | None
     if found is None:
         return None
     said = {name: shortened(found.payload.get(name) or "") for name in ("reason", "seen", "next_step")}
-    return Trouble(found.step, found.at, **said, mended=any(step.id == found.step and step.state == "done" for step in steps))
+    return Trouble(
+        found.step, found.at, **said, mended=any(step.id == found.step and step.state == "done" for step in steps)
+    )
 
 
 def _newest(lines: Sequence[Line], step: str, kind: str) -> Line | None:

@@ -14,7 +14,11 @@ _LOGIN_MODULES = {
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
 _SAME = ("sasl.kerberos.service.name", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password")
-_PEM = {"ssl.ca.pem": "ssl.truststore.certificates", "ssl.certificate.pem": "ssl.keystore.certificate.chain", "ssl.key.pem": "ssl.keystore.key"}
+_PEM = {
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
 
 
 def for_java(config: Mapping[str, Any]) -> dict[str, str]:
@@ -37,7 +41,9 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
     java |= _kinds(java)
     if "ssl.endpoint.identification.algorithm" in config:
         # Java switches the host name check off by an empty text, librdkafka by `none`.
-        java["ssl.endpoint.identification.algorithm"] = str(config["ssl.endpoint.identification.algorithm"]).replace("none", "")
+        java["ssl.endpoint.identification.algorithm"] = str(config["ssl.endpoint.identification.algorithm"]).replace(
+            "none", ""
+        )
     return java
 
 
@@ -59,7 +65,12 @@ def _login(config: Mapping[str, Any]) -> dict[str, str]:
         raise _untold("sasl.mechanism", f"{mechanism!a} is none of {', '.join(_LOGIN_MODULES)}")
     options = {"username": config.get("sasl.username", ""), "password": config.get("sasl.password", "")}
     if mechanism == "GSSAPI":
-        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": config.get("sasl.kerberos.keytab", ""), "principal": config.get("sasl.kerberos.principal", "")}
+        options = {
+            "useKeyTab": "true",
+            "storeKey": "true",
+            "keyTab": config.get("sasl.kerberos.keytab", ""),
+            "principal": config.get("sasl.kerberos.principal", ""),
+        }
     said = " ".join(f"{name}={_quoted(str(value))}" for name, value in options.items())
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required {said};"}
 
@@ -84,4 +95,8 @@ def _kinds(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def _untold(key: str, why: str) -> BadInput:
-    return BadInput(f"Kafka's own tools cannot be told {key} of the connection", why, "change the connection, or leave abort_open_transactions out")
+    return BadInput(
+        f"Kafka's own tools cannot be told {key} of the connection",
+        why,
+        "change the connection, or leave abort_open_transactions out",
+    )

@@ -16,7 +16,9 @@ _BETWEEN = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 
 
 class Property(NamedTuple):
-    """One entry: where its first line stands, its key, its value, and the value as written, before escapes were read."""
+    """One entry: where its first line stands, its key, its value, and the value as written, before escapes were
+    read.
+    """
 
     line: int
     key: str
@@ -37,12 +39,14 @@ def read_properties(text: str) -> list[Property]:
 
 def _property(line: int, logical: str) -> Property:
     key_end = _KEY.match(logical).end()
-    written = logical[_BETWEEN.match(logical, key_end).end():]
+    written = logical[_BETWEEN.match(logical, key_end).end() :]
     return Property(line, _unescape(logical[:key_end], line), _unescape(written, line), written)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Joins lines that end in an odd number of backslashes; a comment never goes on, and a `#` in a continuation is data."""
+    """Joins lines that end in an odd number of backslashes; a comment never goes on, and a `#` in a continuation is
+    data.
+    """
     joined, first, goes_on = "", 0, False
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text.removesuffix("\n").removesuffix("\r")), start=1):
         line = raw.lstrip(_BLANK)
@@ -66,7 +70,10 @@ def _unescape(text: str, line: int) -> str:
         if escaped[0] != "u":
             return _CONTROL.get(escaped, escaped)
         if not re.fullmatch(r"u[0-9a-fA-F]{4}", escaped):
-            raise BadInput(f"line {line} holds a \\u without four hexadecimal digits", next_step="correct the escape, or double the backslash")
+            raise BadInput(
+                f"line {line} holds a \\u without four hexadecimal digits",
+                next_step="correct the escape, or double the backslash",
+            )
         return chr(int(escaped[1:], 16))
 
     return _ESCAPE.sub(_plain, text)

@@ -1,10 +1,12 @@
-"""How two clusters' logs of one partition grew together: stretches that one copied from the other, and where the direction turned.
+"""How two clusters' logs of one partition grew together: stretches that one copied from the other, and where the
+direction turned.
 
-Each time clients change sides, the direction of replication turns round. Under identity naming both logs of a partition then consist
-of stretches that were written by clients on the one side and copied to the other, by turns.
+Each time clients change sides, the direction of replication turns round. Under identity naming both logs of a partition
+then consist of stretches that were written by clients on the one side and copied to the other, by turns.
 
 Invariants
-1. Stretches follow each other on both logs, in the same order; between two of them records may stand that were never copied (stranded).
+1. Stretches follow each other on both logs, in the same order; between two of them records may stand that were never
+   copied (stranded).
 2. What is not known is left out, and all that is older with it: no stretch is guessed.
 3. A topic that was made anew begins a new lineage.
 """
@@ -21,9 +23,12 @@ class Move(NamedTuple):
     Attributes:
         source: the cluster that clients left; until then it was copied to the other one.
         target: the cluster they went to.
-        source_end: up to it the source's log was copied to the target, and nothing behind it; None where nobody knows that.
-        target_end: where the target's log ended when the copying stood: what follows there was written by clients; None as above.
-        source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are stranded in between.
+        source_end: up to it the source's log was copied to the target, and nothing behind it; None where nobody knows
+            that.
+        target_end: where the target's log ended when the copying stood: what follows there was written by clients; None
+            as above.
+        source_resumes: where the copies of that begin in the source's log; more than `source_end` where records are
+            stranded in between.
         anew: the target's log was made anew before this change of sides, and copied from the source's beginning.
         drained: the last copy was proven to be of the last record below `source_end`.
     """
@@ -38,7 +43,8 @@ class Move(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive, None is open.
+    """A stretch of the source's log and the stretch of the target's that holds the same records; ends are exclusive,
+    None is open.
 
     Attributes:
         copied_back: the source's records are copies of the target's; otherwise it is the other way round.
@@ -54,7 +60,8 @@ class Segment(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The segments of a partition, oldest first; what lies below the first one on the source is not known to be anywhere.
+    """The segments of a partition, oldest first; what lies below the first one on the source is not known to be
+    anywhere.
 
     Attributes:
         unknown: why something lies below it, None where nothing does.
@@ -94,7 +101,14 @@ def _nothing_came(begin: dict[str, int | None], end: dict[str, int | None], move
     return end == begin and _resumes(move) == move.source_end
 
 
-def _segment(begin: dict[str, int | None], end: dict[str, int | None], source: str, target: str, copied_back: bool, drained: bool = False) -> Segment:
+def _segment(
+    begin: dict[str, int | None],
+    end: dict[str, int | None],
+    source: str,
+    target: str,
+    copied_back: bool,
+    drained: bool = False,
+) -> Segment:
     return Segment(begin[source], end.get(source), begin[target], end.get(target), copied_back, drained)
 
 

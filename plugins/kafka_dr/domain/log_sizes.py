@@ -9,7 +9,8 @@ from kafka_dr.errors import BadInput
 
 
 def log_sizes(said: str) -> dict[TopicPartition, int]:
-    """Bytes of every partition on its brokers' disks: of its largest replica, without one that is being moved to another disk.
+    """Bytes of every partition on its brokers' disks: of its largest replica, without one that is being moved to
+    another disk.
 
     Args:
         said: lines for people, and one of JSON: brokers, their log directories, and what is in these.
@@ -19,11 +20,17 @@ def log_sizes(said: str) -> dict[TopicPartition, int]:
     """
     told = next((line for line in said.splitlines() if line.startswith("{")), None)
     if told is None:
-        raise BadInput("Kafka's tool told no sizes of logs", f"{len(said.splitlines())} lines without JSON", "look whether its version is that of the brokers")
+        raise BadInput(
+            "Kafka's tool told no sizes of logs",
+            f"{len(said.splitlines())} lines without JSON",
+            "look whether its version is that of the brokers",
+        )
     folders = [(broker["broker"], folder) for broker in json.loads(told)["brokers"] for folder in broker["logDirs"]]
     failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
     if failed:
-        raise BadInput("Brokers could not tell how large their logs are", ", ".join(failed[:5]), "look at these brokers' disks")
+        raise BadInput(
+            "Brokers could not tell how large their logs are", ", ".join(failed[:5]), "look at these brokers' disks"
+        )
     sizes: dict[TopicPartition, int] = {}
     for one in (part for _, folder in folders for part in folder["partitions"] if not part.get("isFuture")):
         topic, _, number = one["partition"].rpartition("-")

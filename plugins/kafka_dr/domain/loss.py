@@ -15,8 +15,8 @@ def loss_of(*findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of loss from what the translation found missing.
 
     Args:
-        findings: ranges with `topic`, `partition`, `from_offset`, `to_offset` (exclusive), `records` and `reason`; source
-            names and offsets.
+        findings: ranges with `topic`, `partition`, `from_offset`, `to_offset` (exclusive), `records` and `reason`;
+            source names and offsets.
 
     Returns:
         `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records`, `reason`; ordered.

@@ -31,8 +31,12 @@ class Lane:
 
 
 def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
-    """The lanes of the evidence's rows of loss, largest certain loss first; a range without an offset in it has none."""
-    rows = sorted((row for row in loss if _possible(row) != 0), key=lambda row: (-_certain(row), -(_possible(row) or 0)))
+    """The lanes of the evidence's rows of loss, largest certain loss first; a range without an offset in it has
+    none.
+    """
+    rows = sorted(
+        (row for row in loss if _possible(row) != 0), key=lambda row: (-_certain(row), -(_possible(row) or 0))
+    )
     whole = 100.0 - _UNKNOWN * any(row["possible_to"] is None for row in rows)
     most = max((max(_certain(row), _possible(row) or 0) for row in rows), default=0) or 1
     return first_of((_lane(row, whole / most) for row in rows), LANES_SHOWN)
@@ -54,7 +58,9 @@ def _lane(row: Mapping[str, Any], scale: float) -> Lane:
     beyond = 100.0 - left if at_most is None else max(0, at_most - certain) * scale
     name = f"{row['topic']}-{row['partition']}"
     shown = name if len(name) <= _LONGEST_NAME else f"...{name[3 - _LONGEST_NAME :]}"
-    return Lane(f"{shown} from {row['from_offset']:,}", _told(certain, at_most), left, round(beyond, 2), at_most is None)
+    return Lane(
+        f"{shown} from {row['from_offset']:,}", _told(certain, at_most), left, round(beyond, 2), at_most is None
+    )
 
 
 def _told(certain: int, at_most: int | None) -> str:

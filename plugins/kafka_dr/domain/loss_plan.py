@@ -1,4 +1,6 @@
-"""The plan of a run without its source: what is lost as far as anybody can know, and what is done all the same. The approval names its digest."""
+"""The plan of a run without its source: what is lost as far as anybody can know, and what is done all the same.
+The approval names its digest.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class LastKnownGroup:
     Attributes:
         position_at: when its oldest position was seen, in milliseconds since 1970; None where nobody knows.
         ahead: partitions on which it had consumed what may never have reached the target.
-        rereads: the most records that it may be given again on one partition, as far as known before MirrorMaker 2 stands; None where nobody knows.
+        rereads: the most records that it may be given again on one partition, as far as known before MirrorMaker 2
+            stands; None where nobody knows.
     """
 
     group: str
@@ -63,15 +66,17 @@ class LossPlan:
     Attributes:
         topics: [source name, name on the target, partitions, topic id as last seen].
         opening: ACL entries that will be removed on the target, as text.
-        confirmed: how the source was found to be lost, the override's reason if it was not, and how it will be kept from its clients.
+        confirmed: how the source was found to be lost, the override's reason if it was not, and how it will be kept
+            from its clients.
         inventory: the assessment's figures, its digest among them.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
         continues: the planned run that this one goes on from, and what is taken from it as proven.
         gone: topics that the source had deleted when it was seen last: no part of what moves.
         seen: when the source was seen last, and by whom, in milliseconds since 1970: as of `LastSeen`.
-        rereads: `bound`, the most that one position may be given again as far as known before MirrorMaker 2 stands (None without any); of how many
-            `positions`; of how many of them `unknown`; how many are of groups that `may_have_moved` since. None where a translation is taken over.
+        rereads: `bound`, the most that one position may be given again as far as known before MirrorMaker 2 stands
+            (None without any); of how many `positions`; of how many of them `unknown`; how many are of groups that
+            `may_have_moved` since. None where a translation is taken over.
         cool_down: the cool-down that is not waited for, and why: as in `Plan`.
     """
 
@@ -112,12 +117,19 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
     inventory, override = plan["inventory"], plan["confirmed"].get("override")
     return "\n".join(
         [
-            f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason: {cell(plan['reason'])}",
+            (
+                f"**{plan['source']} is given up**, and clients go on with what **{plan['target']}** has. Reason:"
+                f" {cell(plan['reason'])}"
+            ),
             *cool_down_told(plan),
             "",
             f"{plan['source']}: {cell(plan['confirmed']['state'])}, {cell(plan['confirmed']['window'])}.",
             _last_seen(plan["source"], LastSeen(**plan["seen"])),
-            *([f"**It was not found lost. The starter overrides this, because:** {cell(override)}"] if override else []),
+            *(
+                [f"**It was not found lost. The starter overrides this, because:** {cell(override)}"]
+                if override
+                else []
+            ),
             *_continued(plan),
             "",
             *_unfenced(plan),
@@ -143,24 +155,63 @@ def _continued(plan: Mapping[str, Any]) -> list[str]:
     if not told:
         return []
     taken = {
-        "partitions": f"{told['partitions']} partitions ended for good on {source} when it was fenced, at {told['fenced_at']}: no record after that is lost.",
+        "partitions": (
+            f"{told['partitions']} partitions ended for good on {source} when it was fenced, at {told['fenced_at']}: no"
+            " record after that is lost."
+        ),
         "drained": f"{told['drained']} of them are drained: what stands below that end is on {target}.",
-        "missing": f"{told['missing']} records below that end were not found on {target}, or were deleted there: these are lost.",
-        "positions": f"{told['positions']} positions are final: their groups were stopped there and can have consumed nothing since.",
-        "translated": f"{told['translated']} positions were translated while {source} could be read, {told['exact']} of them exact: they are taken as they are.",
+        "missing": (
+            f"{told['missing']} records below that end were not found on {target}, or were deleted there: these are"
+            " lost."
+        ),
+        "positions": (
+            f"{told['positions']} positions are final: their groups were stopped there and can have consumed nothing"
+            " since."
+        ),
+        "translated": (
+            f"{told['translated']} positions were translated while {source} could be read, {told['exact']} of them"
+            " exact: they are taken as they are."
+        ),
     }
     lines = [f"- {line}" for name, line in taken.items() if told[name]]
-    return ["", f"**This continues {cell(told['procedure_id'])}.** Taken from it as proven:", "", *(lines or ["- nothing."])]
+    return [
+        "",
+        f"**This continues {cell(told['procedure_id'])}.** Taken from it as proven:",
+        "",
+        *(lines or ["- nothing."]),
+    ]
 
 
 def _last_seen(source: str, seen: LastSeen) -> str:
     """The last sample and how old it is: what the source took after that stands in no figure but the estimate."""
-    last, by = max(((at, by) for at, by in ((seen.heartbeat_at, "by a heartbeat that was mirrored"), (seen.read_at, "when it was read for this inventory")) if at is not None), default=(None, ""))
+    last, by = max(
+        (
+            (at, by)
+            for at, by in (
+                (seen.heartbeat_at, "by a heartbeat that was mirrored"),
+                (seen.read_at, "when it was read for this inventory"),
+            )
+            if at is not None
+        ),
+        default=(None, ""),
+    )
     if seen.recorded_at is None:
-        lacking = "**There was no sample of it in the recorder's archive**" if seen.recorder else "**There was no recorder**"
-        return f"{lacking}: nobody wrote down where the logs of {source} ended." + (f" It was seen at {_moment(last)}, {by}." if last is not None else "")
-    later = f"{_apart(seen.recorded_at, last)} before the source was last seen, {by}" if last is not None and last > seen.recorded_at else "and nothing saw the source after that"
-    looked = f" The run began to look for it {_apart(seen.recorded_at, seen.looked_for_at)} after that sample." if seen.looked_for_at is not None else ""
+        lacking = (
+            "**There was no sample of it in the recorder's archive**" if seen.recorder else "**There was no recorder**"
+        )
+        return f"{lacking}: nobody wrote down where the logs of {source} ended." + (
+            f" It was seen at {_moment(last)}, {by}." if last is not None else ""
+        )
+    later = (
+        f"{_apart(seen.recorded_at, last)} before the source was last seen, {by}"
+        if last is not None and last > seen.recorded_at
+        else "and nothing saw the source after that"
+    )
+    looked = (
+        f" The run began to look for it {_apart(seen.recorded_at, seen.looked_for_at)} after that sample."
+        if seen.looked_for_at is not None
+        else ""
+    )
     return f"The recorder's last sample of {source} was made at {_moment(seen.recorded_at)}, {later}.{looked}"
 
 
@@ -171,14 +222,31 @@ def _apart(earlier: int, later: int) -> str:
 
 
 def _unfenced(plan: Mapping[str, Any]) -> list[str]:
-    """That both sides may accept writes for a while: whoever approves accepts that, unless a fence was proven while the source lived."""
+    """That both sides may accept writes for a while: whoever approves accepts that, unless a fence was proven while
+    the source lived.
+    """
     source, fence, earlier = plan["source"], plan["confirmed"].get("fence"), plan.get("continues") or {}
     if fence == ARMED and earlier.get("fenced_at"):
-        return [f"**{source} was fenced by {cell(earlier['procedure_id'])} before it was lost.** Its ACLs deny the same when it answers again; the watcher looks whether they do, and what it accepted if not is listed.", ""]
-    window = f"it may accept writes from its first answer until the watcher's fence, while {plan['target']} accepts them, too"
+        return [
+            (
+                f"**{source} was fenced by {cell(earlier['procedure_id'])} before it was lost.** Its ACLs deny the same"
+                " when it answers again; the watcher looks whether they do, and what it accepted if not is listed."
+            ),
+            "",
+        ]
+    window = (
+        f"it may accept writes from its first answer until the watcher's fence, while {plan['target']} accepts"
+        " them, too"
+    )
     told = {
-        ARMED: f"**{source} cannot be fenced now: {window}.** How long that was is measured, and what it accepted is listed.",
-        BY_HOOK: f"**{source} cannot be fenced by its ACLs now.** The fence hook is asked to keep clients from it; where it does not, {window}.",
+        ARMED: (
+            f"**{source} cannot be fenced now: {window}.** How long that was is measured, and what it accepted is"
+            " listed."
+        ),
+        BY_HOOK: (
+            f"**{source} cannot be fenced by its ACLs now.** The fence hook is asked to keep clients from it; where it"
+            f" does not, {window}."
+        ),
     }
     return [told[fence], ""] if fence in told else []
 
@@ -188,36 +256,73 @@ def _figures(plan: Mapping[str, Any]) -> list[str]:
     possible, rate = inventory["possible"], inventory["records_per_second"]
     known = f"at most {possible}" if possible is not None else "nobody knows how many at most"
     return [
-        f"**Certainly lost: {inventory['certain']} records.** Possibly lost: {known}. {inventory['losing']} of {inventory['partitions']} partitions are concerned.",
-        *([f"{inventory['unknown']} partitions were never sampled: of these nothing is known."] if inventory["unknown"] else []),
-        *([f"Estimate, from how fast the source grew when it was seen last: {rate} records a second."] if rate is not None else []),
+        (
+            f"**Certainly lost: {inventory['certain']} records.** Possibly lost: {known}. {inventory['losing']} of"
+            f" {inventory['partitions']} partitions are concerned."
+        ),
+        *(
+            [f"{inventory['unknown']} partitions were never sampled: of these nothing is known."]
+            if inventory["unknown"]
+            else []
+        ),
+        *(
+            [f"Estimate, from how fast the source grew when it was seen last: {rate} records a second."]
+            if rate is not None
+            else []
+        ),
         *([listed] if (listed := what_was_listed(plan["source"], inventory)) else []),
         f"{inventory['groups_ahead']} groups had consumed records that may never have reached the target.",
     ]
 
 
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
-    """How much was read of what may be lost, when it was written, and what no transaction has committed; that none of it is known; empty where nothing is lost."""
+    """How much was read of what may be lost, when it was written, and what no transaction has committed; that none
+    of it is known; empty where nothing is lost.
+    """
     records = inventory.get("records")
     if not inventory.get("losing"):
         return ""
     if records is None:
-        return f"{source} was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known."
+        return (
+            f"{source} was not read: of what is lost bytes, timestamps, and open or aborted transactions are not known."
+        )
     if not records:
         return f"{source} was read: it held no record that may be lost."
-    held = f"{source} was read: it held {records} records that may be lost, {inventory['bytes']} bytes of keys and values, with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
-    return f"{held} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are undecided, since a transaction before them is still open."
+    held = (
+        f"{source} was read: it held {records} records that may be lost, {inventory['bytes']} bytes of keys and values,"
+        f" with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
+    )
+    return (
+        f"{held} Of these {inventory['aborted']} are of aborted transactions, and {inventory['undecided']} are"
+        " undecided, since a transaction before them is still open."
+    )
 
 
 def _rereads(plan: Mapping[str, Any]) -> list[str]:
-    """What groups may be given again, as far as it is known before MirrorMaker 2 stands and positions are translated."""
+    """What groups may be given again, as far as it is known before MirrorMaker 2 stands and positions are
+    translated.
+    """
     told = plan.get("rereads")
     if not told or not told["positions"]:
         return []
     moved, unknown, most = told["may_have_moved"], told["unknown"], told["bound"]
     return [
-        *([f"Read again by one position: at most {most} records, and what {plan['target']} takes until MirrorMaker 2 stands. The review shows what it comes to."] if most is not None else []),
-        *([f"{moved} of {told['positions']} positions are of groups that may have gone on since they were seen: these are taken to have read all that {plan['target']} holds."] if moved else []),
+        *(
+            [
+                f"Read again by one position: at most {most} records, and what {plan['target']} takes until MirrorMaker"
+                " 2 stands. The review shows what it comes to."
+            ]
+            if most is not None
+            else []
+        ),
+        *(
+            [
+                f"{moved} of {told['positions']} positions are of groups that may have gone on since they were seen:"
+                f" these are taken to have read all that {plan['target']} holds."
+            ]
+            if moved
+            else []
+        ),
         *([f"{unknown} of {told['positions']} positions may have no place on the target."] if unknown else []),
     ]
 
@@ -226,9 +331,20 @@ def _loss_table(loss: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any])
     if not loss:
         return ["No partition loses a record."]
     largest = sorted(loss, key=lambda row: -((row["certain_to"] or row["from_offset"]) - row["from_offset"]))
-    rows = [f"| {cell(row['topic'])}-{row['partition']} | {row['from_offset']} | {_end(row['certain_to'], 'none')} | {_end(row['possible_to'], 'no bound')} | {_moment(row['written_since'])} |" for row in largest[:_SHOWN]]
-    more = [f"\n... and {len(loss) - _SHOWN} more partitions, each with no more that is certain.\n"] if len(loss) > _SHOWN else []
-    head = ["| partition on the source | lost from offset | certainly up to | possibly up to | written after |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        f"| {cell(row['topic'])}-{row['partition']} | {row['from_offset']} | {_end(row['certain_to'], 'none')} |"
+        f" {_end(row['possible_to'], 'no bound')} | {_moment(row['written_since'])} |"
+        for row in largest[:_SHOWN]
+    ]
+    more = (
+        [f"\n... and {len(loss) - _SHOWN} more partitions, each with no more that is certain.\n"]
+        if len(loss) > _SHOWN
+        else []
+    )
+    head = [
+        "| partition on the source | lost from offset | certainly up to | possibly up to | written after |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     return [*head, *rows, *more]
 
 
@@ -236,9 +352,19 @@ def _group_table(groups: Sequence[Mapping[str, Any]], not_counted: str) -> list[
     if not groups:
         return ["No group is known to have a position."]
     ordered = sorted(groups, key=lambda group: (-group["ahead"], -(group.get("rereads") or 0), group["group"]))
-    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), not_counted)} | {_moment(g['position_at'])} | {g['policy']} |" for g in ordered[:_SHOWN]]
+    rows = [
+        f"| {cell(g['group'])} | {g['partitions']} | {g['ahead']} | {_end(g.get('rereads'), not_counted)} |"
+        f" {_moment(g['position_at'])} | {g['policy']} |"
+        for g in ordered[:_SHOWN]
+    ]
     more = [f"\n... and {len(groups) - _SHOWN} more groups.\n"] if len(groups) > _SHOWN else []
-    head = ["| group | partitions | of these beyond what was replicated | read again on one at most | oldest position seen at | policy without evidence |", "| --- | --- | --- | --- | --- | --- |"]
+    head = [
+        (
+            "| group | partitions | of these beyond what was replicated | read again on one at most | oldest position"
+            " seen at | policy without evidence |"
+        ),
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     return [*head, *rows, *more]
 
 
@@ -247,7 +373,13 @@ def _gone(plan: Mapping[str, Any]) -> list[str]:
     if not topics:
         return []
     more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
-    return [f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']} has of them is left as it is: {cell(', '.join(topics[:_SHOWN]))}{more}.", ""]
+    return [
+        (
+            f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']}"
+            f" has of them is left as it is: {cell(', '.join(topics[:_SHOWN]))}{more}."
+        ),
+        "",
+    ]
 
 
 def _end(offset: int | None, otherwise: str) -> str:
@@ -266,7 +398,8 @@ class FoundSince:
     """What was found out since the loss was assessed, by partition of the source.
 
     Attributes:
-        target_ends: where the target's log ended then, and where it ends now; None where it was, or is, not there. Without an entry nobody looked again.
+        target_ends: where the target's log ended then, and where it ends now; None where it was, or is, not there.
+            Without an entry nobody looked again.
         replicated: the last replicated offset that Connect kept once MirrorMaker 2 stood.
         accepted_to: where the source's log ends behind its fence, of partitions on which it accepted records since.
     """
@@ -277,7 +410,8 @@ class FoundSince:
 
 
 class Grown(NamedTuple):
-    """A partition of which more is lost than was approved; `approved` and `now` hold from_offset, certain_to and possible_to.
+    """A partition of which more is lost than was approved; `approved` and `now` hold from_offset, certain_to and
+    possible_to.
 
     Attributes:
         approved: None where the partition was not part of the loss.
@@ -298,12 +432,17 @@ def loss_now(approved: Sequence[Mapping[str, Any]], found: FoundSince) -> list[d
 
 
 def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: FoundSince) -> dict[str, Any]:
-    row = dict(before or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None})
+    row = dict(
+        before or {**place._asdict(), "from_offset": 0, "certain_to": None, "possible_to": None, "written_since": None}
+    )
     (then, ends), end = found.target_ends.get(place, (None, None)), found.accepted_to.get(place)
     why = []
     if _shrank(then, ends):
         row |= {"from_offset": 0, "certain_to": None}
-        why.append(f"the target's log {'is gone' if ends is None else f'ends at {ends}'}, and ended at {then} when the loss was assessed")
+        why.append(
+            f"the target's log {'is gone' if ends is None else f'ends at {ends}'}, and ended at {then} when the loss"
+            " was assessed"
+        )
     elif then != ends:
         # What came since may be the first of what was lost.
         row |= {"from_offset": max(row["from_offset"], found.replicated.get(place, -1) + 1), "certain_to": None}
@@ -311,7 +450,10 @@ def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: Fou
     if end is not None:
         # MirrorMaker 2 mirrors in order: above what it did not mirror nothing is on the target.
         certain = row["certain_to"]
-        row |= {"possible_to": max(end, row["from_offset"]), "certain_to": max(end, certain) if certain is not None and place in found.target_ends else certain}
+        row |= {
+            "possible_to": max(end, row["from_offset"]),
+            "certain_to": max(end, certain) if certain is not None and place in found.target_ends else certain,
+        }
         why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
     if before is not None and not why:
         return row
@@ -332,7 +474,11 @@ def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     known = {(row["topic"], row["partition"]): row for row in approved}
     found = [(row, known.get((row["topic"], row["partition"]))) for row in now]
     told = [(row, before, _more(before, row)) for row, before in found]
-    return [Grown(row["topic"], row["partition"], _offsets(before), _offsets(row), f"{more}: {_because(row)}") for row, before, more in told if more]
+    return [
+        Grown(row["topic"], row["partition"], _offsets(before), _offsets(row), f"{more}: {_because(row)}")
+        for row, before, more in told
+        if more
+    ]
 
 
 def _more(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
@@ -345,7 +491,11 @@ def _more(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | Non
         return f"it loses records from {first} on, not from {before['from_offset']}"
     if before["possible_to"] is not None and (to is None or to > before["possible_to"]):
         return f"it loses records up to {_end(to, 'an unknown end')}, not to {before['possible_to']}"
-    if before["possible_to"] is None and before["certain_to"] is not None and (now["certain_to"] or 0) > before["certain_to"]:
+    if (
+        before["possible_to"] is None
+        and before["certain_to"] is not None
+        and (now["certain_to"] or 0) > before["certain_to"]
+    ):
         return f"it certainly loses records up to {now['certain_to']}, not to {before['certain_to']}"
     if before["possible_to"] is None and now.get("accepted_to") is not None:
         return f"it loses more records up to {now['accepted_to']}, unless they are on the target"
@@ -361,7 +511,9 @@ def _offsets(row: Mapping[str, Any] | None) -> dict[str, int | None] | None:
 
 
 def review_digest(translation: str, more: Sequence[Grown]) -> str:
-    """What the review's answer must name: the translation's digest; where more is lost than was approved, one of both."""
+    """What the review's answer must name: the translation's digest; where more is lost than was approved, one of
+    both.
+    """
     return digest_of({"translation": translation, "loss": [one._asdict() for one in more]}) if more else translation
 
 
@@ -369,11 +521,34 @@ def grown_markdown(more: Sequence[Grown]) -> list[str]:
     """What is lost beyond what was approved, beside it; nothing where nothing is."""
     if not more:
         return []
-    rows = [f"| {cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} | {cell(one.why)} |" for one in more[:_SHOWN]]
+    rows = [
+        f"| {cell(one.topic)}-{one.partition} | {_range(one.approved)} | {_range(one.now)} | {cell(one.why)} |"
+        for one in more[:_SHOWN]
+    ]
     left = [f"\n... and {len(more) - _SHOWN} more partitions.\n"] if len(more) > _SHOWN else []
-    head = ["| partition on the source | approved: lost from, certainly to, possibly to | now: lost from, certainly to, possibly to | why |", "| --- | --- | --- | --- |"]
-    return [f"**More is lost than was approved, on {len(more)} partitions.** Whoever approves these positions approves that, too.", "", *head, *rows, *left, ""]
+    head = [
+        (
+            "| partition on the source | approved: lost from, certainly to, possibly to | now: lost from, certainly to,"
+            " possibly to | why |"
+        ),
+        "| --- | --- | --- | --- |",
+    ]
+    return [
+        (
+            f"**More is lost than was approved, on {len(more)} partitions.** Whoever approves these positions approves"
+            " that, too."
+        ),
+        "",
+        *head,
+        *rows,
+        *left,
+        "",
+    ]
 
 
 def _range(row: Mapping[str, int | None] | None) -> str:
-    return "nothing" if row is None else f"{row['from_offset']}, {_end(row['certain_to'], 'none')}, {_end(row['possible_to'], 'no bound')}"
+    return (
+        "nothing"
+        if row is None
+        else f"{row['from_offset']}, {_end(row['certain_to'], 'none')}, {_end(row['possible_to'], 'no bound')}"
+    )

@@ -1,9 +1,10 @@
 """MirrorMaker 2's three binary records: offset syncs, checkpoints, heartbeats.
 
-Fields follow one another big-endian, without schema id or checksum; a string is its byte length as int16 and UTF-8. An offset
-sync's value is two int64 and nothing else; only checkpoint and heartbeat values begin with a version, always 0. Bytes after the
-last field are ignored here because MirrorMaker 2 ignores them too. Everything else out of order is `Malformed`: an unknown
-version, a tombstone (MirrorMaker 2 writes none, and one breaks its readers), a cut record, a negative offset, bad UTF-8.
+Fields follow one another big-endian, without schema id or checksum; a string is its byte length as int16 and UTF-8. An
+offset sync's value is two int64 and nothing else; only checkpoint and heartbeat values begin with a version, always 0.
+Bytes after the last field are ignored here because MirrorMaker 2 ignores them too. Everything else out of order is
+`Malformed`: an unknown version, a tombstone (MirrorMaker 2 writes none, and one breaks its readers), a cut record, a
+negative offset, bad UTF-8.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ LONGEST_STRING = 32767
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _SYNC_VALUE, _CHECKPOINT_VALUE, _HEARTBEAT_VALUE = Struct(">qq"), Struct(">hqq"), Struct(">hq")
 _BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
-
 
 
 class Malformed(SwitchbackError):
@@ -60,7 +60,9 @@ Record = TypeVar("Record")
 
 
 class Decoded(NamedTuple, Generic[Record]):
-    """What a bulk decoder read: `records` in their order, and the index in the input and the fault of every other one."""
+    """What a bulk decoder read: `records` in their order, and the index in the input and the fault of every other
+    one.
+    """
 
     records: list[Record]
     malformed: list[tuple[int, Malformed]]
@@ -94,7 +96,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
     kind, (group, topic, partition, upstream, downstream, metadata) = "checkpoint", checkpoint
     _require_positions(kind, partition, upstream, downstream)
     key = _string(kind, "group", group, empty=True) + _string(kind, "topic", topic) + _pack(kind, _INT32, partition)
-    return key, _pack(kind, _CHECKPOINT_VALUE, VERSION, upstream, downstream) + _string(kind, "metadata", metadata, empty=True)
+    return key, _pack(kind, _CHECKPOINT_VALUE, VERSION, upstream, downstream) + _string(
+        kind, "metadata", metadata, empty=True
+    )
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
@@ -155,7 +159,11 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
     """Reads a million quickly if each is as MM2 writes it; None when any is not, so that each is read by itself."""
-    if None in newest or set(map(type, newest.values())) - {bytes} or set(map(len, newest.values())) - {_BARE_CHECKPOINT}:
+    if (
+        None in newest
+        or set(map(type, newest.values())) - {bytes}
+        or set(map(len, newest.values())) - {_BARE_CHECKPOINT}
+    ):
         return None
     # One flat tuple: a tuple for each of a million rows keeps the garbage collector busy for seconds.
     flat = unpack(">" + "hqqh" * len(newest), b"".join(newest.values()))
@@ -170,7 +178,11 @@ def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointCo
         return None
     named = list(map(known.__getitem__, heads))
     partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in newest])))
-    return CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream) if min(partition, default=0) >= 0 else None
+    return (
+        CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream)
+        if min(partition, default=0) >= 0
+        else None
+    )
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:
@@ -197,8 +209,11 @@ def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
 
 
 def _bulk(
-    read_key: Callable[[bytes | None], tuple], read_value: Callable[[bytes | None], tuple], kind: Callable[..., Record],
-    keys: Sequence[bytes | None], values: Sequence[bytes | None],
+    read_key: Callable[[bytes | None], tuple],
+    read_value: Callable[[bytes | None], tuple],
+    kind: Callable[..., Record],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
 ) -> Decoded[Record]:
     # A topic has few distinct keys and millions of records: reading each key once halves the time.
     known: dict[bytes | None, tuple] = {}
@@ -217,7 +232,7 @@ def _bulk(
 
 def _topic_partition(kind: str, key: bytes | None, at: int = 0) -> TopicPartition:
     topic, at = _read_string(kind, "topic", _present(kind, "key", key), at)
-    partition, = _unpack(kind, "partition", _INT32, key, at)
+    (partition,) = _unpack(kind, "partition", _INT32, key, at)
     if not topic or partition < 0:
         raise Malformed(f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist")
     return TopicPartition(topic, partition)
@@ -267,15 +282,19 @@ def _present(kind: str, part: str, data: bytes | None) -> bytes:
 
 def _unpack(kind: str, field: str, shape: Struct, data: bytes, at: int) -> tuple[int, ...]:
     if len(data) < at + shape.size:
-        raise Malformed(f"{kind} is cut off in its {field}", seen=f"{len(data)} bytes where {at + shape.size} are needed")
+        raise Malformed(
+            f"{kind} is cut off in its {field}", seen=f"{len(data)} bytes where {at + shape.size} are needed"
+        )
     return shape.unpack_from(data, at)
 
 
 def _read_string(kind: str, field: str, data: bytes, at: int) -> tuple[str, int]:
-    length, = _unpack(kind, field, _INT16, data, at)
+    (length,) = _unpack(kind, field, _INT16, data, at)
     start, end = at + _INT16.size, at + _INT16.size + length
     if length < 0 or end > len(data):
-        raise Malformed(f"{kind} is cut off in its {field}", seen=f"a length of {length} with {len(data) - start} bytes left")
+        raise Malformed(
+            f"{kind} is cut off in its {field}", seen=f"a length of {length} with {len(data) - start} bytes left"
+        )
     try:
         return data[start:end].decode("utf-8"), end
     except UnicodeDecodeError as error:
@@ -298,7 +317,10 @@ def _string(kind: str, field: str, text: str, empty: bool = False) -> bytes:
     except UnicodeEncodeError as error:
         raise Malformed(f"{kind} whose {field} cannot be written as UTF-8", seen=f"character {error.start}") from error
     if len(data) > LONGEST_STRING or not (data or empty):
-        raise Malformed(f"{kind} whose {field} has {len(data)} bytes", seen=f"at most {LONGEST_STRING}{'' if empty else ', not empty'}")
+        raise Malformed(
+            f"{kind} whose {field} has {len(data)} bytes",
+            seen=f"at most {LONGEST_STRING}{'' if empty else ', not empty'}",
+        )
     return _INT16.pack(len(data)) + data
 
 

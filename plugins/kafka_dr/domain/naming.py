@@ -1,7 +1,8 @@
 """What a topic is called on the other cluster, and the way back: MirrorMaker 2's replication policies.
 
 A prefix counts as a source alias only when the topology knows that alias, so `ho.orders-eu.v1` stays an ordinary topic.
-MirrorMaker 2 itself takes everything before the first separator for an alias; where that difference matters the docstring says so.
+MirrorMaker 2 itself takes everything before the first separator for an alias; where that difference matters the
+docstring says so.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ class NamingSpec:
     Attributes:
         policy: MirrorMaker 2's Identity- or DefaultReplicationPolicy, or a policy class of one's own as a template.
         separator: `replication.policy.separator`; it also parts the internal topics' names.
-        internal_topic_separator: `replication.policy.internal.topic.separator.enabled`; false keeps `.` in internal names.
-        template: for policy `template`: text with `<source>` and `<topic>` once each, such as `replicated-<source>-<topic>`.
+        internal_topic_separator: `replication.policy.internal.topic.separator.enabled`; false keeps `.` in internal
+            names.
+        template: for policy `template`: text with `<source>` and `<topic>` once each, such as
+            `replicated-<source>-<topic>`.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -51,7 +54,11 @@ def topic_problem(name: str) -> str | None:
     if len(name) > LONGEST_TOPIC:
         return f"the name has {len(name)} characters; Kafka allows {LONGEST_TOPIC}"
     illegal = _ILLEGAL_IN_TOPIC.search(name)
-    return f"{illegal.group()!a} cannot stand in a topic name; letters, digits, dot, hyphen, underscore can" if illegal else None
+    return (
+        f"{illegal.group()!a} cannot stand in a topic name; letters, digits, dot, hyphen, underscore can"
+        if illegal
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,9 @@ class Naming(ABC):
 
     @abstractmethod
     def remote(self, source_alias: str, topic: str) -> str:
-        """Gives the name on the target of `topic` mirrored from `source_alias`; raises BadInput for an unknown alias."""
+        """Gives the name on the target of `topic` mirrored from `source_alias`; raises BadInput for an unknown
+        alias.
+        """
 
     @abstractmethod
     def source_alias(self, topic: str) -> str | None:
@@ -97,7 +106,9 @@ class Naming(ABC):
         return topic.startswith(("__", ".")) or own or self.is_checkpoints(topic)
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Tells a heartbeats topic after any number of hops; unknown aliases count here, since MirrorMaker 2 asks nobody."""
+        """Tells a heartbeats topic after any number of hops; unknown aliases count here, since MirrorMaker 2 asks
+        nobody.
+        """
         # not endswith: with separator `__`, the last part of `a___heartbeats` is `_heartbeats`
         return topic.split(self.spec.separator)[-1] == HEARTBEATS
 
@@ -127,7 +138,9 @@ class Naming(ABC):
     def _known(self, alias: str) -> str:
         if alias in self.aliases:
             return alias
-        raise BadInput(f"{alias!r} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}")
+        raise BadInput(
+            f"{alias!r} is not a cluster of the topology", next_step=f"use one of: {', '.join(self.aliases)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +160,7 @@ class DefaultNaming(Naming):
     def upstream(self, topic: str) -> str | None:
         """Gives what follows the alias and the separator."""
         alias = self.source_alias(topic)
-        return None if alias is None else topic[len(alias + self.spec.separator):]
+        return None if alias is None else topic[len(alias + self.spec.separator) :]
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
         """Tells a cycle as MirrorMaker 2 does, which skips over prefixes that are no alias of ours."""
@@ -159,7 +172,8 @@ class DefaultNaming(Naming):
 
 @dataclass(frozen=True)
 class IdentityNaming(DefaultNaming):
-    """IdentityReplicationPolicy: the same name, except that whatever *ends with* `heartbeats` is renamed as by default.
+    """IdentityReplicationPolicy: the same name, except that whatever *ends with* `heartbeats` is renamed as by
+    default.
 
     That exception is MirrorMaker 2's own: a user's `device-heartbeats` arrives as `primary.device-heartbeats`.
     """
@@ -200,7 +214,9 @@ class TemplateNaming(Naming):
         return next(filter(None, (self._strip(alias, topic) for alias in self.aliases)), None)
 
     def is_internal(self, topic: str) -> bool:
-        """Adds what such policy classes usually keep from the older interface: everything that ends with `.internal`."""
+        """Adds what such policy classes usually keep from the older interface: everything that ends with
+        `.internal`.
+        """
         return super().is_internal(topic) or topic.endswith(".internal")
 
     def is_heartbeats(self, topic: str) -> bool:
@@ -214,7 +230,7 @@ class TemplateNaming(Naming):
     def _strip(self, alias: str, topic: str) -> str | None:
         before, after = self._around(alias)
         fits = topic.startswith(before) and topic.endswith(after) and len(topic) > len(before + after)
-        return topic[len(before):len(topic) - len(after)] if fits else None
+        return topic[len(before) : len(topic) - len(after)] if fits else None
 
 
 def naming_problems(spec: NamingSpec, aliases: Iterable[str]) -> list[str]:
@@ -238,7 +254,11 @@ def naming_of(spec: NamingSpec, aliases: Iterable[str]) -> Naming:
     """
     known = tuple(sorted(aliases))
     if problems := naming_problems(spec, known):
-        raise BadInput("the naming policy cannot be used", seen="; ".join(problems), next_step="correct `naming` in the topology file")
+        raise BadInput(
+            "the naming policy cannot be used",
+            seen="; ".join(problems),
+            next_step="correct `naming` in the topology file",
+        )
     kinds = {"identity": IdentityNaming, "default": DefaultNaming, "template": TemplateNaming}
     return kinds[spec.policy](spec, known)
 
@@ -247,7 +267,9 @@ def _template_problems(template: str, aliases: list[str]) -> list[str]:
     if template.count(SOURCE) != 1 or template.count(TOPIC) != 1:
         return [f"template {template!a}: {SOURCE} and {TOPIC} must each stand in it once"]
     if _ILLEGAL_IN_TOPIC.search(template.replace(SOURCE, "").replace(TOPIC, "")):
-        return [f"template {template!a}: only letters, digits, dots, hyphens and underscores around {SOURCE} and {TOPIC}"]
+        return [
+            f"template {template!a}: only letters, digits, dots, hyphens and underscores around {SOURCE} and {TOPIC}"
+        ]
     return [text for pair in combinations(aliases, 2) if (text := _two_readings(template, *pair))]
 
 
@@ -260,6 +282,8 @@ def _two_readings(template: str, one: str, other: str) -> str | None:
         (before, after), (longer_before, longer_after) = naming._around(alias), naming._around(other_alias)
         if longer_before.startswith(before) and longer_after.endswith(after):
             name = naming.remote(other_alias, "orders")
-            return (f"template {template!a} is ambiguous: {name!a} is topic 'orders' of {other_alias!a}"
-                    f" or topic {naming._strip(alias, name)!a} of {alias!a}")
+            return (
+                f"template {template!a} is ambiguous: {name!a} is topic 'orders' of {other_alias!a}"
+                f" or topic {naming._strip(alias, name)!a} of {alias!a}"
+            )
     return None

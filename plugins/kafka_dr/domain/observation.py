@@ -1,4 +1,6 @@
-"""What was seen of both clusters and of the flow between them at one moment: frozen, built by operators, read by gates."""
+"""What was seen of both clusters and of the flow between them at one moment: frozen, built by operators, read by
+gates.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ class ConnectorView:
 
     @property
     def settling(self) -> bool:
-        """Whether nothing is wrong but that Connect is just assigning, or starting, the connector or some of its tasks."""
+        """Whether nothing is wrong but that Connect is just assigning, or starting, the connector or some of its
+        tasks.
+        """
         states = {self.state, *self.tasks.values()}
         return bool(states & _PASSING) and states <= {"RUNNING", *_PASSING}
 

@@ -1,4 +1,6 @@
-"""What MirrorMaker 2 itself would make of its offset syncs: its thinning memory, and its answer for a group's position."""
+"""What MirrorMaker 2 itself would make of its offset syncs: its thinning memory, and its answer for a group's
+position.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from kafka_dr.domain.mirror_records import OffsetSync
 SLOTS = 64
 AHEAD_OF_ALL = -1
 
-# Java's sums wrap, and its `1L << 63` is negative: for the last slot that comes to upstream + 2^62. Elsewhere a wrapped bound counts as
-# met for recency and as not met for separation, which is what Python's unbounded sums give by themselves.
+# Java's sums wrap, and its `1L << 63` is negative: for the last slot that comes to upstream + 2^62. Elsewhere a wrapped
+# bound counts as met for recency and as not met for separation, which is what Python's unbounded sums give by
+# themselves.
 _RECENT_WITHIN = [0, *(1 << slot - 1 for slot in range(1, SLOTS))]
 _SEPARATED_BY = [1 << max(slot - 2, 0) for slot in range(SLOTS)]
 
@@ -21,8 +24,8 @@ class OffsetSyncStore:
     It answers what MirrorMaker 2 would do, which is safe and coarse; it is no way to find exact positions.
 
     Args:
-        must_read_to_end: the strict mode, in which MirrorMaker 2 starts when it could not load its checkpoints: of everything
-            read before `finish_loading` only the latest sync is kept.
+        must_read_to_end: the strict mode, in which MirrorMaker 2 starts when it could not load its checkpoints: of
+            everything read before `finish_loading` only the latest sync is kept.
     """
 
     def __init__(self, must_read_to_end: bool = False) -> None:
@@ -46,8 +49,8 @@ class OffsetSyncStore:
         """Translates a group's source position to the target.
 
         Returns:
-            None without any sync (or while loading): no checkpoint; `AHEAD_OF_ALL` when every kept sync lies ahead: no checkpoint
-            either; else a target position at or before the true one.
+            None without any sync (or while loading): no checkpoint; `AHEAD_OF_ALL` when every kept sync lies ahead: no
+            checkpoint either; else a target position at or before the true one.
         """
         if self._loading or not self._slots:
             return None
@@ -62,7 +65,9 @@ class OffsetSyncStore:
 
 
 def translate_as_mirror_maker(syncs: Iterable[OffsetSync], upstream: int, must_read_to_end: bool = False) -> int | None:
-    """Translates as a freshly started MirrorMaker 2 that has read `syncs` of one partition; see `OffsetSyncStore.translate`."""
+    """Translates as a freshly started MirrorMaker 2 that has read `syncs` of one partition; see
+    `OffsetSyncStore.translate`.
+    """
     store = OffsetSyncStore(must_read_to_end)
     for sync in syncs:
         store.update(sync)
@@ -78,8 +83,11 @@ def _with_newest(old: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:
         while skip and candidate < current:
             value = old[candidate]
             separated = _is_separated(slots[previous], value, previous)
-            promote = (separated and _is_recent(slots[previous], value, current)
-                       and (current + 1 >= SLOTS or _is_separated(value, slots[current + 1], current)))
+            promote = (
+                separated
+                and _is_recent(slots[previous], value, current)
+                and (current + 1 >= SLOTS or _is_separated(value, slots[current + 1], current))
+            )
             replacement = value if promote else replacement
             skip = not separated or value is old[candidate + 1]
             candidate += promote or skip

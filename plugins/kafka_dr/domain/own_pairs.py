@@ -13,8 +13,9 @@ class OwnPair(NamedTuple):
 
     Attributes:
         source_end: the source's log end up to which it was looked for.
-        records: how many returnable records lie between `upstream` and that end. Where they are as many as the offsets between, there is no
-            gap among them, and how many of them reached the target tells up to which offset they did.
+        records: how many returnable records lie between `upstream` and that end. Where they are as many as the offsets
+            between, there is no gap among them, and how many of them reached the target tells up to which offset they
+            did.
     """
 
     upstream: int
@@ -47,7 +48,8 @@ class PairSearch:
             self._upstream, self._above = offset, 0
 
     def pair(self, source_end: int) -> OwnPair | None:
-        """The pair, once all records from some offset to the log end have passed, as that stood after the target's record was read.
+        """The pair, once all records from some offset to the log end have passed, as that stood after the target's
+        record was read.
 
         Returns:
             None where the content does not occur among them.
@@ -55,12 +57,15 @@ class PairSearch:
         return None if self._upstream is None else OwnPair(self._upstream, self._downstream, source_end, self._above)
 
 
-def suffix_starts(source_start: int, source_end: int, newest: int, last_pair: OwnPair | None, most: int) -> tuple[int, ...]:
+def suffix_starts(
+    source_start: int, source_end: int, newest: int, last_pair: OwnPair | None, most: int
+) -> tuple[int, ...]:
     """Where to begin to look for a partition's newest target record on the source, up to the log's end, in turn.
 
-    First where it stands if MirrorMaker 2 repeated nothing since the last pair, which leaves little to read however long ago that was; then
-    right above that pair: what was mirrored since has its origin there, unless MirrorMaker 2 repeats records from below it. Then there is
-    no pair until it has caught up, nor while it lags by more than `most` offsets.
+    First where it stands if MirrorMaker 2 repeated nothing since the last pair, which leaves little to read however
+    long ago that was; then right above that pair: what was mirrored since has its origin there, unless MirrorMaker 2
+    repeats records from below it. Then there is no pair until it has caught up, nor while it lags by more than `most`
+    offsets.
 
     Args:
         newest: the record's offset on the target.

@@ -1,7 +1,8 @@
 """MirrorMaker 2's topic and group filters: comma lists of Java regular expressions, matched against whole names.
 
-MirrorMaker 2 splits a list at its commas (also inside `{1,3}`), joins the pieces with `|` and matches the whole name. What Java and
-Python read differently is refused here rather than quietly matched otherwise, and so is a pattern whose matching could take for ever.
+MirrorMaker 2 splits a list at its commas (also inside `{1,3}`), joins the pieces with `|` and matches the whole name.
+What Java and Python read differently is refused here rather than quietly matched otherwise, and so is a pattern whose
+matching could take for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ MOST_STEPS = 20_000_000
 
 Kind = Literal["topic", "group"]
 
-_TOKEN = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?|\{\d+(?:,\d*)?\}|\(\?<[A-Za-z][A-Za-z0-9]*>|\(\?<?[^\w\s]?|.", re.DOTALL)
+_TOKEN = re.compile(
+    r"\\Q.*?(?:\\E|$)|\\.|\[\^?|\{\d+(?:,\d*)?\}|\(\?<[A-Za-z][A-Za-z0-9]*>|\(\?<?[^\w\s]?|.", re.DOTALL
+)
 _IN_CLASS = re.compile(r"\\.|&&|.", re.DOTALL)
 _SAME_ESCAPES = frozenset("dDwWsStnrfA")  # not \\b: Java sees a border beside letters beyond ASCII, re.ASCII does not
 _GROUPS = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"})
@@ -39,8 +42,12 @@ _EVERY = frozenset(range(129))
 _DIGITS, _SPACES = frozenset(map(ord, "0123456789")), frozenset(map(ord, " \t\n\r\f\v"))
 _WORD = _DIGITS | frozenset(code for code in range(128) if chr(code).isalpha() or chr(code) == "_")
 _CATEGORIES = {
-    ops.CATEGORY_DIGIT: _DIGITS, ops.CATEGORY_SPACE: _SPACES, ops.CATEGORY_WORD: _WORD,
-    ops.CATEGORY_NOT_DIGIT: _EVERY - _DIGITS, ops.CATEGORY_NOT_SPACE: _EVERY - _SPACES, ops.CATEGORY_NOT_WORD: _EVERY - _WORD,
+    ops.CATEGORY_DIGIT: _DIGITS,
+    ops.CATEGORY_SPACE: _SPACES,
+    ops.CATEGORY_WORD: _WORD,
+    ops.CATEGORY_NOT_DIGIT: _EVERY - _DIGITS,
+    ops.CATEGORY_NOT_SPACE: _EVERY - _SPACES,
+    ops.CATEGORY_NOT_WORD: _EVERY - _WORD,
 }
 
 
@@ -89,13 +96,21 @@ class TopicFilter(NameFilter):
     def selects(self, name: str) -> bool:
         """Tells whether MirrorMaker 2 mirrors the topic."""
         wanted = super().selects(name) or (self.heartbeats and self.naming.is_heartbeats(name))
-        return wanted and not self.naming.is_internal(name) and not (self.target and self.naming.is_cycle(name, self.target))
+        return (
+            wanted
+            and not self.naming.is_internal(name)
+            and not (self.target and self.naming.is_cycle(name, self.target))
+        )
 
 
 def topic_filter_of(
-    settings: Mapping[str, str], naming: Naming | None = None, target: str | None = None, before_4_0: bool = False,
+    settings: Mapping[str, str],
+    naming: Naming | None = None,
+    target: str | None = None,
+    before_4_0: bool = False,
 ) -> TopicFilter:
-    """Makes the topic filter of a source connector's settings, with MirrorMaker 2's defaults for what they do not say.
+    """Makes the topic filter of a source connector's settings, with MirrorMaker 2's defaults for what they do not
+    say.
 
     Args:
         settings: `topics`, `topics.exclude` (or the older `topics.blacklist`), `heartbeats.replication.enabled`.
@@ -107,11 +122,15 @@ def topic_filter_of(
     exclude = settings.get("topics.exclude", settings.get("topics.blacklist", default))
     heartbeats = settings.get("heartbeats.replication.enabled", "true").strip().lower() != "false"
     include = pattern_list(settings.get("topics", ALL), "topic")
-    return TopicFilter(include, pattern_list(exclude, "topic"), naming or DefaultNaming(NamingSpec("default"), ()), target, heartbeats)
+    return TopicFilter(
+        include, pattern_list(exclude, "topic"), naming or DefaultNaming(NamingSpec("default"), ()), target, heartbeats
+    )
 
 
 def group_filter_of(settings: Mapping[str, str]) -> NameFilter:
-    """Makes the group filter of a checkpoint connector's settings: `groups`, `groups.exclude` (or `groups.blacklist`)."""
+    """Makes the group filter of a checkpoint connector's settings: `groups`, `groups.exclude` (or
+    `groups.blacklist`).
+    """
     exclude = settings.get("groups.exclude", settings.get("groups.blacklist", GROUPS_EXCLUDE))
     return NameFilter(pattern_list(settings.get("groups", ALL), "group"), pattern_list(exclude, "group"))
 
@@ -123,13 +142,16 @@ def list_items(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def pattern_list(text: str, kind: Kind) -> PatternList:
-    """Compiles a comma list of Java regular expressions; the same ones are asked for again and again, and looked through once.
+    """Compiles a comma list of Java regular expressions; the same ones are asked for again and again, and looked
+    through once.
 
     Raises:
         BadInput: what is wrong with it, in `reason`.
     """
     if problem := pattern_problem(text, kind):
-        raise BadInput(problem, next_step="write a comma list of Java regular expressions, such as `orders.*, payments`")
+        raise BadInput(
+            problem, next_step="write a comma list of Java regular expressions, such as `orders.*, payments`"
+        )
     items = list_items(text)
     return PatternList(text, re.compile(_as_python("|".join(items), kind), re.ASCII) if items else None)
 
@@ -138,7 +160,9 @@ def pattern_problem(text: str, kind: Kind) -> str | None:
     """Says why a comma list of regular expressions cannot be used; None when it can."""
     if len(text) > LONGEST_LIST:
         return f"{len(text)} characters of patterns; at most {LONGEST_LIST}"
-    if odd := next((c for c in text if unicodedata.category(c)[0] == "C" or unicodedata.category(c) in ("Zl", "Zp")), None):
+    if odd := next(
+        (c for c in text if unicodedata.category(c)[0] == "C" or unicodedata.category(c) in ("Zl", "Zp")), None
+    ):
         return f"the invisible or control character {odd!a} stands in a pattern"
     if "" in (items := list_items(text)):
         return "an empty pattern stands between two commas"
@@ -182,7 +206,9 @@ def _plain(token: str, kind: Kind) -> str:
     if token.startswith("\\"):
         return _escape(token)
     if token == "{":
-        raise _Unreadable("a `{` that starts no `{2}` or `{2,}` (a comma inside braces splits the list); a literal one is `\\{`")
+        raise _Unreadable(
+            "a `{` that starts no `{2}` or `{2,}` (a comma inside braces splits the list); a literal one is `\\{`"
+        )
     if kind == "topic" and len(token) == 1 and not (token.isascii() and (token.isalnum() or token in "._-|()*+?^$}]")):
         raise _Unreadable(f"{token!a} never stands in a topic name")
     return token
@@ -219,11 +245,15 @@ def _group_start(token: str, java: str, at: int, inside: bool) -> str:
         return "(?P" + token[2:]
     if java.startswith("i)", at) and token == "(?" and not inside:
         return "(?"
-    raise _Unreadable("inline flags are supported as `(?i)` at the very start only, and no other `(?` group but look-around")
+    raise _Unreadable(
+        "inline flags are supported as `(?i)` at the very start only, and no other `(?` group but look-around"
+    )
 
 
 def _steps(tree: Any, at_end: bool) -> float:
-    """Estimates the most steps a backtracking match of the longest name can take; infinite for repeats within repeats."""
+    """Estimates the most steps a backtracking match of the longest name can take; infinite for repeats within
+    repeats.
+    """
     items = [item for item in tree if item[0] is not ops.AT]
     total = 1.0
     for item, following in zip_longest(items, items[1:]):

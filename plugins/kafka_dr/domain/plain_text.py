@@ -93,7 +93,11 @@ def visible(value: Any) -> Any:
 def shortened(text: Any, limit: int = _LONGEST) -> str:
     """Text that fits a page; what was cut off is counted."""
     whole = str(text)
-    return whole if len(whole) <= limit else f"{whole[:limit]} ... and {len(whole) - limit:,} more characters, in evidence.json"
+    return (
+        whole
+        if len(whole) <= limit
+        else f"{whole[:limit]} ... and {len(whole) - limit:,} more characters, in evidence.json"
+    )
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[tuple[str, str]]:

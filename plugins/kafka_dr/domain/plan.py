@@ -21,7 +21,8 @@ class GroupForecast:
 
     Attributes:
         mirror_maker_rereads: records that MirrorMaker 2's own checkpoints would make it read again.
-        expected: translation class -> partitions, if the group stays where it is; all but REFUSED are exact with a readable source.
+        expected: translation class -> partitions, if the group stays where it is; all but REFUSED are exact with a
+            readable source.
     """
 
     group: str
@@ -56,11 +57,14 @@ def expected_classes(positions: pd.DataFrame) -> pd.Series:
     """How positions will be translated while the source is readable.
 
     Args:
-        positions: a row each: position; end, the source partition's log end; synced, whether an offset sync names this very position.
+        positions: a row each: position; end, the source partition's log end; synced, whether an offset sync names this
+            very position.
     """
     at, end = positions["position"], positions["end"]
     between = positions["synced"].map({True: TranslationClass.SYNC.value, False: TranslationClass.CONTENT.value})
-    return between.mask(at == end, TranslationClass.END.value).mask((at < 0) | (at > end), TranslationClass.REFUSED.value)
+    return between.mask(at == end, TranslationClass.END.value).mask(
+        (at < 0) | (at > end), TranslationClass.REFUSED.value
+    )
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,10 @@ class Plan:
         unproven: what the run will not be able to prove.
         excluded: groups whose reads are fenced like all others', but that are not waited for.
         abort_open_transactions: whether transactions that stay open behind the fence are ended by Kafka's own tool.
-        cool_down: the cool-down that is not waited for: after which procedure's end, how and when that ended, until when it lasts, and why; None where none was running.
-        copies: source topics that are copies of the target's, under names of their own -> the target's topics, in which groups go on.
+        cool_down: the cool-down that is not waited for: after which procedure's end, how and when that ended, until
+            when it lasts, and why; None where none was running.
+        copies: source topics that are copies of the target's, under names of their own -> the target's topics, in which
+            groups go on.
     """
 
     procedure_id: str
@@ -113,7 +119,11 @@ class Plan:
 def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
     """The forecast as an approver reads it."""
     groups = sorted(plan["groups"], key=lambda g: -g["lag"])
-    rows = [f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} | {'yes' if g['active'] else 'no'} |" for g in groups[:50]]
+    rows = [
+        f"| {cell(g['group'])} | {g['partitions']} | {g['lag']} | {_expected(g)} | {_rereads(g)} |"
+        f" {'yes' if g['active'] else 'no'} |"
+        for g in groups[:50]
+    ]
     more = [f"\n... and {len(groups) - 50} more groups, all with less lag.\n"] if len(groups) > 50 else []
     unproven = [f"- {cell(note)}" for note in plan["unproven"]]
     return "\n".join(
@@ -122,11 +132,18 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *cool_down_told(plan),
             "",
             f"{len(plan['topics'])} topics, {len(groups)} groups, {plan['lag']} records to replicate"
-            + (f", about {plan['drain_seconds']:.0f} s to drain." if plan["drain_seconds"] is not None else "; no rate to tell the time to drain."),
+            + (
+                f", about {plan['drain_seconds']:.0f} s to drain."
+                if plan["drain_seconds"] is not None
+                else "; no rate to tell the time to drain."
+            ),
             "",
             _expectation(plan["groups"]),
             "",
-            "| group | partitions | lag | expected to be found by | read again by MirrorMaker 2's checkpoints | active now |",
+            (
+                "| group | partitions | lag | expected to be found by | read again by MirrorMaker 2's checkpoints |"
+                " active now |"
+            ),
             "| --- | --- | --- | --- | --- | --- |",
             *rows,
             *more,
@@ -138,7 +155,10 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "What cannot be proven:" if unproven else "Nothing is left unproven.",
             *unproven,
             "",
-            f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s; after that the procedure returns to {plan['source']} by itself.",
+            (
+                f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s; after that the"
+                f" procedure returns to {plan['source']} by itself."
+            ),
             "",
             f"Plan digest `{digest}`",
         ]
@@ -151,28 +171,54 @@ _NAMED = 20
 def _subscriptions(plan: Mapping[str, Any]) -> list[str]:
     """What consumers must read on the target, where that is not a topic of the same name only."""
     source, target = plan["source"], plan["target"]
-    rows = [f"| {cell(topic)} | {cell(remote)} | {cell(plan['local_names'][topic])} |" for topic, remote, *_ in plan["topics"] if plan["local_names"][topic] != remote]
-    copies = [f"| {cell(copy)} | {cell(topic)} | {cell(topic)} |" for copy, topic in sorted(plan.get("copies", {}).items())]
+    rows = [
+        f"| {cell(topic)} | {cell(remote)} | {cell(plan['local_names'][topic])} |"
+        for topic, remote, *_ in plan["topics"]
+        if plan["local_names"][topic] != remote
+    ]
+    copies = [
+        f"| {cell(copy)} | {cell(topic)} | {cell(topic)} |" for copy, topic in sorted(plan.get("copies", {}).items())
+    ]
     if not rows and not copies:
         return []
-    head = ["", f"**Consumers must subscribe to both names** on {target}:", "", f"| on {source} | on {target}, what was written until now | on {target}, what is written from now on |", "| --- | --- | --- |"]
+    head = [
+        "",
+        f"**Consumers must subscribe to both names** on {target}:",
+        "",
+        f"| on {source} | on {target}, what was written until now | on {target}, what is written from now on |",
+        "| --- | --- | --- |",
+    ]
     shown = [*rows, *copies]
     more = [f"\n... and {len(shown) - _NAMED} more topics, named in the same way."] if len(shown) > _NAMED else []
     return [*head, *shown[:_NAMED], *more]
 
 
 def cool_down_told(plan: Mapping[str, Any]) -> list[str]:
-    """That a cool-down is not waited for, and why, as the first gate of every procedure says it; nothing where none was running."""
+    """That a cool-down is not waited for, and why, as the first gate of every procedure says it; nothing where none
+    was running.
+    """
     told = plan.get("cool_down")
     if not told:
         return []
     ended = f"{cell(told['procedure_id'])} ended as {cell(told['outcome'])} at {moment(told['ended_at'])}"
-    return ["", f"**{ended}, and its cool-down lasts until {moment(told['ends_at'])}. The starter does not wait for that, because:** {cell(told['acknowledged'])}"]
+    return [
+        "",
+        (
+            f"**{ended}, and its cool-down lasts until {moment(told['ends_at'])}. The starter does not wait for that,"
+            f" because:** {cell(told['acknowledged'])}"
+        ),
+    ]
 
 
 _TRANSACTIONS = {
-    False: "Transactions that stay open behind the fence are waited for, and end the run if they outlast the wait; none is aborted.",
-    True: "**Transactions that stay open behind the fence for some seconds are aborted**, whole, by Kafka's own tool: their applications cannot commit them any more.",
+    False: (
+        "Transactions that stay open behind the fence are waited for, and end the run if they outlast the wait; none is"
+        " aborted."
+    ),
+    True: (
+        "**Transactions that stay open behind the fence for some seconds are aborted**, whole, by Kafka's own tool:"
+        " their applications cannot commit them any more."
+    ),
 }
 
 #: What a group's policy makes of its position when the group is excluded.
@@ -186,7 +232,11 @@ POLICY_MEANS = {
 def _excluded(excluded: Sequence[Mapping[str, Any]]) -> list[str]:
     if not excluded:
         return []
-    rows = [f"| {cell(g['group'])} | {cell(g['reason'])} | {g['lag']} | {'yes' if g['active'] else 'no'} | {g['policy']}: {POLICY_MEANS.get(g['policy'], 'as stated')} |" for g in excluded]
+    rows = [
+        f"| {cell(g['group'])} | {cell(g['reason'])} | {g['lag']} | {'yes' if g['active'] else 'no'} | {g['policy']}:"
+        f" {POLICY_MEANS.get(g['policy'], 'as stated')} |"
+        for g in excluded
+    ]
     head = ["| excluded group | because | lag | active now | its policy |", "| --- | --- | --- | --- | --- |"]
     return ["", f"**Not waited for: {len(excluded)} groups**, fenced like all others:", "", *head, *rows]
 
@@ -194,7 +244,10 @@ def _excluded(excluded: Sequence[Mapping[str, Any]]) -> list[str]:
 def _expectation(groups: Sequence[Mapping[str, Any]]) -> str:
     refused = sum(g["expected"].get(TranslationClass.REFUSED, 0) for g in groups)
     if refused:
-        return f"{refused} positions lie outside their logs and will have to be decided on by a person; every other one is expected to be exact."
+        return (
+            f"{refused} positions lie outside their logs and will have to be decided on by a person; every other one is"
+            " expected to be exact."
+        )
     return "Every position is expected to be exact: no record skipped, none read again but MirrorMaker 2's own repeats."
 
 
@@ -208,5 +261,16 @@ def _rereads(group: Mapping[str, Any]) -> str:
 
 def cell(text: str) -> str:
     """Text safe inside a Markdown table: no markup, no line breaks, no template braces."""
-    table = {"|": "\\|", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " ", "`": "'", "{": "&#123;", "}": "&#125;", "[": "\\[", "]": "\\]"}
+    table = {
+        "|": "\\|",
+        "<": "&lt;",
+        ">": "&gt;",
+        "\n": " ",
+        "\r": " ",
+        "`": "'",
+        "{": "&#123;",
+        "}": "&#125;",
+        "[": "\\[",
+        "]": "\\]",
+    }
     return "".join(table.get(char, char) for char in text)

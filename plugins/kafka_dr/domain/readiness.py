@@ -64,16 +64,34 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
     """Source and checkpoint connector exist and run with all their tasks."""
     for kind, connector in (("source", o.flow.source_connector), ("checkpoint", o.flow.checkpoint_connector)):
         if connector is None:
-            yield Blocker("connectors_run", f"The flow has no {kind} connector", "the worker does not know it", "Check `connectors` in the topology.")
+            yield Blocker(
+                "connectors_run",
+                f"The flow has no {kind} connector",
+                "the worker does not know it",
+                "Check `connectors` in the topology.",
+            )
         elif connector.settling:
-            yield Blocker("connectors_run", f"Connect assigns {connector.name} to its workers, and does not come to an end", _state_of(connector), "See why the workers rebalance; start a new run when the connector runs.")
+            yield Blocker(
+                "connectors_run",
+                f"Connect assigns {connector.name} to its workers, and does not come to an end",
+                _state_of(connector),
+                "See why the workers rebalance; start a new run when the connector runs.",
+            )
         elif not connector.runs or (kind == "source" and not connector.tasks):
-            yield Blocker("connectors_run", f"Connector {connector.name} does not run", _state_of(connector), "Restart the failed tasks; see `trace` in the worker's status.")
+            yield Blocker(
+                "connectors_run",
+                f"Connector {connector.name} does not run",
+                _state_of(connector),
+                "Restart the failed tasks; see `trace` in the worker's status.",
+            )
 
 
 def settling(o: Observation) -> bool:
     """Whether a connector of the flow is just being assigned: what a look finds then may be past a moment later."""
-    return any(connector is not None and connector.settling for connector in (o.flow.source_connector, o.flow.checkpoint_connector))
+    return any(
+        connector is not None and connector.settling
+        for connector in (o.flow.source_connector, o.flow.checkpoint_connector)
+    )
 
 
 def _state_of(connector: ConnectorView) -> str:
@@ -99,7 +117,12 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
     """Connect knows STOPPED and offsets (3.6+)."""
     numbers = tuple(int(n) for n in re.findall(r"\d+", o.flow.worker_version)[:2])
     if numbers < _OLDEST_CONNECT and not o.flow.dedicated:
-        yield Blocker("versions_suffice", "Connect is too old to be stopped and seeded safely", o.flow.worker_version, "Upgrade Connect to 3.6 or newer.")
+        yield Blocker(
+            "versions_suffice",
+            "Connect is too old to be stopped and seeded safely",
+            o.flow.worker_version,
+            "Upgrade Connect to 3.6 or newer.",
+        )
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
@@ -120,7 +143,12 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
     for key, value in wanted.items():
         seen = connector.config.get(key, defaults.get(key, ""))
         if value is not None and seen != value:
-            yield Blocker("naming_agrees", f"{connector.name} and the topology disagree on {key}", f"connector {seen!r}, topology {value!r}", "Use one alias for a cluster in every flow, and correct the one that is wrong.")
+            yield Blocker(
+                "naming_agrees",
+                f"{connector.name} and the topology disagree on {key}",
+                f"connector {seen!r}, topology {value!r}",
+                "Use one alias for a cluster in every flow, and correct the one that is wrong.",
+            )
 
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
@@ -128,32 +156,62 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
     config = o.flow.source_connector.config if o.flow.source_connector else {}
     for key in ("key.converter", "value.converter", "header.converter"):
         if config and config.get(key) != _BYTE_ARRAY:
-            yield Blocker("records_unchanged", f"{key} may rewrite records", config.get(key, "the worker's default"), f"Set {key}={_BYTE_ARRAY}.")
+            yield Blocker(
+                "records_unchanged",
+                f"{key} may rewrite records",
+                config.get(key, "the worker's default"),
+                f"Set {key}={_BYTE_ARRAY}.",
+            )
     if config.get("transforms"):
-        yield Blocker("records_unchanged", "The source connector transforms records", config["transforms"], "Remove the transforms: content cannot be compared across them.")
+        yield Blocker(
+            "records_unchanged",
+            "The source connector transforms records",
+            config["transforms"],
+            "Remove the transforms: content cannot be compared across them.",
+        )
     if config.get("errors.tolerance", "none") != "none":
-        yield Blocker("records_unchanged", "The source connector skips records it cannot write", f"errors.tolerance={config['errors.tolerance']}", "Set errors.tolerance=none.")
+        yield Blocker(
+            "records_unchanged",
+            "The source connector skips records it cannot write",
+            f"errors.tolerance={config['errors.tolerance']}",
+            "Set errors.tolerance=none.",
+        )
 
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
     """ACL sync is off: it would copy the source's fence to the target and never remove it."""
     config = o.flow.source_connector.config if o.flow.source_connector else {}
     if config and config.get("sync.topic.acls.enabled", "true") != "false":
-        yield Blocker("fence_stays_local", "MirrorMaker 2 would copy the fence to the target", "sync.topic.acls.enabled is not false", "Set sync.topic.acls.enabled=false on the source connector.")
+        yield Blocker(
+            "fence_stays_local",
+            "MirrorMaker 2 would copy the fence to the target",
+            "sync.topic.acls.enabled is not false",
+            "Set sync.topic.acls.enabled=false on the source connector.",
+        )
 
 
 def no_loop(o: Observation) -> Iterator[Blocker]:
     """The reverse flow is STOPPED without tasks, unless default naming protects against loops."""
     reverse = o.reverse.source_connector if o.reverse else None
     if reverse is not None and not reverse.stopped and o.naming_policy != "default":
-        yield Blocker("no_loop", f"{reverse.name} could copy records in a circle", _state_of(reverse), "Stop the reverse flow's source connector.")
+        yield Blocker(
+            "no_loop",
+            f"{reverse.name} could copy records in a circle",
+            _state_of(reverse),
+            "Stop the reverse flow's source connector.",
+        )
 
 
 def replication_moves(o: Observation) -> Iterator[Blocker]:
     """RUNNING is not progress: where the source grew, the target grew."""
     stuck = standing_still(o.first, o.last)
     if stuck:
-        yield Blocker("replication_moves", "The flow makes no progress", f"partitions that grew on the source only: {_few([str(tp) for tp in stuck])}", "Look for `Failure during poll` in the worker's log; restart the source connector.")
+        yield Blocker(
+            "replication_moves",
+            "The flow makes no progress",
+            f"partitions that grew on the source only: {_few([str(tp) for tp in stuck])}",
+            "Look for `Failure during poll` in the worker's log; restart the source connector.",
+        )
 
 
 def standing_still(first: Sample, last: Sample) -> list[TopicPartition]:
@@ -166,12 +224,22 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
     """Every topic is on the target with as many partitions, also the names clients will write to."""
     missing = sorted(t for t, remote in o.scope.items() if remote not in o.target.topics)
     if missing:
-        yield Blocker("topics_match", "Topics are not on the target yet", _few(missing), "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.")
+        yield Blocker(
+            "topics_match",
+            "Topics are not on the target yet",
+            _few(missing),
+            "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
+        )
     for names in (o.scope, o.local_names):
         for topic, remote in sorted(names.items()):
             here, there = o.source.topics[topic].partitions, o.target.topics.get(remote)
             if there is not None and there.partitions != here:
-                yield Blocker("topics_match", f"{topic} and {remote} differ in partitions", f"{here} on the source, {there.partitions} on the target", "Make the counts equal before moving clients: keys would land elsewhere.")
+                yield Blocker(
+                    "topics_match",
+                    f"{topic} and {remote} differ in partitions",
+                    f"{here} on the source, {there.partitions} on the target",
+                    "Make the counts equal before moving clients: keys would land elsewhere.",
+                )
 
 
 def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
@@ -179,7 +247,13 @@ def topics_not_recreated(o: Observation) -> Iterator[Blocker]:
     for topic, known in sorted(o.known_topic_ids.items()):
         seen = o.source.topics.get(topic)
         if seen is not None and seen.topic_id != known:
-            yield Blocker("topics_not_recreated", f"{topic} was deleted and created again", f"topic id {seen.topic_id}, last seen {known}", "Stop the flow, delete its offset-syncs and checkpoints topics, replicate the topic anew, then run with acknowledge_recreated_topics.")
+            yield Blocker(
+                "topics_not_recreated",
+                f"{topic} was deleted and created again",
+                f"topic id {seen.topic_id}, last seen {known}",
+                "Stop the flow, delete its offset-syncs and checkpoints topics, replicate the topic anew, then run with"
+                " acknowledge_recreated_topics.",
+            )
 
 
 def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
@@ -188,7 +262,12 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
         replicated = o.flow.replicated.get(tp)
         # An empty log may have ended in a transaction's marker only: nothing can be told from it.
         if replicated is not None and replicated + 1 < start < o.last.source_ends.get(tp, start + 1):
-            yield Blocker("retention_not_overtaken", f"Retention on the source overtook MirrorMaker 2 on {tp}", f"next to replicate {replicated + 1}, log starts at {start}", "Those records are lost to the target; raise retention and decide about the gap first.")
+            yield Blocker(
+                "retention_not_overtaken",
+                f"Retention on the source overtook MirrorMaker 2 on {tp}",
+                f"next to replicate {replicated + 1}, log starts at {start}",
+                "Those records are lost to the target; raise retention and decide about the gap first.",
+            )
 
 
 def durability_kept(o: Observation) -> Iterator[Blocker]:
@@ -198,10 +277,20 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
         if there is None:
             continue
         if there.replicas < here.replicas:
-            yield Blocker("durability_kept", f"{remote} has fewer replicas than {topic}", f"{there.replicas} against {here.replicas}", "Raise the target topic's replication factor.")
+            yield Blocker(
+                "durability_kept",
+                f"{remote} has fewer replicas than {topic}",
+                f"{there.replicas} against {here.replicas}",
+                "Raise the target topic's replication factor.",
+            )
         mine, theirs = (int(view.configs.get("min.insync.replicas", 1)) for view in (here, there))
         if theirs < mine:
-            yield Blocker("durability_kept", f"{remote} asks for fewer in-sync replicas than {topic}", f"{theirs} against {mine}", "Raise min.insync.replicas on the target topic.")
+            yield Blocker(
+                "durability_kept",
+                f"{remote} asks for fewer in-sync replicas than {topic}",
+                f"{theirs} against {mine}",
+                "Raise min.insync.replicas on the target topic.",
+            )
 
 
 def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
@@ -210,7 +299,12 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
     for scope, renamed in _rights(o):
         lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))
         if lacking:
-            yield Blocker("clients_may_work_on_target", f"Clients lack {scope.operation} on {scope.resource_type}s of the target", _few(lacking), "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.")
+            yield Blocker(
+                "clients_may_work_on_target",
+                f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
+                _few(lacking),
+                "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.",
+            )
 
 
 def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
@@ -219,15 +313,24 @@ def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
     yield FenceScope("topic", "read", frozenset(o.scope)), o.scope
     yield FenceScope("topic", "read", frozenset(o.scope)), o.local_names
     yield FenceScope.group_reads(o.groups), {group: group for group in o.groups}
-    ids = frozenset(e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow")
+    ids = frozenset(
+        e.name for e in o.source.rules.entries if e.resource_type == "transactional_id" and e.permission == "allow"
+    )
     yield FenceScope("transactional_id", "write", ids), {name: name for name in ids}
 
 
-def _lost_rights(o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]) -> list[str]:
+def _lost_rights(
+    o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
+) -> list[str]:
     """What each client may do on the source and may not do on the target once it is open, as `principal: name`."""
     there = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
     lifted = frozenset(opening_entries(o.target.rules, there, principals))
-    opened = AclRules(o.target.rules.entries - lifted, o.target.rules.super_users, o.target.rules.allow_everyone, o.target.rules.authorizer)
+    opened = AclRules(
+        o.target.rules.entries - lifted,
+        o.target.rules.super_users,
+        o.target.rules.allow_everyone,
+        o.target.rules.authorizer,
+    )
     asked = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
     return [
         f"{p}: {renamed[name]}"
@@ -242,42 +345,81 @@ def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
     if o.source.users is None or o.target.users is None:
         return
     exempt = o.exempt[o.source.alias]
-    named = {p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)}
+    named = {
+        p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)
+    }
     lacking = sorted((named & o.source.users) - o.target.users)
     if lacking:
-        yield Blocker("users_exist_on_target", "Users of clients do not exist on the target", _few(lacking), "Create them there: MirrorMaker 2 copies no users.")
+        yield Blocker(
+            "users_exist_on_target",
+            "Users of clients do not exist on the target",
+            _few(lacking),
+            "Create them there: MirrorMaker 2 copies no users.",
+        )
 
 
 def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
     """No group that moves is alive on the target: its positions could not be set."""
     active = sorted(g for g in o.groups if g in o.target.groups and not o.target.groups[g].empty)
     if active:
-        yield Blocker("groups_idle_on_target", "Groups already have members on the target", _few(active), "Stop those consumers on the target.")
+        yield Blocker(
+            "groups_idle_on_target",
+            "Groups already have members on the target",
+            _few(active),
+            "Stop those consumers on the target.",
+        )
 
 
 def fence_possible(o: Observation) -> Iterator[Blocker]:
     """Writes can be refused by ACL, or at least the application can be asked to stop."""
     if not o.source.rules.authorizer and not o.has_drain_hook:
-        yield Blocker("fence_possible", "Nothing can stop clients on the source", "no authorizer and no drain hook", "Enable an authorizer, or give the application a drain hook.")
+        yield Blocker(
+            "fence_possible",
+            "Nothing can stop clients on the source",
+            "no authorizer and no drain hook",
+            "Enable an authorizer, or give the application a drain hook.",
+        )
 
 
 def something_to_move(o: Observation) -> Iterator[Blocker]:
     """The flow replicates at least one topic."""
     if not o.scope:
-        yield Blocker("something_to_move", "The flow replicates no topic", "no topic of the source passes its filter", "Check `topics` and `topics.exclude` of the source connector.")
+        yield Blocker(
+            "something_to_move",
+            "The flow replicates no topic",
+            "no topic of the source passes its filter",
+            "Check `topics` and `topics.exclude` of the source connector.",
+        )
 
 
 GATES: tuple[Gate, ...] = (
-    something_to_move, connectors_run, worker_writes_to_target, versions_suffice, naming_agrees, records_unchanged,
-    fence_stays_local, no_loop, replication_moves, topics_match, topics_not_recreated, retention_not_overtaken, durability_kept,
-    clients_may_work_on_target, users_exist_on_target, groups_idle_on_target, fence_possible,
-)  # fmt: skip
+    something_to_move,
+    connectors_run,
+    worker_writes_to_target,
+    versions_suffice,
+    naming_agrees,
+    records_unchanged,
+    fence_stays_local,
+    no_loop,
+    replication_moves,
+    topics_match,
+    topics_not_recreated,
+    retention_not_overtaken,
+    durability_kept,
+    clients_may_work_on_target,
+    users_exist_on_target,
+    groups_idle_on_target,
+    fence_possible,
+)
 
 
 def _isolation_note(o: Observation) -> Iterator[str]:
     config = o.flow.source_connector.config if o.flow.source_connector else {}
     if isolation_of(config) == "read_uncommitted":
-        yield "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the target."
+        yield (
+            "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
+            " target."
+        )
 
 
 def _fence_notes(o: Observation) -> Iterator[str]:
@@ -295,10 +437,16 @@ def _fence_notes(o: Observation) -> Iterator[str]:
 def _coverage_notes(o: Observation) -> Iterator[str]:
     ignored = sorted(g for g in o.source.groups if g not in o.groups)
     if ignored:
-        yield f"Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics): {_few(ignored)}."
+        yield (
+            "Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics):"
+            f" {_few(ignored)}."
+        )
     others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
     if others:
-        yield f"Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix: {_few(others)}."
+        yield (
+            "Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix:"
+            f" {_few(others)}."
+        )
 
 
 def _tombstone_note(o: Observation) -> Iterator[str]:
@@ -307,20 +455,25 @@ def _tombstone_note(o: Observation) -> Iterator[str]:
     brief = sorted(t for t in compacted if int(configs[t].get("delete.retention.ms", _DAY_MS)) < _HOUR_MS)
     if brief:
         yield (
-            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was further behind"
-            f" than that never reached the target, and cannot be found: {_few(brief)}."
+            "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
+            f" further behind than that never reached the target, and cannot be found: {_few(brief)}."
         )
 
 
 def _stop_note(o: Observation) -> Iterator[str]:
     config = o.flow.source_connector.config if o.flow.source_connector else {}
     if "source.admin.default.api.timeout.ms" not in config:
-        yield "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
+        yield (
+            "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
+        )
 
 
 def _dedicated_note(o: Observation) -> Iterator[str]:
     if o.flow.dedicated:
-        yield "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be asked; it can be stopped, and only a person can start it again."
+        yield (
+            "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
+            " asked; it can be stopped, and only a person can start it again."
+        )
 
 
 NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _dedicated_note)
@@ -330,4 +483,3 @@ def isolation_of(config: dict[str, str] | object) -> str:
     """Isolation level at which a source connector reads."""
     values = dict(config)  # type: ignore[call-overload]
     return values.get("source.consumer.isolation.level") or values.get("consumer.isolation.level") or "read_uncommitted"
-

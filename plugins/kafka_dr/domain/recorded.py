@@ -2,10 +2,13 @@
 
 Invariants
 1. A sample is one file: what was seen together is there together, or not at all.
-2. Of one partition the target's end was read before the source's: no copy of a record at or above `source_end` lies below `target_end`.
-3. A row is written when it differs from the newest one of its kind and key; a whole sample repeats all of them, so that older files may go.
+2. Of one partition the target's end was read before the source's: no copy of a record at or above `source_end` lies
+   below `target_end`.
+3. A row is written when it differs from the newest one of its kind and key; a whole sample repeats all of them, so that
+   older files may go.
 4. What could not be read has no row; the sample's own row says why. No row never means zero.
-5. A position that a group has no more is a row without a number. Before a whole listing of groups no row counts: what that lacks is gone.
+5. A position that a group has no more is a row without a number. Before a whole listing of groups no row counts: what
+   that lacks is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from typing import Generic, NamedTuple, TypeVar
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
-#: What Connect keeps of a partition that it has not begun, or whose offset was deleted: another thing than not having been told.
+#: What Connect keeps of a partition that it has not begun, or whose offset was deleted: another thing than not having
+#: been told.
 NONE_KEPT = -1
 
 
@@ -69,7 +73,9 @@ class Newest(Generic[_K, _V]):
         self._known: dict[_K, _V] = {}
 
     def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
-        """What must be written down: all of it in a whole sample, else what is not as it was; from now on it is known."""
+        """What must be written down: all of it in a whole sample, else what is not as it was; from now on it is
+        known.
+        """
         found = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
         self._known |= found
         return found
@@ -97,7 +103,9 @@ class Positions:
         """Whether a group's positions were ever read."""
         return group in self._known
 
-    def differing(self, group: str, held: Mapping[tuple[str, int], int], whole: bool = False) -> dict[tuple[str, int], int | None]:
+    def differing(
+        self, group: str, held: Mapping[tuple[str, int], int], whole: bool = False
+    ) -> dict[tuple[str, int], int | None]:
         """What must be written down of a group, from now on known; None is a position that it had and has no more.
 
         Args:
@@ -114,7 +122,8 @@ class Positions:
 
 
 def commits_partition(group: str, partitions: int) -> int:
-    """Which partition of Kafka's topic of commits holds a group's: as Java hashes its name (`GroupMetadataManager.partitionFor`).
+    """Which partition of Kafka's topic of commits holds a group's: as Java hashes its name
+    (`GroupMetadataManager.partitionFor`).
 
     Args:
         partitions: how many the topic has (`offsets.topic.num.partitions`).
@@ -160,9 +169,25 @@ class Rows:
 
 
 COLUMNS = {
-    "at": "int64", "kind": "string", "topic": "string", "partition": "int32", "group": "string",
-    "target_topic": "string", "topic_id": "string", "target_topic_id": "string",
-    "source_start": "int64", "source_end": "int64", "target_start": "int64", "target_end": "int64", "replicated": "int64",
-    "position": "int64", "members": "int32", "state": "string",
-    "upstream": "int64", "downstream": "int64", "records": "int64", "sequence": "int64", "details": "string",
-}  # fmt: skip
+    "at": "int64",
+    "kind": "string",
+    "topic": "string",
+    "partition": "int32",
+    "group": "string",
+    "target_topic": "string",
+    "topic_id": "string",
+    "target_topic_id": "string",
+    "source_start": "int64",
+    "source_end": "int64",
+    "target_start": "int64",
+    "target_end": "int64",
+    "replicated": "int64",
+    "position": "int64",
+    "members": "int32",
+    "state": "string",
+    "upstream": "int64",
+    "downstream": "int64",
+    "records": "int64",
+    "sequence": "int64",
+    "details": "string",
+}

@@ -1,7 +1,9 @@
-"""Stranded records written again on the new primary: which of them, under which marks, and the proof that each stands there once.
+"""Stranded records written again on the new primary: which of them, under which marks, and the proof that each
+stands there once.
 
 Invariants
-1. Of one partition records are written in the order of their offsets, so that what is done is always a beginning of them.
+1. Of one partition records are written in the order of their offsets, so that what is done is always a beginning of
+   them.
 2. A record that no transaction has committed is not written.
 3. Into a compacted topic no value is written whose key was written later on the new primary: it would undo that.
 """
@@ -18,7 +20,8 @@ from kafka_dr.domain.topic_partition import TopicPartition
 T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
 
-#: Headers of a replayed record: where it stood, and whose export it was replayed from. They are its last two, in this order.
+#: Headers of a replayed record: where it stood, and whose export it was replayed from. They are its last two, in this
+#: order.
 ORIGIN, PROCEDURE = "switchback.origin", "switchback.procedure"
 #: Of one transaction, whichever is reached first. What a killed process leaves behind, aborted, is no more than this.
 MOST_RECORDS, MOST_BYTES = 1_000, 8_000_000
@@ -68,11 +71,16 @@ def marked(headers: Headers, origin: Origin, procedure_id: str) -> Headers:
 
 
 def unmarked(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
-    """Return where a record was replayed from and the headers that it had there; None where its origin is in none of these procedures' exports.
+    """Return where a record was replayed from and the headers that it had there; None where its origin is in none of
+    these procedures' exports.
 
     A record that was replayed before, and was stranded again, has older marks among its own headers.
     """
-    if len(headers) < 2 or headers[-2][0] != ORIGIN or headers[-1] not in [(PROCEDURE, one.encode()) for one in procedure_ids]:
+    if (
+        len(headers) < 2
+        or headers[-2][0] != ORIGIN
+        or headers[-1] not in [(PROCEDURE, one.encode()) for one in procedure_ids]
+    ):
         return None
     origin = origin_in(headers[-2][1])
     return None if origin is None else (origin, headers[:-2])
@@ -90,16 +98,24 @@ def mark_in(key_sha256: str) -> bytes:
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """Return the bytes that a batch of this record alone has at most, uncompressed."""
-    return _BATCH_BYTES + len(key or b"") + len(value or b"") + sum(_HEADER_BYTES + len(name.encode("utf-8", "replace")) + len(content or b"") for name, content in headers)
+    return (
+        _BATCH_BYTES
+        + len(key or b"")
+        + len(value or b"")
+        + sum(_HEADER_BYTES + len(name.encode("utf-8", "replace")) + len(content or b"") for name, content in headers)
+    )
 
 
-def fate_of(offset: int, key: bytes | None, uncommitted: Container[int], needs_key: bool, written_later: Container[bytes | None]) -> Fate:
+def fate_of(
+    offset: int, key: bytes | None, uncommitted: Container[int], needs_key: bool, written_later: Container[bytes | None]
+) -> Fate:
     """Tell what becomes of a record.
 
     Args:
         uncommitted: offsets of records that no transaction has committed.
         needs_key: whether the topic takes no record without a key, as compacted ones.
-        written_later: marks of keys that clients wrote on the new primary since they went there; empty unless the topic is compacted.
+        written_later: marks of keys that clients wrote on the new primary since they went there; empty unless the topic
+            is compacted.
     """
     if offset in uncommitted:
         return Fate.UNCOMMITTED
@@ -221,7 +237,11 @@ class ReadBack:
     def end(self) -> Found:
         """Everything was seen: the verdict."""
         self._skip_to(None)
-        unexplained = [one for one in self._missing if one.key not in self._by_clients and self._by_replay.get(one.key, -1) < one.offset]
+        unexplained = [
+            one
+            for one in self._missing
+            if one.key not in self._by_clients and self._by_replay.get(one.key, -1) < one.offset
+        ]
         overwritten = len(self._missing) - len(unexplained)
         if self._shortened:
             # Nobody can tell any more what a client wrote there, or what was compacted away.
@@ -229,7 +249,9 @@ class ReadBack:
         for one in unexplained:
             self._tell(f"offset {one.offset} is not there")
         more = [f"{self._untold} more like these"] if self._untold else []
-        return Found(self._read_back, overwritten, self._expired, self._overtaken, self._restamped, (*self._problems, *more))
+        return Found(
+            self._read_back, overwritten, self._expired, self._overtaken, self._restamped, (*self._problems, *more)
+        )
 
     def _skip_to(self, offset: int | None) -> None:
         """What should be there before an offset and is not."""

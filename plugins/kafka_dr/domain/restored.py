@@ -1,4 +1,6 @@
-"""Positions that are put back to what stood before a procedure's commit: what will be written, as a second person reads it, and what became of it."""
+"""Positions that are put back to what stood before a procedure's commit: what will be written, as a second
+person reads it, and what became of it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ class RestorePlan:
         rows: digest of every position that is written and every group that is deleted.
         writes: positions that get back what they were; `raised` of them are higher than what is held now.
         deletes: groups that held nothing before, and are deleted.
-        since: positions that somebody changed after the commit, by group; they are left as they are unless `overwrites`.
-        left: positions that had none before, by group, of groups that are not deleted: Kafka's clients can take no single position away.
+        since: positions that somebody changed after the commit, by group; they are left as they are unless
+            `overwrites`.
+        left: positions that had none before, by group, of groups that are not deleted: Kafka's clients can take no
+            single position away.
         group_sync: whether MirrorMaker 2 may move these groups again; None where nobody can tell.
         cool_down: what was not waited for, and why.
     """
@@ -67,7 +71,10 @@ def restore_plan_of(told: Mapping[str, Any]) -> RestorePlan:
 def restore_markdown(plan: RestorePlan) -> str:
     """The plan as an approver reads it."""
     lines = [
-        f"Groups on **{plan.cluster}** get back what they held before {cell(plan.undone)} committed its positions. Reason: {cell(plan.reason)}",
+        (
+            f"Groups on **{plan.cluster}** get back what they held before {cell(plan.undone)} committed its positions."
+            f" Reason: {cell(plan.reason)}"
+        ),
         "",
         *[f"- {line}" for line in _said(plan)],
         "",
@@ -80,12 +87,41 @@ def restore_markdown(plan: RestorePlan) -> str:
 
 def _said(plan: RestorePlan) -> list[str]:
     since = sum(plan.since.values())
-    synced = {True: "MirrorMaker 2's group sync runs, and may move these groups again within seconds.", None: "Nobody can tell whether MirrorMaker 2's group sync runs: it may move these groups again."}
-    lines = [f"{counted(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the group holds now: records in between are not read there."]
-    lines += [f"Groups that held nothing before are deleted: {', '.join(map(cell, plan.deletes[:_SHOWN]))}{_more(len(plan.deletes))}."] if plan.deletes else []
-    lines += [f"{counted(since, 'position')} were changed since that commit, and {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."] if since else []
-    lines += [f"{counted(sum(plan.left.values()), 'position')} had none before, and stay: a single position cannot be taken away."] if plan.left else []
-    lines += [f"{cell(plan.undone)} had opened {plan.cluster}: clients may have worked there since."] if plan.opened else []
+    synced = {
+        True: "MirrorMaker 2's group sync runs, and may move these groups again within seconds.",
+        None: "Nobody can tell whether MirrorMaker 2's group sync runs: it may move these groups again.",
+    }
+    lines = [
+        f"{counted(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the group holds"
+        " now: records in between are not read there."
+    ]
+    lines += (
+        [
+            "Groups that held nothing before are deleted:"
+            f" {', '.join(map(cell, plan.deletes[:_SHOWN]))}{_more(len(plan.deletes))}."
+        ]
+        if plan.deletes
+        else []
+    )
+    lines += (
+        [
+            f"{counted(since, 'position')} were changed since that commit, and"
+            f" {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."
+        ]
+        if since
+        else []
+    )
+    lines += (
+        [
+            f"{counted(sum(plan.left.values()), 'position')} had none before, and stay: a single position cannot be"
+            " taken away."
+        ]
+        if plan.left
+        else []
+    )
+    lines += (
+        [f"{cell(plan.undone)} had opened {plan.cluster}: clients may have worked there since."] if plan.opened else []
+    )
     lines += [f"A cool-down is not waited for: {cell(str(plan.cool_down['acknowledged']))}"] if plan.cool_down else []
     return [*lines, *([synced[plan.group_sync]] if plan.group_sync in synced else [])]
 
@@ -98,7 +134,13 @@ def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
     if not by_group:
         return []
     rows = sorted(by_group.items(), key=lambda one: (-one[1], one[0]))
-    return [f"| {title}: group | positions |", "| --- | --- |", *[f"| {cell(group)} | {count} |" for group, count in rows[:_SHOWN]], *([f"| {_more(len(rows)).strip()} groups | |"] if len(rows) > _SHOWN else []), ""]
+    return [
+        f"| {title}: group | positions |",
+        "| --- | --- |",
+        *[f"| {cell(group)} | {count} |" for group, count in rows[:_SHOWN]],
+        *([f"| {_more(len(rows)).strip()} groups | |"] if len(rows) > _SHOWN else []),
+        "",
+    ]
 
 
 def restore_sentences(e: Mapping[str, Any]) -> list[str]:
@@ -118,8 +160,15 @@ def restore_sentences(e: Mapping[str, Any]) -> list[str]:
 def _became(done: Mapping[str, Any] | None) -> str:
     if done is None:
         return "What the groups hold was not read back."
-    kept = f" {counted(done['changed_since'], 'position')} that somebody changed since were left as they are." if done["changed_since"] else ""
-    return f"{counted(done['written'] + done['already'], 'position')} were read back as they were before, and {counted(done['deleted'], 'group')} deleted.{kept}"
+    kept = (
+        f" {counted(done['changed_since'], 'position')} that somebody changed since were left as they are."
+        if done["changed_since"]
+        else ""
+    )
+    return (
+        f"{counted(done['written'] + done['already'], 'position')} were read back as they were before, and"
+        f" {counted(done['deleted'], 'group')} deleted.{kept}"
+    )
 
 
 def restore_to_do(e: Mapping[str, Any]) -> list[str]:
@@ -127,5 +176,14 @@ def restore_to_do(e: Mapping[str, Any]) -> list[str]:
     if e["outcome"] == Outcome.COMPLETED:
         return ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
-        return [shortened(e["reason_for_outcome"]), f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in Airflow: it goes on from where it stopped. Or abort it: what was written stays."]
-    return [shortened(e["reason_for_outcome"]), "Start a new run when the cause is mended: it looks at what the groups hold by then."]
+        return [
+            shortened(e["reason_for_outcome"]),
+            (
+                f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in"
+                " Airflow: it goes on from where it stopped. Or abort it: what was written stays."
+            ),
+        ]
+    return [
+        shortened(e["reason_for_outcome"]),
+        "Start a new run when the cause is mended: it looks at what the groups hold by then.",
+    ]

@@ -1,11 +1,13 @@
 """Whether the source is lost, by what several views saw of it in several rounds over a window.
 
 Invariants
-1. Lost means: in every round at least one view could look, every view that could look found nobody, and the view from here was among them.
+1. Lost means: in every round at least one view could look, every view that could look found nobody, and the view from
+   here was among them.
 2. Whoever saw the source answer, in whichever round, is believed: somebody may still use it.
 3. A view that could not look says nothing, neither for nor against.
-4. Only a lost source lets the procedure go on by itself. One that refuses writes, is slow, answers, or of which nobody can tell, needs
-   a reason and a second person: in a moment it may be what it was, and clients that still reach it would write on both sides.
+4. Only a lost source lets the procedure go on by itself. One that refuses writes, is slow, answers, or of which nobody
+   can tell, needs a reason and a second person: in a moment it may be what it was, and clients that still reach it
+   would write on both sides.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ FROM_APPLICATION = "application"
 class Sight(StrEnum):
     """What one look of one view found.
 
-    ANSWERS: metadata, and a write was acknowledged or refused for want of rights (by a broker that lives); metadata alone where no write could be tried.
-    REFUSES_WRITES: metadata, but no write was acknowledged: no leader, too few replicas, a full disk, no answer in time.
-    SLOW: it answered, later than the stated limit.
+    ANSWERS: metadata, and a write was acknowledged or refused for want of rights (by a broker that lives); metadata
+    alone where no write could be tried. REFUSES_WRITES: metadata, but no write was acknowledged: no leader, too few
+    replicas, a full disk, no answer in time. SLOW: it answered, later than the stated limit.
     GONE: nothing within the time allowed.
     UNKNOWN: this view could not look; it says nothing about the source.
     """
@@ -157,4 +159,7 @@ def _stories(looks: Sequence[Look]) -> tuple[ViewsStory, ...]:
     by_view: dict[str, list[Look]] = {}
     for look in looks:
         by_view.setdefault(look.view, []).append(look)
-    return tuple(ViewsStory(view, dict(Counter(look.sight.value for look in mine)), mine[0], mine[-1]) for view, mine in by_view.items())
+    return tuple(
+        ViewsStory(view, dict(Counter(look.sight.value for look in mine)), mine[0], mine[-1])
+        for view, mine in by_view.items()
+    )

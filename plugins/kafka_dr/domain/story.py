@@ -1,4 +1,5 @@
-"""The evidence as a story: what happened, where clients are, what failed, what to do; and the figures behind each picture.
+"""The evidence as a story: what happened, where clients are, what failed, what to do; and the figures behind
+each picture.
 
 Invariants
 1. Everything is made of the evidence alone: the same evidence tells the same story.
@@ -14,7 +15,17 @@ from typing import Any
 from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_picture import loss_picture
 from kafka_dr.domain.loss_plan import what_was_listed
-from kafka_dr.domain.plain_text import Shown, counted, duration, figure_lines, first_of, moment, number, shortened, time_of_day
+from kafka_dr.domain.plain_text import (
+    Shown,
+    counted,
+    duration,
+    figure_lines,
+    first_of,
+    moment,
+    number,
+    shortened,
+    time_of_day,
+)
 from kafka_dr.domain.restored import restore_sentences, restore_to_do
 from kafka_dr.domain.time_line import TimeLine, standstill, time_line
 from kafka_dr.vocabulary import RESTORE, Outcome, Step, TranslationClass
@@ -98,7 +109,9 @@ def story_of(evidence: Evidence) -> Story:
     plan = evidence["plan"] or {}
     figures, restores = _figures(evidence), evidence["dag_id"] == RESTORE
     return Story(
-        sentences=restore_sentences(evidence) if restores else [_what(evidence), whereabouts(evidence), _kept(evidence)],
+        sentences=(
+            restore_sentences(evidence) if restores else [_what(evidence), whereabouts(evidence), _kept(evidence)]
+        ),
         trouble=_trouble(evidence),
         to_do=restore_to_do(evidence) if restores else _to_do(evidence),
         line=time_line(evidence),
@@ -133,14 +146,21 @@ def _what(e: Evidence) -> str:
         Outcome.COMPLETED: f"All clients{_but(e)} were moved from {e['source']} to {e['target']}.",
         Outcome.RETURNED: f"The attempt to {move} stopped{at} and was undone.",
         Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was touched.",
-        Outcome.ABORTED: f"The attempt to {move} was aborted by {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}.",
+        Outcome.ABORTED: (
+            f"The attempt to {move} was aborted by"
+            f" {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}."
+        ),
         Outcome.FAILED: f"The attempt to {move} stopped{at} and {_held(e)}.",
     }[Outcome(e["outcome"])]
 
 
 def _held(e: Evidence) -> str:
     successor = e.get("continued_by")
-    return f"was continued by {successor}: its evidence says what became of it" if successor else "has not ended: it still holds both clusters"
+    return (
+        f"was continued by {successor}: its evidence says what became of it"
+        if successor
+        else "has not ended: it still holds both clusters"
+    )
 
 
 def _but(e: Evidence) -> str:
@@ -165,7 +185,11 @@ def whereabouts(e: Evidence) -> str:
     if state.get(Step.RETURN_TO_SOURCE) == "done" or span is None and Step.OPEN_TARGET not in state:
         return _on_source(e)
     if state.get(Step.REDIRECT_CLIENTS) == "done":
-        return f"They stood still for {duration(span.seconds)} and now work on {e['target']}." if span else f"Clients work on {e['target']}."
+        return (
+            f"They stood still for {duration(span.seconds)} and now work on {e['target']}."
+            if span
+            else f"Clients work on {e['target']}."
+        )
     since = f" since {moment(span.began.isoformat())}" if span else ""
     return f"Clients stand still{since}: {_why_still(e, state)}."
 
@@ -173,7 +197,11 @@ def whereabouts(e: Evidence) -> str:
 def _on_source(e: Evidence) -> str:
     span, earlier = standstill(e), e.get("continues")
     if earlier:
-        fenced = f"{e['source']} stays fenced until return_to_source of that one is done" if earlier["fenced"] else f"that one had not fenced {e['source']}"
+        fenced = (
+            f"{e['source']} stays fenced until return_to_source of that one is done"
+            if earlier["fenced"]
+            else f"that one had not fenced {e['source']}"
+        )
         return f"Clients are as {earlier['procedure_id']} left them: {fenced}."
     if span is None:
         return f"Clients never left {e['source']} and were not stopped."
@@ -196,12 +224,19 @@ def _kept(e: Evidence) -> str:
         return lost + (_not_final(e) if e["outcome"] == Outcome.FAILED else f"No client was moved to {e['target']}.")
     by_hand = _figures(e).get(Step.OPEN_TARGET, {}).get("by_hand")
     if by_hand and not _figures(e).get(Step.TRANSLATE_OFFSETS):
-        return f"{by_hand} opened {e['target']} by hand before positions were translated: where the groups stand, and whether records are missing there, was not proven."
+        return (
+            f"{by_hand} opened {e['target']} by hand before positions were translated: where the groups stand, and"
+            " whether records are missing there, was not proven."
+        )
     return f"{_placed(e)} {_losses(e)}"
 
 
 def _not_final(e: Evidence) -> str:
-    return "What it had proven was taken over there, as far as it counts." if e.get("continued_by") else "Nothing on this page is final before it ends."
+    return (
+        "What it had proven was taken over there, as far as it counts."
+        if e.get("continued_by")
+        else "Nothing on this page is final before it ends."
+    )
 
 
 def _placed(e: Evidence) -> str:
@@ -242,18 +277,34 @@ def _trouble(e: Evidence) -> list[dict[str, str]]:
     failing = e["failing_step"]
     failure = _last_failure(e, failing)
     aborted = e.get("aborted_by") or {}
-    bare = {"step": str(failing or "no step"), "reason": shortened(e["reason_for_outcome"]), "seen": "", "at": moment(aborted.get("at", ""))}
-    back = _last_failure(e, Step.RETURN_TO_SOURCE) if failing != Step.RETURN_TO_SOURCE and e["outcome"] == Outcome.FAILED else None
+    bare = {
+        "step": str(failing or "no step"),
+        "reason": shortened(e["reason_for_outcome"]),
+        "seen": "",
+        "at": moment(aborted.get("at", "")),
+    }
+    back = (
+        _last_failure(e, Step.RETURN_TO_SOURCE)
+        if failing != Step.RETURN_TO_SOURCE and e["outcome"] == Outcome.FAILED
+        else None
+    )
     return [_told(failing, failure) if failure else bare, *([_told(Step.RETURN_TO_SOURCE, back)] if back else [])]
 
 
 def _told(step: str, failure: Mapping[str, Any]) -> dict[str, str]:
-    return {"step": str(step), "reason": shortened(failure["reason"]), "seen": shortened(failure.get("seen") or ""), "at": moment(failure["at"])}
+    return {
+        "step": str(step),
+        "reason": shortened(failure["reason"]),
+        "seen": shortened(failure.get("seen") or ""),
+        "at": moment(failure["at"]),
+    }
 
 
 def _last_failure(e: Evidence, name: str | None) -> Mapping[str, Any] | None:
     """The newest failure of a step that is not done."""
-    failures = [f for step in e["steps"] if step["id"] == name and step["state"] != "done" for f in step.get("failures", [])]
+    failures = [
+        f for step in e["steps"] if step["id"] == name and step["state"] != "done" for f in step.get("failures", [])
+    ]
     return failures[-1] if failures else None
 
 
@@ -270,7 +321,10 @@ def _returned_to_do(e: Evidence) -> str:
     if not e.get("continues"):
         return "Nothing is left to undo. Start a new run when the cause is mended."
     earlier = e["continues"]["procedure_id"]
-    return f"{earlier} holds both clusters again. When {e['source']} answers, clear return_to_source of that run: it gives {e['source']} back. Or continue it anew, with continue_procedure={earlier}."
+    return (
+        f"{earlier} holds both clusters again. When {e['source']} answers, clear return_to_source of that run: it gives"
+        f" {e['source']} back. Or continue it anew, with continue_procedure={earlier}."
+    )
 
 
 def _said(e: Evidence, step: str | None) -> list[str]:
@@ -282,21 +336,42 @@ def _failed_to_do(e: Evidence) -> list[str]:
     if e.get("continued_by"):
         return [f"Nothing here, and clear no step of this run: see the evidence of {e['continued_by']}."]
     state = {s["id"]: s["state"] for s in e["steps"]}
-    page = f"What each state of a step means: runbooks/{e['dag_id']}.md, under the step's name. Mark no task as successful: that does not do its work."
+    page = (
+        f"What each state of a step means: runbooks/{e['dag_id']}.md, under the step's name. Mark no task as"
+        " successful: that does not do its work."
+    )
     if Step.RETURN_TO_SOURCE in state:
-        back = f"Mend what stopped {Step.RETURN_TO_SOURCE} and clear it with its downstream tasks in Airflow: it goes on from where it stopped."
+        back = (
+            f"Mend what stopped {Step.RETURN_TO_SOURCE} and clear it with its downstream tasks in Airflow: it goes on"
+            " from where it stopped."
+        )
         return [*_said(e, Step.RETURN_TO_SOURCE), back, page]
-    clear = f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in Airflow: every step looks at what is there first."
+    clear = (
+        f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in Airflow:"
+        " every step looks at what is there first."
+    )
     if state.get(Step.OPEN_TARGET) == "done":
         return [*_said(e, e["failing_step"]), clear, f"There is only forward: {e['target']} is open.", page]
-    return [*_said(e, e["failing_step"]), clear, f"Or go back: clear {Step.RETURN_TO_SOURCE}; it gives {e['source']} back to its clients.", page]
+    return [
+        *_said(e, e["failing_step"]),
+        clear,
+        f"Or go back: clear {Step.RETURN_TO_SOURCE}; it gives {e['source']} back to its clients.",
+        page,
+    ]
 
 
 def _lost_to_do(e: Evidence) -> list[str]:
     if not e["loss"]:
         return []
     unread = "inventory" in (e["plan"] or {}) and not e.get("stranded")
-    later = [f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md, assess_data_loss. A run that nobody approves does it."] if unread else []
+    later = (
+        [
+            f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md,"
+            " assess_data_loss. A run that nobody approves does it."
+        ]
+        if unread
+        else []
+    )
     return [f"Decide what becomes of what {e['target']} lacks ({_lost(e).lower()}): see Loss.", *later]
 
 
@@ -307,8 +382,22 @@ def _excluded_to_do(e: Evidence) -> list[str]:
 
 def _completed_to_do(e: Evidence) -> list[str]:
     started = _figures(e).get(Step.START_REVERSE_REPLICATION, {}).get("started", True)
-    watch = [f"Leave watch_old_source unpaused: it fences {e['source']} as soon as that answers."] if _still_armed(e) else []
-    return watch if started else [*watch, f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is wanted."]
+    watch = (
+        [f"Leave watch_old_source unpaused: it fences {e['source']} as soon as that answers."]
+        if _still_armed(e)
+        else []
+    )
+    return (
+        watch
+        if started
+        else [
+            *watch,
+            (
+                f"Nothing is replicated from {e['target']} to {e['source']} now: resume that flow when a standby is"
+                " wanted."
+            ),
+        ]
+    )
 
 
 # -- the pictures ------------------------------------------------------------------------------------------------
@@ -324,7 +413,9 @@ def _still(e: Evidence, plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _fence(e: Evidence) -> str:
-    """How clients are kept from the source; of one that was given up only what was proven, or said by the fence hook."""
+    """How clients are kept from the source; of one that was given up only what was proven, or said by the fence
+    hook.
+    """
     figures, at = _figures(e), moment(e["fenced_at"]) if e.get("fenced_at") else ""
     fence = figures.get(Step.FENCE_SOURCE, {}).get("fenced")
     if fence == ARMED:
@@ -332,7 +423,11 @@ def _fence(e: Evidence) -> str:
     if fence == BY_HOOK:
         return f"by the fence hook's word, since {at}: clients cannot reach {e['source']}"
     if fence == BY_ACL:
-        return f"proven at {at}, on {e['source']}" if at else f"writes are denied on {e['source']}, not proven on every broker"
+        return (
+            f"proven at {at}, on {e['source']}"
+            if at
+            else f"writes are denied on {e['source']}, not proven on every broker"
+        )
     return f"proven at {at}" if at else "not fenced, or not proven on every broker"
 
 
@@ -341,7 +436,9 @@ def _armed(e: Evidence, fenced_at: str | None) -> str:
     if Step.RETURN_TO_SOURCE in _done(e):
         return f"armed until {e['source']} was given back: nobody fences it any more"
     if Step.WATCH_OLD_SOURCE in _done(e):
-        return f"{e['source']} came back, and was fenced by watch_old_source" + (f" at {moment(fenced_at)}" if fenced_at else "")
+        return f"{e['source']} came back, and was fenced by watch_old_source" + (
+            f" at {moment(fenced_at)}" if fenced_at else ""
+        )
     return f"armed: {e['source']} was out of reach, and watch_old_source fences it as soon as it answers"
 
 
@@ -357,14 +454,26 @@ def _done(e: Evidence) -> set[str]:
 def _split(seconds: Mapping[str, float]) -> list[Part]:
     parts = [("own", "own", "of our own"), ("drain", "drain", "draining"), ("people", "people", "waiting for people")]
     whole = sum(max(0.0, seconds[name]) for name, _, _ in parts) or 1.0
-    return [Part(meaning, seconds[name], round(100 * max(0.0, seconds[name]) / whole, 2), kind) for name, kind, meaning in parts]
+    return [
+        Part(meaning, seconds[name], round(100 * max(0.0, seconds[name]) / whole, 2), kind)
+        for name, kind, meaning in parts
+    ]
 
 
 def _classes(classes: Mapping[str, int]) -> list[Part]:
     order = {c.value: n for n, c in enumerate(TranslationClass)}
     whole = sum(classes.values()) or 1
     ordered = sorted(classes, key=lambda name: (order.get(name, len(order)), name))
-    return [Part(name, classes[name], round(100 * classes[name] / whole, 2), name if name in order else "", _MEANING.get(name, "")) for name in ordered]
+    return [
+        Part(
+            name,
+            classes[name],
+            round(100 * classes[name] / whole, 2),
+            name if name in order else "",
+            _MEANING.get(name, ""),
+        )
+        for name in ordered
+    ]
 
 
 def _rereads(rereads: Mapping[str, int | None]) -> list[Part]:
@@ -378,7 +487,10 @@ def _rereads(rereads: Mapping[str, int | None]) -> list[Part]:
 def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Two bars a group, all on one scale."""
     most = max((max(g["bound"] or 0, g["mirror_maker"]) for g in groups), default=0) or 1
-    return [{**g, "ours": round(100 * (g["bound"] or 0) / most, 2), "theirs": round(100 * g["mirror_maker"] / most, 2)} for g in groups]
+    return [
+        {**g, "ours": round(100 * (g["bound"] or 0) / most, 2), "theirs": round(100 * g["mirror_maker"] / most, 2)}
+        for g in groups
+    ]
 
 
 def _rereads_then_lag(group: Mapping[str, Any]) -> tuple[int, int]:
@@ -395,7 +507,9 @@ def _figures(e: Evidence) -> dict[str, Mapping[str, Any]]:
 def _approval(approval: Mapping[str, Any], e: Evidence) -> dict[str, Any]:
     digest = approval["digest"]
     translation = _figures(e).get(Step.TRANSLATE_OFFSETS, {}).get("digest")
-    of = {e["plan_digest"]: "this plan", translation: "the translation"}.get(digest, "neither this plan nor its translation")
+    of = {e["plan_digest"]: "this plan", translation: "the translation"}.get(
+        digest, "neither this plan nor its translation"
+    )
     return {"step": approval["step"], "by": approval["by"], "at": moment(approval["at"]), "digest": digest, "of": of}
 
 
@@ -405,7 +519,12 @@ def _ends(e: Evidence, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     boundary = {(row["topic"], row["partition"]): row["offset"] for row in e["boundary"]}
     pairs = [(row, (remote.get(row["topic"], row["topic"]), row["partition"])) for row in e["cut_off"]]
     return [
-        {"source": f"{row['topic']}-{row['partition']}", "cut_off": row["offset"], "target": f"{there[0]}-{there[1]}", "boundary": boundary.get(there, "not reached")}
+        {
+            "source": f"{row['topic']}-{row['partition']}",
+            "cut_off": row["offset"],
+            "target": f"{there[0]}-{there[1]}",
+            "boundary": boundary.get(there, "not reached"),
+        }
         for row, there in pairs
     ]
 
@@ -414,7 +533,15 @@ def _excluded(e: Evidence) -> list[dict[str, Any]]:
     """Groups that were not waited for: as they stood at the drain, or as the plan names them."""
     drained, plan = _figures(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
     groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []
-    return [{"group": g["group"], "reason": g.get("reason", ""), "policy": g.get("policy", ""), "members": _members(g.get("members"))} for g in groups]
+    return [
+        {
+            "group": g["group"],
+            "reason": g.get("reason", ""),
+            "policy": g.get("policy", ""),
+            "members": _members(g.get("members")),
+        }
+        for g in groups
+    ]
 
 
 def _members(members: Any) -> str:
@@ -426,7 +553,13 @@ def _members(members: Any) -> str:
 def _step(step: Mapping[str, Any]) -> StepStory:
     failures = [_failure(f) for f in step.get("failures", [])]
     newest = Shown(failures[-_FAILURES_SHOWN:], len(failures))
-    return StepStory(str(step["id"]), str(step["state"]), figure_lines(step.get("figures", {})), newest, [figure_lines(note) for note in step.get("notes", [])[-_FAILURES_SHOWN:]])
+    return StepStory(
+        str(step["id"]),
+        str(step["state"]),
+        figure_lines(step.get("figures", {})),
+        newest,
+        [figure_lines(note) for note in step.get("notes", [])[-_FAILURES_SHOWN:]],
+    )
 
 
 def _failure(failure: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What becomes of stranded records: a decision for each topic, what each mode makes possible, and what a second person is asked.
+"""What becomes of stranded records: a decision for each topic, what each mode makes possible, and what a second
+person is asked.
 
 Invariants
 1. A topic with stranded records has exactly one decision; where two patterns disagree about it, nobody guesses.
@@ -19,7 +20,8 @@ from kafka_dr.domain.plain_text import counted, duration, moment
 from kafka_dr.domain.plan import cell
 
 _SHOWN = 50
-#: A rate that a time is told for: records a second. What MirrorMaker 2 does depends on their size, on its tasks and on the way between the clusters.
+#: A rate that a time is told for: records a second. What MirrorMaker 2 does depends on their size, on its tasks and on
+#: the way between the clusters.
 _RATE = 10_000
 
 
@@ -51,7 +53,8 @@ class Stranded:
         aborted: how many of them are of aborted transactions.
         undecided: how many lie behind a transaction that is still open.
         lacking: how many records the new primary got by replication that the returned cluster does not hold any more.
-        older: how many replicated records only the returned cluster still holds, since the new primary's retention took them; looked for where its log will be deleted.
+        older: how many replicated records only the returned cluster still holds, since the new primary's retention took
+            them; looked for where its log will be deleted.
         compacted: whether the topic is compacted: then a replay drops values whose key was written later.
     """
 
@@ -75,7 +78,8 @@ class Return:
         found: digest of what find_stranded_records found.
         stranded: of each topic that has stranded records, or lacks some.
         decisions: topic -> decision.
-        deleted: bytes that the returned cluster holds of the topics that are made anew; None in mode append, or where nobody knows.
+        deleted: bytes that the returned cluster holds of the topics that are made anew; None in mode append, or where
+            nobody knows.
         copied: records that the flow back has to copy, about; None where nobody knows.
         copied_bytes: their bytes, in mode recreate; None where nobody knows.
         apart: each direction has topics of its own, so that the topics with stranded records are deleted in no mode.
@@ -111,20 +115,33 @@ def decide(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict[str, D
 
     Args:
         topics: names of topics with stranded records.
-        rules: regular expression, as MirrorMaker 2 uses them, to decision. A topic's own name goes before expressions, `.*` counts last;
-            without any rule for a topic its records are kept in place.
+        rules: regular expression, as MirrorMaker 2 uses them, to decision. A topic's own name goes before expressions,
+            `.*` counts last; without any rule for a topic its records are kept in place.
     """
     expressions = {pattern: pattern_list(pattern, "topic") for pattern in rules if pattern != ALL}
     decided, problems = {}, []
     for topic in sorted(topics):
-        told = {Decision(rules[topic])} if topic in rules else {Decision(rules[name]) for name, one in expressions.items() if one.matches(topic)}
+        told = (
+            {Decision(rules[topic])}
+            if topic in rules
+            else {Decision(rules[name]) for name, one in expressions.items() if one.matches(topic)}
+        )
         if len(told) > 1:
-            problems.append(f"{topic}: {' and '.join(sorted(told))} by different patterns; give its decision under its own name")
+            problems.append(
+                f"{topic}: {' and '.join(sorted(told))} by different patterns; give its decision under its own name"
+            )
         decided[topic] = min(told) if told else Decision(rules.get(ALL, Decision.KEEP))
     return decided, problems
 
 
-def impossible(mode: Mode, stranded: Iterable[Stranded], decisions: Mapping[str, Decision], target: str, apart: bool = False, gone: Collection[str] = ()) -> list[str]:
+def impossible(
+    mode: Mode,
+    stranded: Iterable[Stranded],
+    decisions: Mapping[str, Decision],
+    target: str,
+    apart: bool = False,
+    gone: Collection[str] = (),
+) -> list[str]:
     """What the mode makes impossible of the decisions, each with what to ask for instead.
 
     Args:
@@ -135,18 +152,36 @@ def impossible(mode: Mode, stranded: Iterable[Stranded], decisions: Mapping[str,
     # Where the log was deleted the mode makes no difference any more.
     modes = {one.topic: Mode.RECREATE if one.topic in gone else mode for one in stranded}
     there = [one for one in stranded if one.records]
-    wrong = [f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')}; {_why_not(modes[one.topic], one.topic in gone).format(target=target)}" for one in there if _cannot(modes[one.topic], decisions[one.topic], apart)]
-    lacking = [f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate brings them back" for one in stranded if one.lacking and modes[one.topic] is Mode.APPEND and not apart]
+    wrong = [
+        f"{one.topic}: {decisions[one.topic]} of {counted(one.records, 'record')};"
+        f" {_why_not(modes[one.topic], one.topic in gone).format(target=target)}"
+        for one in there
+        if _cannot(modes[one.topic], decisions[one.topic], apart)
+    ]
+    lacking = [
+        f"{one.topic}: {target} lost {counted(one.lacking, 'record')} that were replicated from it; only mode recreate"
+        " brings them back"
+        for one in stranded
+        if one.lacking and modes[one.topic] is Mode.APPEND and not apart
+    ]
     return wrong + lacking
 
 
 _WHY_NOT = {
-    Mode.APPEND: "in mode append they stay where they are in the old log of {target}: keep them, or make the topics anew with mode recreate",
-    Mode.RECREATE: "in mode recreate the log on {target} is deleted and nothing stays in it: replay, quarantine or discard them",
+    Mode.APPEND: (
+        "in mode append they stay where they are in the old log of {target}: keep them, or make the topics anew with"
+        " mode recreate"
+    ),
+    Mode.RECREATE: (
+        "in mode recreate the log on {target} is deleted and nothing stays in it: replay, quarantine or discard them"
+    ),
 }
 
 
-_GONE = "an earlier run has deleted the log on {target}, and its export alone holds them: replay, quarantine or discard them"
+_GONE = (
+    "an earlier run has deleted the log on {target}, and its export alone holds them: replay, quarantine or discard"
+    " them"
+)
 
 
 def _why_not(mode: Mode, gone: bool) -> str:
@@ -180,25 +215,51 @@ def _found(planned: Return) -> list[str]:
     records, size = (sum(getattr(one, name) for one in planned.stranded) for name in ("records", "bytes"))
     if not records:
         return [f"Nothing is stranded on {planned.target}: all that it acknowledged is on {planned.source}."]
-    return [f"**{counted(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged there, and never replicated. They are exported to files, whatever is decided."]
+    return [
+        f"**{counted(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged there, and"
+        " never replicated. They are exported to files, whatever is decided."
+    ]
 
 
 def _table(planned: Return) -> list[str]:
     if not planned.stranded:
         return []
     ordered = sorted(planned.stranded, key=lambda one: (-one.records, one.topic))
-    head = ["| topic | records | bytes | written | of aborted transactions | undecided | missing on the returned cluster | decision |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
-    more = [f"\n... and {len(ordered) - _SHOWN} more topics, each with no more records.\n"] if len(ordered) > _SHOWN else []
+    head = [
+        (
+            "| topic | records | bytes | written | of aborted transactions | undecided | missing on the returned"
+            " cluster | decision |"
+        ),
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    more = (
+        [f"\n... and {len(ordered) - _SHOWN} more topics, each with no more records.\n"]
+        if len(ordered) > _SHOWN
+        else []
+    )
     return [*head, *(_row(one, planned.decisions[one.topic]) for one in ordered[:_SHOWN]), *more]
 
 
 def _row(one: Stranded, decision: Decision) -> str:
-    cells = [cell(one.topic), one.records, one.bytes, _written(one), one.aborted, one.undecided, one.lacking, decision if one.records else "-"]
+    cells = [
+        cell(one.topic),
+        one.records,
+        one.bytes,
+        _written(one),
+        one.aborted,
+        one.undecided,
+        one.lacking,
+        decision if one.records else "-",
+    ]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def _written(one: Stranded) -> str:
-    return "unknown" if one.first_at is None or one.last_at is None else f"{_moment(one.first_at)} to {_moment(one.last_at)}"
+    return (
+        "unknown"
+        if one.first_at is None or one.last_at is None
+        else f"{_moment(one.first_at)} to {_moment(one.last_at)}"
+    )
 
 
 def _moment(at: int) -> str:
@@ -208,9 +269,22 @@ def _moment(at: int) -> str:
 def _said(planned: Return) -> list[str]:
     """What the mode and the decisions mean, and what they do not give."""
     told = {planned.decisions[one.topic] for one in planned.stranded if one.records}
-    compacted = [one.topic for one in planned.stranded if one.compacted and planned.decisions[one.topic] is Decision.REPLAY]
-    meanings = [meaning.format(source=planned.source, target=planned.target) for decision, meaning in _MEANS.items() if decision in told]
-    dropped = [f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its key was written later on {planned.source}: it would undo that."] if compacted else []
+    compacted = [
+        one.topic for one in planned.stranded if one.compacted and planned.decisions[one.topic] is Decision.REPLAY
+    ]
+    meanings = [
+        meaning.format(source=planned.source, target=planned.target)
+        for decision, meaning in _MEANS.items()
+        if decision in told
+    ]
+    dropped = (
+        [
+            f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its key was"
+            f" written later on {planned.source}: it would undo that."
+        ]
+        if compacted
+        else []
+    )
     return [_mode(planned), *_gone(planned), *_apart(planned), *meanings, *dropped]
 
 
@@ -218,7 +292,14 @@ def _gone(planned: Return) -> list[str]:
     """What an earlier run has made of it."""
     topics = [one.topic for one in planned.stranded if one.records and one.topic in planned.gone]
     named = cell(", ".join(topics[:_SHOWN])) + (f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else "")
-    return [f"An earlier run has deleted the logs of {named} on {planned.target}: their stranded records are in its export only."] if topics else []
+    return (
+        [
+            f"An earlier run has deleted the logs of {named} on {planned.target}: their stranded records are in its"
+            " export only."
+        ]
+        if topics
+        else []
+    )
 
 
 def _apart(planned: Return) -> list[str]:
@@ -226,25 +307,49 @@ def _apart(planned: Return) -> list[str]:
     if not planned.apart:
         return []
     lacking = sum(one.lacking for one in planned.stranded)
-    lost = [f"{counted(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode brings them back."] if lacking else []
-    stay = f"Each direction has topics of its own: those with stranded records are deleted on {planned.target} in no mode, and stay what consumers read there. A record that is replayed is then there a second time, under the name that the flow back gives it; one that is discarded or quarantined stays all the same."
+    lost = (
+        [
+            f"{counted(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode brings"
+            " them back."
+        ]
+        if lacking
+        else []
+    )
+    stay = (
+        f"Each direction has topics of its own: those with stranded records are deleted on {planned.target} in no mode,"
+        " and stay what consumers read there. A record that is replayed is then there a second time, under the name"
+        " that the flow back gives it; one that is discarded or quarantined stays all the same."
+    )
     return [*([stay] if any(one.records for one in planned.stranded) else []), *lost]
 
 
 def _mode(planned: Return) -> str:
     if planned.mode is Mode.APPEND:
-        return f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since they went there is added{_copying(planned)}. Stranded records keep their place before that.{_whole(planned)}"
+        return (
+            f"Mode append: the logs on {planned.target} stay, and only what clients wrote on {planned.source} since"
+            f" they went there is added{_copying(planned)}. Stranded records keep their place before"
+            f" that.{_whole(planned)}"
+        )
     topics = f"the copies of {planned.source}'s own topics" if planned.apart else "the topics"
     size = f" {planned.deleted:,} bytes are deleted." if planned.deleted is not None else ""
     size += f" As much as {planned.source} holds is copied{_copying(planned)}."
     older = sum(one.older for one in planned.stranded)
-    kept = f"{counted(older, 'older record')} that {planned.source} has not any more are in the export only" if older else f"Nothing is there that {planned.source} has not any more"
-    return f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept}; consumers that rewind see {planned.source}'s log."
+    kept = (
+        f"{counted(older, 'older record')} that {planned.source} has not any more are in the export only"
+        if older
+        else f"Nothing is there that {planned.source} has not any more"
+    )
+    return (
+        f"**Mode recreate: {topics} on {planned.target} are deleted and made anew**, then mirrored whole.{size} {kept};"
+        f" consumers that rewind see {planned.source}'s log."
+    )
 
 
 def _whole(planned: Return) -> str:
     """What mode append makes of topics that an earlier run has deleted."""
-    named = cell(", ".join(planned.gone[:_SHOWN])) + (f" and {len(planned.gone) - _SHOWN} more" if len(planned.gone) > _SHOWN else "")
+    named = cell(", ".join(planned.gone[:_SHOWN])) + (
+        f" and {len(planned.gone) - _SHOWN} more" if len(planned.gone) > _SHOWN else ""
+    )
     return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
 
@@ -253,13 +358,26 @@ def _copying(planned: Return) -> str:
     if planned.copied is None:
         return ""
     size = "" if planned.copied_bytes is None else f", {planned.copied_bytes:,} bytes"
-    return f": about {counted(planned.copied, 'record')}{size}, {duration(round(planned.copied / _RATE))} at {_RATE:,} records a second"
+    return (
+        f": about {counted(planned.copied, 'record')}{size}, {duration(round(planned.copied / _RATE))} at {_RATE:,}"
+        " records a second"
+    )
 
 
 _MEANS = {
-    Decision.KEEP: "keep: the records stay in the log on {target}. Groups that had not passed the place where they stand read them; groups that went on with {source} are placed behind them, and never read them.",
-    Decision.REPLAY: "replay: the records are written to {source} once, at the end of its log, with headers that say where each came from. They come after what was written since, whatever was before them once: their order among others cannot be restored.",
-    Decision.QUARANTINE: "quarantine: the records are written to a topic of their own on {source}; no consumer sees them unless it is told to.",
+    Decision.KEEP: (
+        "keep: the records stay in the log on {target}. Groups that had not passed the place where they stand read"
+        " them; groups that went on with {source} are placed behind them, and never read them."
+    ),
+    Decision.REPLAY: (
+        "replay: the records are written to {source} once, at the end of its log, with headers that say where each came"
+        " from. They come after what was written since, whatever was before them once: their order among others cannot"
+        " be restored."
+    ),
+    Decision.QUARANTINE: (
+        "quarantine: the records are written to a topic of their own on {source}; no consumer sees them unless it is"
+        " told to."
+    ),
     Decision.DISCARD: "discard: the records are in the export and nowhere else.",
 }
 
@@ -272,7 +390,10 @@ def stranded_by_topic(rows: Sequence[Mapping[str, Any]], compacted: Iterable[str
 
 
 def _summed(topic: str, rows: Sequence[Mapping[str, Any]], compacted: bool) -> Stranded:
-    sums = {name: sum(int(row[name] or 0) for row in rows) for name in ("records", "bytes", "aborted", "undecided", "lacking", "older")}
+    sums = {
+        name: sum(int(row[name] or 0) for row in rows)
+        for name in ("records", "bytes", "aborted", "undecided", "lacking", "older")
+    }
     first = min((int(row["first_at"]) for row in rows if row["first_at"] is not None), default=None)
     last = max((int(row["last_at"]) for row in rows if row["last_at"] is not None), default=None)
     return Stranded(topic, first_at=first, last_at=last, compacted=compacted, **sums)

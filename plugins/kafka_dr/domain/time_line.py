@@ -1,4 +1,6 @@
-"""When everything happened, as places on one line: steps, the time clients stood still, the time people were waited for."""
+"""When everything happened, as places on one line: steps, the time clients stood still, the time people were
+waited for.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +59,13 @@ class TimeLine:
 
 
 def standstill(evidence: Mapping[str, Any]) -> Span | None:
-    """From the fence's first intent until clients were sent on, or given back the source; None when they never stood still."""
+    """From the fence's first intent until clients were sent on, or given back the source; None when they never stood
+    still.
+    """
     steps = {step["id"]: step for step in evidence["steps"]}
-    fence, back, sent = (steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS))
+    fence, back, sent = (
+        steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS)
+    )
     began = parsed(fence["started_at"]) if fence else None
     if began is None or (back and back["state"] == "done" and not back.get("figures", {}).get("touched", True)):
         return None

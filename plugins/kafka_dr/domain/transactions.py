@@ -1,8 +1,9 @@
 """Transactions that are open on a partition, read from what Kafka's own tool prints.
 
 Invariants
-1. Only a transaction that its coordinator does not know may be ended on a partition alone. Ended there while the coordinator
-   still holds it open, the application's commit would succeed afterwards, without the records of that partition.
+1. Only a transaction that its coordinator does not know may be ended on a partition alone. Ended there while the
+   coordinator still holds it open, the application's commit would succeed afterwards, without the records of that
+   partition.
 2. A transaction that is being committed or aborted is waited for, never ended.
 """
 
@@ -56,7 +57,11 @@ class OpenTransaction:
         parts = [f"{self.topic}-{self.partition} from offset {self.start_offset}"]
         if self.producer_id is not None:
             parts.append(f"producer {self.producer_id}")
-            parts.append(f"transactional id {self.transactional_id!r}" if self.transactional_id is not None else "no transactional id that its coordinator names")
+            parts.append(
+                f"transactional id {self.transactional_id!r}"
+                if self.transactional_id is not None
+                else "no transactional id that its coordinator names"
+            )
         if self.since_ms is not None:
             parts.append(f"{max(0, now_ms - self.since_ms) / 1000:.0f} s old")
         if self.timeout_ms is not None:
@@ -91,8 +96,16 @@ class Producer:
 
     def named(self, transactional_id: str | None) -> str:
         """As a person reads it."""
-        at = "no timestamp" if self.last_ms is None else datetime.fromtimestamp(self.last_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        return f"producer {self.producer_id}" + (f", transactional id {transactional_id!r}" if transactional_id is not None else "") + f", newest record {at}"
+        at = (
+            "no timestamp"
+            if self.last_ms is None
+            else datetime.fromtimestamp(self.last_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        )
+        return (
+            f"producer {self.producer_id}"
+            + (f", transactional id {transactional_id!r}" if transactional_id is not None else "")
+            + f", newest record {at}"
+        )
 
 
 def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
@@ -104,7 +117,11 @@ def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
     lines = [line for line in printed.splitlines() if "\t" in line]
     cells = [[cell.rstrip(" ") for cell in line.split("\t")] for line in lines]
     if not cells or set(columns) - set(cells[0]) or any(len(row) != len(cells[0]) for row in cells):
-        raise BadInput("Kafka's tool printed something else than expected", ascii(printed[:200]), f"a table with the columns {', '.join(columns)} was expected; look at the tool's version")
+        raise BadInput(
+            "Kafka's tool printed something else than expected",
+            ascii(printed[:200]),
+            f"a table with the columns {', '.join(columns)} was expected; look at the tool's version",
+        )
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
@@ -118,7 +135,13 @@ def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
     """The open ones of what `describe-producers` prints for a partition, oldest first."""
     rows = rows_of(printed, ("ProducerId", "LastTimestamp", "CurrentTransactionStartOffset"))
     found = [
-        OpenTransaction(partition.topic, partition.partition, int(row["CurrentTransactionStartOffset"]), int(row["ProducerId"]), since_ms=_number(row["LastTimestamp"]))
+        OpenTransaction(
+            partition.topic,
+            partition.partition,
+            int(row["CurrentTransactionStartOffset"]),
+            int(row["ProducerId"]),
+            since_ms=_number(row["LastTimestamp"]),
+        )
         for row in rows
         if _number(row["CurrentTransactionStartOffset"]) is not None
     ]
@@ -128,14 +151,21 @@ def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
 def producers_of(printed: str) -> list[Producer]:
     """Every producer of what `describe-producers` prints for a partition, the one that wrote last first."""
     rows = rows_of(printed, ("ProducerId", "LastTimestamp"))
-    found = [Producer(int(row["ProducerId"]), None if (at := _number(row["LastTimestamp"])) is None or at < 0 else at) for row in rows]
+    found = [
+        Producer(int(row["ProducerId"]), None if (at := _number(row["LastTimestamp"])) is None or at < 0 else at)
+        for row in rows
+    ]
     return sorted(found, key=lambda one: (-(one.last_ms or 0), one.producer_id))
 
 
 def started_and_timeout(printed: str) -> tuple[int | None, int | None]:
     """When a transaction began and after how many milliseconds it is ended, of what `describe` prints."""
     rows = rows_of(printed, ("TransactionTimeoutMs", "CurrentTransactionStartTimeMs"))
-    return (_number(rows[0]["CurrentTransactionStartTimeMs"]), _number(rows[0]["TransactionTimeoutMs"])) if rows else (None, None)
+    return (
+        (_number(rows[0]["CurrentTransactionStartTimeMs"]), _number(rows[0]["TransactionTimeoutMs"]))
+        if rows
+        else (None, None)
+    )
 
 
 def _number(text: str) -> int | None:
@@ -143,12 +173,21 @@ def _number(text: str) -> int | None:
 
 
 def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
-    """Whether one of our principals provably may describe every transactional id: what it is not shown, nobody holds open."""
+    """Whether one of our principals provably may describe every transactional id: what it is not shown, nobody holds
+    open.
+    """
     if not rules.authorizer:
         return True
     kind = [e for e in rules.entries if e.resource_type == "transactional_id"]
     return any(
-        any(e.permission == "allow" and e.concerns(p) and e.name == ANY_NAME and e.pattern == "literal" and e.operation in ("describe", "read", "write", "all") for e in kind)
+        any(
+            e.permission == "allow"
+            and e.concerns(p)
+            and e.name == ANY_NAME
+            and e.pattern == "literal"
+            and e.operation in ("describe", "read", "write", "all")
+            for e in kind
+        )
         and not any(e.permission == "deny" and e.concerns(p) for e in kind)
         for p in principals
     )

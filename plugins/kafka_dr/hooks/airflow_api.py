@@ -17,7 +17,9 @@ _KNOWN_BY_LOGIN = ("rest_api", "ui")
 
 @dataclass(frozen=True)
 class DagRun:
-    """One run of a DAG, and who triggered it: None when Airflow does not know, or took a name under which nobody logged in."""
+    """One run of a DAG, and who triggered it: None when Airflow does not know, or took a name under which nobody
+    logged in.
+    """
 
     dag_id: str
     run_id: str

@@ -40,8 +40,8 @@ class ApplicationDrain:
       `running` counts clients that may still write, read or commit; 0 means all have stopped. Other keys are allowed.
 
     Both POSTs answer with the same JSON as `GET /state`. Both are idempotent by `procedure_id`: the second request with
-    the same id changes nothing. `/resume` with another id than the one it was drained for also resumes: the last word counts.
-    A status other than 2xx, a redirect, or an answer without both counts is taken as "the hook is unavailable".
+    the same id changes nothing. `/resume` with another id than the one it was drained for also resumes: the last word
+    counts. A status other than 2xx, a redirect, or an answer without both counts is taken as "the hook is unavailable".
     """
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
@@ -75,4 +75,6 @@ class ApplicationDrain:
             counts_are_valid = False
         if not counts_are_valid:
             raise self._endpoint.failure("the application's drain hook answered outside its contract", document)
-        return DrainState(producers, consumers, None if drained_for is None else str(drained_for), document.get("detail"))
+        return DrainState(
+            producers, consumers, None if drained_for is None else str(drained_for), document.get("detail")
+        )

@@ -1,9 +1,10 @@
 """The flight recorder's archive: Parquet files under one URI, by kind and hour; whatever fsspec reaches.
 
 Invariants
-1. A file is there as a whole or not at all: written aside and renamed on a file system, put in one request on an object store.
-2. Nothing is changed in place. A merged file names what it was made from, so that a crash between writing it and deleting those
-   neither loses nor doubles a row.
+1. A file is there as a whole or not at all: written aside and renamed on a file system, put in one request on an object
+   store.
+2. Nothing is changed in place. A merged file names what it was made from, so that a crash between writing it and
+   deleting those neither loses nor doubles a row.
 """
 
 from __future__ import annotations
@@ -53,19 +54,24 @@ class Archive:
         self._put(name, rows, begun)
         return name
 
-    def read(self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None) -> pa.Table | None:
+    def read(
+        self, kind: str, since: datetime | None = None, until: datetime | None = None, columns: list[str] | None = None
+    ) -> pa.Table | None:
         """All rows of a kind of the hours from `since` to `until`, both included; None when there are none."""
         for _ in range(_READINGS - 1):
             try:
                 return self._read(kind, since, until, columns)
             except ArchiveUnavailable as error:
-                # What was listed may be merged or expire before it is read: its rows are in another file by then, or too old.
+                # What was listed may be merged or expire before it is read: its rows are in another file by then, or
+                # too old.
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
         return self._read(kind, since, until, columns)
 
     def back(self, kind: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
-        """Rows hour by hour, the newest hour first; older ones are neither listed nor read before they are asked for."""
+        """Rows hour by hour, the newest hour first; older ones are neither listed nor read before they are asked
+        for.
+        """
         with self._border("listing", kind):
             days = sorted(self._names(f"{self._root}/{kind}"), reverse=True)
         for day in days:
@@ -87,7 +93,12 @@ class Archive:
 
     def expire(self, before: datetime) -> int:
         """Delete the files of the hours that ended before a time, also what was never finished; answers how many."""
-        gone = [n for kind in self.kinds() for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1), unfinished=True) for n in names]
+        gone = [
+            n
+            for kind in self.kinds()
+            for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1), unfinished=True)
+            for n in names
+        ]
         self._delete(gone)
         return len(gone)
 
@@ -98,18 +109,32 @@ class Archive:
 
     # -- hours and files ---------------------------------------------------------------------------------------------
 
-    def _hours(self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False) -> Iterator[tuple[str, list[str]]]:
+    def _hours(
+        self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False
+    ) -> Iterator[tuple[str, list[str]]]:
         """Each hour with the names of its files, in order; `unfinished` asks also for those whose writer died."""
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
             days = sorted(self._names(f"{self._root}/{kind}"))
-            hours = [f"{day}/{hour}" for day in days if first[:10] <= day <= last[:10] for hour in sorted(self._names(f"{self._root}/{kind}/{day}"))]
+            hours = [
+                f"{day}/{hour}"
+                for day in days
+                if first[:10] <= day <= last[:10]
+                for hour in sorted(self._names(f"{self._root}/{kind}/{day}"))
+            ]
         for hour in hours:
             if first <= hour <= last:
                 with self._border("listing", f"{kind}/{hour}"):
                     files = sorted(self._names(f"{self._root}/{kind}/{hour}"))
-                yield hour, [f"{kind}/{hour}/{name}" for name in files if name.endswith(".parquet") and (unfinished or not name.startswith(_ASIDE))]
+                yield (
+                    hour,
+                    [
+                        f"{kind}/{hour}/{name}"
+                        for name in files
+                        if name.endswith(".parquet") and (unfinished or not name.startswith(_ASIDE))
+                    ],
+                )
 
     def _names(self, path: str) -> list[str]:
         """What lies in a folder now, whatever the file system remembers of it."""
@@ -119,10 +144,16 @@ class Archive:
         except FileNotFoundError:
             return []
 
-    def _read(self, kind: str, since: datetime | None, until: datetime | None, columns: list[str] | None) -> pa.Table | None:
+    def _read(
+        self, kind: str, since: datetime | None, until: datetime | None, columns: list[str] | None
+    ) -> pa.Table | None:
         files = [name for hour, names in self._hours(kind, since, until) for name in self._valid(names)]
         tables = [self._get(name, columns) for name in files]
-        return pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default") if tables else None
+        return (
+            pa.concat_tables([t.replace_schema_metadata(None) for t in tables], promote_options="default")
+            if tables
+            else None
+        )
 
     def _valid(self, names: list[str]) -> list[str]:
         """Without the files that a merged one was made from."""
@@ -132,7 +163,9 @@ class Archive:
     def _merge_hour(self, kind: str, names: list[str]) -> int:
         valid = self._valid(names)
         if len(valid) > 1:
-            rows = pa.concat_tables([self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default")
+            rows = pa.concat_tables(
+                [self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default"
+            )
             made_from = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
             hour = valid[0].rsplit("/", 1)[0]
             merged = f"merged-{uuid.uuid4().hex[:8]}"
@@ -150,7 +183,9 @@ class Archive:
     # -- one file ------------------------------------------------------------------------------------------------------
 
     def _put(self, name: str, rows: pa.Table, begun: str) -> None:
-        """Write a file aside, under a name that is the same however often it is tried: a full disk is not filled with beginnings."""
+        """Write a file aside, under a name that is the same however often it is tried: a full disk is not filled
+        with beginnings.
+        """
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
         folder = path.rpartition("/")[0]
@@ -178,7 +213,11 @@ class Archive:
         try:
             yield
         except Exception as error:
-            raise ArchiveUnavailable(f"{what} in the archive failed", f"{where}: {type(error).__name__}", "Look at the archive's file system and its credentials.") from error
+            raise ArchiveUnavailable(
+                f"{what} in the archive failed",
+                f"{where}: {type(error).__name__}",
+                "Look at the archive's file system and its credentials.",
+            ) from error
 
 
 def _protocols(fs: Any) -> tuple[str, ...]:

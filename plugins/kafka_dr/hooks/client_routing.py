@@ -1,6 +1,7 @@
 """Where clients connect: one routing record, kept in a file or behind an HTTP hook.
 
-The record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`; other fields are kept as found.
+The record is JSON: `{"cluster": "primary", "bootstrap_servers": "host:port,...", "version": 1}`; other fields are kept
+as found.
 """
 
 from __future__ import annotations
@@ -67,11 +68,17 @@ class ClientRouting(ABC):
             found = None if document is None else self._route(document)
             if found is not None and route.same_target(found):
                 return Redirected(False, "already there", found)
-            wanted = {"cluster": route.cluster, "bootstrap_servers": route.bootstrap_servers, "version": found.version + 1 if found else 1}
+            wanted = {
+                "cluster": route.cluster,
+                "bootstrap_servers": route.bootstrap_servers,
+                "version": found.version + 1 if found else 1,
+            }
             answered = self._write({**(document or {}), **wanted}, timeout)
             seen = self.current(timeout)
         if not route.same_target(seen):
-            raise ReadBackFailed("clients would not be sent where they should", f"{seen} (answered: {answered})", f"look at {self}")
+            raise ReadBackFailed(
+                "clients would not be sent where they should", f"{seen} (answered: {answered})", f"look at {self}"
+            )
         return Redirected(True, answered, seen)
 
     def _route(self, document: Any) -> Route:

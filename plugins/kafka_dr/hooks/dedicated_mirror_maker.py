@@ -1,7 +1,7 @@
 """MirrorMaker 2 in dedicated mode, in the place of a Connect worker: it has no REST API to ask.
 
-What runs is told by its stop hook, what was replicated by its own topic of offsets on the target, and its settings are those that the
-topology states. It can be stopped, and nothing else.
+What runs is told by its stop hook, what was replicated by its own topic of offsets on the target, and its settings are
+those that the topology states. It can be stopped, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _POLL_SECONDS = 0.2
 
 
 class DedicatedMirrorMaker:
-    """What steps ask of a flow's connectors, answered as `hooks.mirror_maker.MirrorMaker` does, as far as anybody can.
+    """What steps ask of a flow's connectors, answered as `hooks.mirror_maker.MirrorMaker` does, as far as anybody
+    can.
 
     Args:
         source, target: the flow's aliases.
@@ -33,8 +34,14 @@ class DedicatedMirrorMaker:
     """
 
     def __init__(
-        self, source: str, target: str, connectors: tuple[str, str], settings: Mapping[str, str], hook: StopHook, read: Callable[[str], Iterable[KeyAndValue]]
-    ) -> None:  # fmt: skip
+        self,
+        source: str,
+        target: str,
+        connectors: tuple[str, str],
+        settings: Mapping[str, str],
+        hook: StopHook,
+        read: Callable[[str], Iterable[KeyAndValue]],
+    ) -> None:
         self._source, self._flow, self._connectors = source, f"{source}->{target}", connectors
         # Dedicated mode sets the converters itself.
         self._settings = {**_CONVERTERS, "source.cluster.alias": source, "target.cluster.alias": target, **settings}
@@ -64,22 +71,35 @@ class DedicatedMirrorMaker:
             self._hook.stop(self._flow)
         while not (status := self.status(name)).stopped:
             if time.monotonic() >= ends_at:
-                raise DeadlinePassed(f"{self._flow} did not stop within {deadline:g} s", str(status), "end its processes by hand, then try again")
+                raise DeadlinePassed(
+                    f"{self._flow} did not stop within {deadline:g} s",
+                    str(status),
+                    "end its processes by hand, then try again",
+                )
             time.sleep(_POLL_SECONDS)
         return status
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
         """Refused: the hook only stops."""
-        raise BadInput(f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API", "its stop hook can only stop it", "start its processes by hand")
+        raise BadInput(
+            f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API",
+            "its stop hook can only stop it",
+            "start its processes by hand",
+        )
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Last replicated offset per partition, as of the last flush; what is not MirrorMaker 2's in its topic is left out."""
+        """Last replicated offset per partition, as of the last flush; what is not MirrorMaker 2's in its topic is
+        left out.
+        """
         topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         for key, value in self._read(topic):
             try:
                 connector, where = json.loads(key or b"")
-                partition, offset = TopicPartition(where["topic"], int(where["partition"])), int(json.loads(value)["offset"]) if value else None
+                partition, offset = (
+                    TopicPartition(where["topic"], int(where["partition"])),
+                    (int(json.loads(value)["offset"]) if value else None),
+                )
                 if connector == name:
                     by_alias.setdefault(where["cluster"], {})[partition] = offset
             except (KeyError, TypeError, ValueError):

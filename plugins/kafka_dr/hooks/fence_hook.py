@@ -1,4 +1,6 @@
-"""Fencing a cluster from outside, over HTTP: by its network, its storage, or whatever else can keep clients from it."""
+"""Fencing a cluster from outside, over HTTP: by its network, its storage, or whatever else can keep clients from
+it.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,16 @@ class FenceHook:
 
     The contract that a small service in front of the network or the storage implements below its base URL:
 
-    * `POST /fence` with JSON `{"procedure_id": "<id>", "cluster": "<alias>"}`: from its answer on no client can write to
-      the cluster, also once the cluster is back. It answers within ten seconds with the state below, status 200 or 202;
-      if it takes longer, with `"fenced": false` now and with `true` when it is asked again.
+    * `POST /fence` with JSON `{"procedure_id": "<id>", "cluster": "<alias>"}`: from its answer on no client can write
+      to the cluster, also once the cluster is back. It answers within ten seconds with the state below, status 200 or
+      202; if it takes longer, with `"fenced": false` now and with `true` when it is asked again.
     * `POST /unfence` with the same JSON: clients can reach the cluster as before.
     * `GET /state?cluster=<alias>`: status 200 and JSON `{"fenced": true, "by": "what fences it", "detail": anything}`.
       `fenced` is true only where the fence is known to hold. Other keys are allowed.
 
-    Both POSTs answer with the same JSON as `GET /state`. Both are idempotent: the second request changes nothing. The last
-    word counts, whichever procedure says it. A status other than 2xx, a redirect, or an answer without `fenced` (true or
-    false) and `by` (a text) is taken as "the hook is unavailable", and never as a fence.
+    Both POSTs answer with the same JSON as `GET /state`. Both are idempotent: the second request changes nothing. The
+    last word counts, whichever procedure says it. A status other than 2xx, a redirect, or an answer without `fenced`
+    (true or false) and `by` (a text) is taken as "the hook is unavailable", and never as a fence.
     """
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
@@ -69,4 +71,6 @@ class FenceHook:
         fenced, by, detail = told.get("fenced"), told.get("by"), told.get("detail")
         if type(fenced) is not bool or not isinstance(by, str):
             raise self._endpoint.failure("the fence hook answered outside its contract", document)
-        return FenceAnswer(fenced, self._endpoint.shown(by), "" if detail is None else self._endpoint.shown(json.dumps(detail)))
+        return FenceAnswer(
+            fenced, self._endpoint.shown(by), "" if detail is None else self._endpoint.shown(json.dumps(detail))
+        )

@@ -20,7 +20,14 @@ OK = "ok"
 GROUP_IS_ACTIVE = "group is active"
 _ACTIVE = frozenset(
     getattr(KafkaError, name)
-    for name in "UNKNOWN_MEMBER_ID NON_EMPTY_GROUP ILLEGAL_GENERATION REBALANCE_IN_PROGRESS STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH".split()
+    for name in (
+        "UNKNOWN_MEMBER_ID",
+        "NON_EMPTY_GROUP",
+        "ILLEGAL_GENERATION",
+        "REBALANCE_IN_PROGRESS",
+        "STALE_MEMBER_EPOCH",
+        "FENCED_MEMBER_EPOCH",
+    )
 )
 _COMMIT_LIMIT = 5_000
 
@@ -66,7 +73,9 @@ class Commit:
             self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
 
     def _clean(self) -> bool:
-        """Whether all positions are plain and valid, seen without a look at each: ten thousand groups hold a million."""
+        """Whether all positions are plain and valid, seen without a look at each: ten thousand groups hold a
+        million.
+        """
         if not self.plain or min(self.wanted.values()) < 0:
             return False
         topics, partitions = zip(*self.wanted, strict=True)
@@ -143,7 +152,9 @@ def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
     if not isinstance(position, Position):
         return WirePartition(tp.topic, tp.partition, position)
     given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
-    return WirePartition(tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None})
+    return WirePartition(
+        tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None}
+    )
 
 
 def deletion_word(outcome: Any) -> str:

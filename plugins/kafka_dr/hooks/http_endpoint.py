@@ -43,7 +43,11 @@ def checked_url(url: str, system: str) -> str:
         if wrong
     ]
     if problems:
-        raise BadInput(f"the address of {system} cannot be used", "; ".join(problems), "give it as http://host:port, credentials apart")
+        raise BadInput(
+            f"the address of {system} cannot be used",
+            "; ".join(problems),
+            "give it as http://host:port, credentials apart",
+        )
     return url.rstrip("/")
 
 
@@ -84,13 +88,19 @@ class Answer:
 
 
 class JsonEndpoint:
-    """JSON over HTTP below one base URL: no redirect is followed, no proxy or .netrc is used, every call ends in time.
+    """JSON over HTTP below one base URL: no redirect is followed, no proxy or .netrc is used, every call ends in
+    time.
 
-    Some systems repeat a request with its headers in their errors: what was sent to log in is hidden in every text that is shown.
+    Some systems repeat a request with its headers in their errors: what was sent to log in is hidden in every text that
+    is shown.
     """
 
     def __init__(
-        self, base_url: str, system: str, failure: type[SystemUnavailable] = HookUnavailable, auth: tuple[str, str] | None = None
+        self,
+        base_url: str,
+        system: str,
+        failure: type[SystemUnavailable] = HookUnavailable,
+        auth: tuple[str, str] | None = None,
     ) -> None:
         self.base_url = checked_url(base_url, system)
         self.system = system
@@ -140,7 +150,9 @@ class JsonEndpoint:
         except (requests.Timeout, ReadTimeoutError):
             return Answer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
         except requests.ConnectionError as error:
-            return Answer(NO_ANSWER, text=f"no connection to {self.base_url} ({_root_cause(error)})", timed_out=_was_sent(error))
+            return Answer(
+                NO_ANSWER, text=f"no connection to {self.base_url} ({_root_cause(error)})", timed_out=_was_sent(error)
+            )
         except (requests.RequestException, HTTPError) as error:
             return Answer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
 
@@ -153,7 +165,9 @@ class JsonEndpoint:
         return self.accept(self.attempt(method, path, body, timeout), f"{method} {path}")
 
     def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
-        """As `call`, three times at most within the timeout: for requests that change nothing when they are repeated."""
+        """As `call`, three times at most within the timeout: for requests that change nothing when they are
+        repeated.
+        """
         attempts = Retrying(
             stop=stop_after_attempt(_ASKED),
             wait=wait_exponential(0.1, max=1.0),
@@ -190,7 +204,9 @@ class JsonEndpoint:
             return Answer(response.status_code, json.loads(content) if content.strip() else None, text)
         except ValueError:
             usable = response.status_code >= 400
-            return Answer(response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable)
+            return Answer(
+                response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable
+            )
 
 
 def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:

@@ -74,12 +74,18 @@ class ClusterAcls:
 
     def _refuse_unreadable(self, timeout: float) -> None:
         in_service(self._admin, timeout)
-        cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout).result(timeout + 5)
+        cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=timeout).result(
+            timeout + 5
+        )
         if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
-            raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no DESCRIBE right on the cluster"))
+            raise KafkaException(
+                KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no DESCRIBE right on the cluster")
+            )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add entries, all in one request and in their order: a DENY and the ALLOW that softens it must come together."""
+        """Add entries, all in one request and in their order: a DENY and the ALLOW that softens it must come
+        together.
+        """
         bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
         if not bindings:
             return
@@ -97,7 +103,9 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """Which of these entries the cluster does not show now, sorted; brokers learn of a change some moments later."""
+        """Which of these entries the cluster does not show now, sorted; brokers learn of a change some moments
+        later.
+        """
         return sorted(set(entries) - self.entries(timeout))
 
 

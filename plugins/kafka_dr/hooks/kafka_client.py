@@ -17,14 +17,16 @@ from kafka_dr.hooks.outside_text import one_line
 
 _T = TypeVar("_T")
 
-#: What a connection may set. Not here, so refused: whatever loads code, runs commands, fetches URLs, calls back or turns checks off
-#: (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*, enable.ssl.certificate.verification, *_cb).
+#: What a connection may set. Not here, so refused: whatever loads code, runs commands, fetches URLs, calls back or
+#: turns checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd, *oauthbearer*,
+#: enable.ssl.certificate.verification, *_cb).
 ALLOWED_KEYS = frozenset(
     """
     bootstrap.servers client.id client.rack client.dns.lookup security.protocol
     sasl.mechanism sasl.mechanisms sasl.username sasl.password
     sasl.kerberos.service.name sasl.kerberos.principal sasl.kerberos.keytab
-    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.key.password
+    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem
+    ssl.key.location ssl.key.pem ssl.key.password
     ssl.keystore.location ssl.keystore.password ssl.cipher.suites ssl.curves.list ssl.sigalgs.list ssl.crl.location
     ssl.endpoint.identification.algorithm
     socket.timeout.ms socket.connection.setup.timeout.ms socket.keepalive.enable socket.nagle.disable
@@ -54,23 +56,33 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         BadInput: keys that are not allowed, values that are not plain, no bootstrap servers. Values are never echoed.
     """
     problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS]
-    problems += [f"{key}: not a text or number" for key in sorted(ALLOWED_KEYS & set(config)) if not isinstance(config[key], (str, int, float))]
+    problems += [
+        f"{key}: not a text or number"
+        for key in sorted(ALLOWED_KEYS & set(config))
+        if not isinstance(config[key], (str, int, float))
+    ]
     if not config.get("bootstrap.servers"):
         problems.append("bootstrap.servers: missing")
     if problems:
-        raise BadInput(f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection")
+        raise BadInput(
+            f"the Kafka connection of {alias} cannot be used", "; ".join(problems), "mend the Airflow connection"
+        )
     # librdkafka logs to stderr, unasked and unmasked: what went wrong is in our errors instead.
     return {**config, "log_level": 0}
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
-    """The brokers that a cluster names; KafkaException where it answers and names none, as for seconds after it was started or thawed.
+    """The brokers that a cluster names; KafkaException where it answers and names none, as for seconds after it was
+    started or thawed.
 
-    Who asks for more asks this first: librdkafka aborts the whole process where the answer to describe_cluster names no broker.
+    Who asks for more asks this first: librdkafka aborts the whole process where the answer to describe_cluster names no
+    broker.
     """
     found = list(admin.list_topics(timeout=timeout).brokers.values())
     if not found:
-        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the cluster answers and names no broker in service"))
+        raise KafkaException(
+            KafkaError(KafkaError._ALL_BROKERS_DOWN, "the cluster answers and names no broker in service")
+        )
     return found
 
 
@@ -94,12 +106,16 @@ def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterat
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} on {alias} was asked with something the Kafka client cannot use", one_line(error)) from None
+        raise BadInput(
+            f"{what} on {alias} was asked with something the Kafka client cannot use", one_line(error)
+        ) from None
     else:
         return
     complaint = last_error()
     seen += f"; the client says: {complaint}" if complaint else ""
-    unavailable = KafkaUnavailable(f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection")
+    unavailable = KafkaUnavailable(
+        f"{what} on {alias} failed", seen, f"look at the brokers of {alias} and the rights of its connection"
+    )
     unavailable.from_broker = from_broker
     raise unavailable
 

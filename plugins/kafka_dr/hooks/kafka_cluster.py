@@ -206,7 +206,10 @@ class KafkaCluster:
         """Brokers and leaders by one request that any broker may answer: those that are down need not."""
         with self._border("asking for metadata"):
             found = self._admin.list_topics(timeout=timeout)
-        leaders = {name: {p.id: p.leader if p.leader >= 0 else None for p in topic.partitions.values()} for name, topic in found.topics.items()}
+        leaders = {
+            name: {p.id: p.leader if p.leader >= 0 else None for p in topic.partitions.values()}
+            for name, topic in found.topics.items()
+        }
         return Metadata(tuple(sorted(found.brokers)), leaders)
 
     def cluster_id(self, timeout: float = _REQUEST_SECONDS) -> str:
@@ -220,12 +223,16 @@ class KafkaCluster:
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
     def broker_configs(self, broker_id: int | None = None, timeout: float = _REQUEST_SECONDS) -> Settings:
-        """Configuration of one broker (the first when none is named). Brokers hide keys they do not know, see `Settings.hidden`."""
+        """Configuration of one broker (the first when none is named). Brokers hide keys they do not know, see
+        `Settings.hidden`.
+        """
         wanted = self.brokers(timeout)[0].id if broker_id is None else broker_id
         resource = ConfigResource(ConfigResource.Type.BROKER, str(wanted))
         what = f"reading the configuration of broker {wanted}"
         with self._border(what):
-            return Settings(self._admin.describe_configs([resource], request_timeout=timeout)[resource].result(timeout + 5))
+            return Settings(
+                self._admin.describe_configs([resource], request_timeout=timeout)[resource].result(timeout + 5)
+            )
 
     def users(self, timeout: float = _REQUEST_SECONDS) -> frozenset[str] | None:
         """Names of SCRAM users; None where they may not be listed."""
@@ -240,7 +247,10 @@ class KafkaCluster:
         """Topics by name, all of them when none is named; those that do not exist are left out."""
         with self._border("listing topics"):
             wanted = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
-            asked = [self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout) for batch in batches(wanted, _BATCH)]
+            asked = [
+                self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout)
+                for batch in batches(wanted, _BATCH)
+            ]
         found = self._existing("describing topics", asked, timeout)
         return {name: _topic(description) for name, description in found.items()}
 
@@ -248,7 +258,9 @@ class KafkaCluster:
         """Configuration of topics by name; those that do not exist are left out."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
         with self._border("reading topic configurations"):
-            asked = [self._admin.describe_configs(batch, request_timeout=timeout) for batch in batches(resources, _BATCH)]
+            asked = [
+                self._admin.describe_configs(batch, request_timeout=timeout) for batch in batches(resources, _BATCH)
+            ]
         found = self._existing("reading topic configurations", asked, timeout)
         return {resource.name: Settings(entries) for resource, entries in found.items()}
 
@@ -290,7 +302,9 @@ class KafkaCluster:
             self._await_partitions(topic, total, timeout)
             return False
         with self._border(f"adding partitions to {topic!r}"):
-            self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=timeout)[topic].result(timeout + 5)
+            self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=timeout)[topic].result(
+                timeout + 5
+            )
         self._await_partitions(topic, total, timeout)
         return True
 
@@ -317,7 +331,11 @@ class KafkaCluster:
         """Those that were there, of one request."""
         with self._border(f"deleting {len(names)} topics"):
             futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout)
-        return [name for name, future in futures.items() if self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)]
+        return [
+            name
+            for name, future in futures.items()
+            if self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        ]
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
@@ -331,9 +349,13 @@ class KafkaCluster:
         """Log end of each partition; under read_committed its last stable offset. Thousands in one call."""
         return self._offsets(partitions, OffsetSpec.latest(), isolation, timeout)
 
-    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float) -> dict[TopicPartition, int]:
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
+    ) -> dict[TopicPartition, int]:
         """Ask for all at once; again for those whose leader is just moving."""
-        level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[isolation]
+        level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
+            isolation
+        ]
 
         def send(wanted: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future]]:
             asked = {WirePartition(topic, partition): spec for topic, partition in wanted}
@@ -360,18 +382,22 @@ class KafkaCluster:
     def other_groups(self, timeout: float = 60.0) -> dict[str, str]:
         """Groups that are no consumer groups (MirrorMaker 2 ignores them too), with their protocol type.
 
-        `connect` for Connect workers; empty where Kafka does not tell: share groups and groups of the newer Streams protocol.
+        `connect` for Connect workers; empty where Kafka does not tell: share groups and groups of the newer Streams
+        protocol.
         """
         with self._border("listing all groups"), warnings.catch_warnings():
             # Deprecated, but the only call of the client that shows groups other than consumers'.
             warnings.simplefilter("ignore", DeprecationWarning)
-            consumers = {g.group_id for g in self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5).valid}
+            consumers = {
+                g.group_id for g in self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5).valid
+            }
             return {g.id: g.protocol_type for g in self._admin.list_groups(timeout=timeout) if g.id not in consumers}
 
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
     ) -> dict[str, dict[TopicPartition, Position]]:
-        """All committed positions of groups, 128 requests in flight; a group without any (or unknown) has an empty dict.
+        """All committed positions of groups, 128 requests in flight; a group without any (or unknown) has an empty
+        dict.
 
         Args:
             require_stable: wait for transactions that are just committing positions.
@@ -380,14 +406,18 @@ class KafkaCluster:
 
         return {group: _positions(answer) for group, answer in self._position_answers(groups, require_stable, timeout)}
 
-    def position_columns(self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0) -> PositionColumns:
+    def position_columns(
+        self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
+    ) -> PositionColumns:
         """The same positions as columns, which take a third of the time, in no particular order."""
         columns = PositionColumns([], [], [], [])
         for group, answer in self._position_answers(groups, require_stable, timeout):
             columns.add(group, answer.topic_partitions or ())
         return columns
 
-    def _position_answers(self, groups: Iterable[str], require_stable: bool, timeout: float) -> Iterator[tuple[str, Any]]:
+    def _position_answers(
+        self, groups: Iterable[str], require_stable: bool, timeout: float
+    ) -> Iterator[tuple[str, Any]]:
         """Each group's answer, 128 requests in flight."""
 
         def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
@@ -432,7 +462,9 @@ class KafkaCluster:
         results: dict[str, dict[TopicPartition, str]] = {}
 
         def settle(commit: Commit) -> None:
-            results[commit.group] = results[commit.group] | commit.outcomes if commit.group in results else commit.outcomes
+            results[commit.group] = (
+                results[commit.group] | commit.outcomes if commit.group in results else commit.outcomes
+            )
             if on_result:
                 on_result(commit.group, dict(commit.outcomes))
 
@@ -441,7 +473,9 @@ class KafkaCluster:
         for pause in pauses():
             again = []
             for request, future in pipelined(pending, lambda r: self._send_commit(r, ends_at), window):
-                left = request.settled(outcome_of(future, _REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at)
+                left = request.settled(
+                    outcome_of(future, _REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at
+                )
                 window.saw(good=left is None)
                 if left:
                     again.append(left)
@@ -460,7 +494,11 @@ class KafkaCluster:
         that did not exist before, delete it; a partition without a position before keeps the one it was given.
         """
         with self._border("deleting groups"):
-            futures = pipelined(dict.fromkeys(names), lambda group: self._send_deletion(group, timeout), Window(128, self._forget_coordinators))
+            futures = pipelined(
+                dict.fromkeys(names),
+                lambda group: self._send_deletion(group, timeout),
+                Window(128, self._forget_coordinators),
+            )
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
 
     # -- how it is asked -----------------------------------------------------------------------------------------
@@ -475,7 +513,8 @@ class KafkaCluster:
     def _forget_coordinators(self) -> None:
         """Drop that client after a failure, once nothing is under way.
 
-        librdkafka aborts the whole process when a broker comes back after a request to it, as coordinator, has timed out.
+        librdkafka aborts the whole process when a broker comes back after a request to it, as coordinator, has timed
+        out.
         """
         self._group_client = None
 
@@ -499,7 +538,11 @@ class KafkaCluster:
         """Results by key, without the topics that do not exist."""
         found = {key: outcome_of(future, timeout + 5) for futures in asked for key, future in futures.items()}
         with self._border(what):
-            return {key: raised(value) for key, value in found.items() if not is_error(value, KafkaError.UNKNOWN_TOPIC_OR_PART)}
+            return {
+                key: raised(value)
+                for key, value in found.items()
+                if not is_error(value, KafkaError.UNKNOWN_TOPIC_OR_PART)
+            }
 
     def _settled(
         self,
@@ -510,10 +553,12 @@ class KafkaCluster:
         window: Window | None = None,
         of_groups: bool = True,
     ) -> Iterator[tuple[_T, Any]]:
-        """Ask for all items, and again for those with a transient error, until the time is over; any other error is raised.
+        """Ask for all items, and again for those with a transient error, until the time is over; any other error is
+        raised.
 
         Args:
-            of_groups: whether coordinators are asked; other questions may be put while these are under way, and leave their client alone.
+            of_groups: whether coordinators are asked; other questions may be put while these are under way, and leave
+                their client alone.
         """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in pauses():
@@ -549,7 +594,9 @@ class KafkaCluster:
         wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
         seconds = max(0.1, min(ends_at - time.monotonic(), _COORDINATOR_SECONDS))
         try:
-            return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=seconds)[request.commit.group]
+            return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=seconds)[
+                request.commit.group
+            ]
         except KafkaException as error:
             return failed(error.args[0])
 
@@ -606,7 +653,9 @@ def _group(description: Any) -> GroupInfo:
         for m in description.members
     )
     protocol_type = "" if description.is_simple_consumer_group else "consumer"
-    return GroupInfo(description.group_id, _state(description.state), description.type.name.lower(), protocol_type, members)
+    return GroupInfo(
+        description.group_id, _state(description.state), description.type.name.lower(), protocol_type, members
+    )
 
 
 def _positions(answer: ConsumerGroupTopicPartitions) -> dict[TopicPartition, Position]:
@@ -614,7 +663,9 @@ def _positions(answer: ConsumerGroupTopicPartitions) -> dict[TopicPartition, Pos
     # Ten thousand groups hold a million: `_make` saves a third of the time.
     where, position = TopicPartition._make, Position._make
     return {
-        where((p.topic, p.partition)): position((p.offset, p.metadata or "", None if (epoch := p.leader_epoch) is None or epoch < 0 else epoch))
+        where((p.topic, p.partition)): position(
+            (p.offset, p.metadata or "", None if (epoch := p.leader_epoch) is None or epoch < 0 else epoch)
+        )
         for p in answer.topic_partitions or []
         if p.offset >= 0
     }

@@ -45,14 +45,19 @@ _PASSING = frozenset(
     ).split()
 )
 _AUTHORIZATION = frozenset(
-    (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
 )
 #: Answers after which the record is certainly not in the log.
 _REJECTION = _AUTHORIZATION | frozenset(
     getattr(KafkaError, name)
     for name in (
-        "UNKNOWN_TOPIC_OR_PART NOT_LEADER_FOR_PARTITION MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_MSG "
-        "INVALID_TIMESTAMP POLICY_VIOLATION NOT_ENOUGH_REPLICAS TOPIC_EXCEPTION _UNKNOWN_TOPIC _UNKNOWN_PARTITION"
+        "UNKNOWN_TOPIC_OR_PART NOT_LEADER_FOR_PARTITION MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD"
+        " INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION NOT_ENOUGH_REPLICAS TOPIC_EXCEPTION _UNKNOWN_TOPIC"
+        " _UNKNOWN_PARTITION"
     ).split()
 )
 
@@ -81,7 +86,9 @@ class Record(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     def fingerprint(self, with_timestamp: bool = False) -> str:
-        """SHA-256 over key, value and headers, each with its length: equal content, equal fingerprint, wherever it stands."""
+        """SHA-256 over key, value and headers, each with its length: equal content, equal fingerprint, wherever it
+        stands.
+        """
         parts: list[bytes | None] = [self.key, self.value]
         for name, value in self.headers:
             parts += [name.encode("utf-8", "surrogateescape"), value]
@@ -106,7 +113,8 @@ class Tail:
 
     Attributes:
         records: at most as many as asked for, by offset.
-        scanned_from: everything from here to `end` was read; nothing but `records` (and older ones) is returnable there.
+        scanned_from: everything from here to `end` was read; nothing but `records` (and older ones) is returnable
+            there.
         end: the log end, or last stable offset, that the reader's position reached.
     """
 
@@ -150,7 +158,12 @@ class RecordReader:
     """Reads records by partition and offset; joins no group and commits nothing."""
 
     def __init__(
-        self, config: Mapping[str, Any], alias: str = "the cluster", isolation: str = READ_UNCOMMITTED, queued_kbytes: int = _QUEUED_KBYTES, keeps_client: bool = False
+        self,
+        config: Mapping[str, Any],
+        alias: str = "the cluster",
+        isolation: str = READ_UNCOMMITTED,
+        queued_kbytes: int = _QUEUED_KBYTES,
+        keeps_client: bool = False,
     ) -> None:
         """Prepare; no client is made yet.
 
@@ -158,11 +171,14 @@ class RecordReader:
             config: librdkafka keys of the connection.
             isolation: read_uncommitted (as MirrorMaker 2 by default) or read_committed.
             queued_kbytes: of records that wait within the client.
-            keeps_client: use one client for all reads, of one thread and one after the other: to log in again costs more than to read a few
-                records. A read that does not come to its end takes its client with it. Otherwise each read has its own.
+            keeps_client: use one client for all reads, of one thread and one after the other: to log in again costs
+                more than to read a few records. A read that does not come to its end takes its client with it.
+                Otherwise each read has its own.
         """
         if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
-            raise BadInput("there is no such isolation level", repr(isolation), f"{READ_UNCOMMITTED} or {READ_COMMITTED}")
+            raise BadInput(
+                "there is no such isolation level", repr(isolation), f"{READ_UNCOMMITTED} or {READ_COMMITTED}"
+            )
         self.isolation = isolation
         self._alias, self._keeps_client = alias, keeps_client
         self._kept: Consumer | None = None
@@ -187,7 +203,9 @@ class RecordReader:
     def __repr__(self) -> str:
         return f"RecordReader({self._alias!r}, {self.isolation})"
 
-    def last_records(self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 60.0) -> dict[TopicPartition, Tail]:
+    def last_records(
+        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 60.0
+    ) -> dict[TopicPartition, Tail]:
         """The last n records of each of thousands of partitions, as of now.
 
         Where the end holds no records (markers, holes), it looks back further, up to the start of the log.
@@ -198,8 +216,13 @@ class RecordReader:
         ends_at = time.monotonic() + timeout
         logs = self.spans(partitions, timeout)
         tails, look_back = {tp: Tail((), log.end, log.end) for tp, log in logs.items()}, n
-        while pending := [tp for tp, tail in tails.items() if len(tail.records) < n and tail.scanned_from > logs[tp].start]:
-            spans = {tp: Span(max(logs[tp].start, tails[tp].scanned_from - look_back), tails[tp].scanned_from) for tp in pending}
+        while pending := [
+            tp for tp, tail in tails.items() if len(tail.records) < n and tail.scanned_from > logs[tp].start
+        ]:
+            spans = {
+                tp: Span(max(logs[tp].start, tails[tp].scanned_from - look_back), tails[tp].scanned_from)
+                for tp in pending
+            }
             found: dict[TopicPartition, list[Record]] = {}
             for record in self.scan(spans, ends_at - time.monotonic()):
                 found.setdefault(record.topic_partition, []).append(record)
@@ -217,14 +240,20 @@ class RecordReader:
     def ranges(
         self, spans: Mapping[TopicPartition, Span], limit: int | None = None, timeout: float = 60.0
     ) -> dict[TopicPartition, list[Record]]:
-        """Records of many spans at once, at most `limit` per partition; an empty list proves that no reader finds any there."""
+        """Records of many spans at once, at most `limit` per partition; an empty list proves that no reader finds
+        any there.
+        """
         found: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
         for record in self.scan(spans, timeout, limit):
             found[record.topic_partition].append(record)
         return found
 
     def read_all(
-        self, topic: str, timeout: float = 600.0, take: Callable[[Message], _T] = record_of, begin: Mapping[TopicPartition, int] | None = None
+        self,
+        topic: str,
+        timeout: float = 600.0,
+        take: Callable[[Message], _T] = record_of,
+        begin: Mapping[TopicPartition, int] | None = None,
     ) -> Iterator[_T]:
         """Every record of a topic that is there now, partition by partition in order; made for MM2's internal topics.
 
@@ -234,9 +263,16 @@ class RecordReader:
         """
         info = self._cluster.topics([topic], min(timeout, _QUESTION_SECONDS)).get(topic)
         if info is None:
-            raise KafkaUnavailable(f"topic {topic!r} of {self._alias} does not exist", next_step="check its name, and that MirrorMaker 2 made it")
+            raise KafkaUnavailable(
+                f"topic {topic!r} of {self._alias} does not exist",
+                next_step="check its name, and that MirrorMaker 2 made it",
+            )
         spans = self.spans((TopicPartition(topic, p) for p in info.partitions), min(timeout, _QUESTION_SECONDS))
-        return self.scan({tp: Span(max(span.start, (begin or {}).get(tp, 0)), span.end) for tp, span in spans.items()}, timeout, take=take)
+        return self.scan(
+            {tp: Span(max(span.start, (begin or {}).get(tp, 0)), span.end) for tp, span in spans.items()},
+            timeout,
+            take=take,
+        )
 
     def spans(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, Span]:
         """Log start, and log end (under read_committed the last stable offset), of each partition."""
@@ -246,7 +282,11 @@ class RecordReader:
         return {tp: Span(starts[tp], ends[tp]) for tp in wanted}
 
     def scan(
-        self, spans: Mapping[TopicPartition, Span], timeout: float = 60.0, limit: int | None = None, take: Callable[[Message], _T] = record_of,
+        self,
+        spans: Mapping[TopicPartition, Span],
+        timeout: float = 60.0,
+        limit: int | None = None,
+        take: Callable[[Message], _T] = record_of,
         given_up: dict[TopicPartition, str] | None = None,
     ) -> Iterator[_T]:
         """Records of all spans as they come, ordered within a partition; ends when every position has passed its span.
@@ -254,7 +294,8 @@ class RecordReader:
         Args:
             limit: of one partition.
             take: what to make of each message.
-            given_up: where given, a partition that cannot be passed is noted in it, with why, and the others are read on.
+            given_up: where given, a partition that cannot be passed is noted in it, with why, and the others are read
+                on.
 
         Raises:
             KafkaUnavailable: a span was not passed in time, or its offsets are no longer in the log.
@@ -266,7 +307,9 @@ class RecordReader:
         consumer, ended = self._client(), False
         try:
             with border(self._alias, "assigning partitions"):
-                consumer.incremental_assign([WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()])
+                consumer.incremental_assign(
+                    [WirePartition(tp.topic, tp.partition, span.start) for tp, span in waiting.items()]
+                )
             self._ask_for_leaders(consumer, {tp.topic for tp in waiting}, ends_at)
             yield from self._scanned(consumer, waiting, ends_at, limit, take, given_up)
             ended = not given_up
@@ -283,7 +326,9 @@ class RecordReader:
             return Consumer(self._config)
 
     def _ask_for_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
-        """Ask at once who leads topics that are new to a kept client: by itself it would only do so at its next turn, up to a second later."""
+        """Ask at once who leads topics that are new to a kept client: by itself it would only do so at its next
+        turn, up to a second later.
+        """
         left = ends_at - time.monotonic()
         if self._known and not topics <= self._known and left > 0:
             # Where nobody answers, the read itself says so.
@@ -301,7 +346,12 @@ class RecordReader:
         self._kept = consumer
 
     def _scanned(
-        self, consumer: Consumer, waiting: dict[TopicPartition, Span], ends_at: float, limit: int | None, take: Callable[[Message], _T],
+        self,
+        consumer: Consumer,
+        waiting: dict[TopicPartition, Span],
+        ends_at: float,
+        limit: int | None,
+        take: Callable[[Message], _T],
         given_up: dict[TopicPartition, str] | None,
     ) -> Iterator[_T]:
         counts: dict[tuple[str, int], int] = {}
@@ -326,8 +376,12 @@ class RecordReader:
                 if offset + 1 >= span.end or (limit and counts[where] >= limit):
                     del waiting[where]
 
-    def _noted(self, message: Message, waiting: dict[TopicPartition, Span], given_up: dict[TopicPartition, str] | None) -> str:
-        """An end of partition finishes it; errors that pass are remembered; all others are raised, unless the partition may be given up."""
+    def _noted(
+        self, message: Message, waiting: dict[TopicPartition, Span], given_up: dict[TopicPartition, str] | None
+    ) -> str:
+        """An end of partition finishes it; errors that pass are remembered; all others are raised, unless the
+        partition may be given up.
+        """
         error, where = message.error(), TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if where in waiting and message.offset() >= waiting[where].end:
@@ -341,13 +395,19 @@ class RecordReader:
             given_up[where] = described(error)
             del waiting[where]
             return ""
-        raise KafkaUnavailable(f"reading {where} on {self._alias} failed", described(error), "its log or our rights changed: look, then ask again")
+        raise KafkaUnavailable(
+            f"reading {where} on {self._alias} failed",
+            described(error),
+            "its log or our rights changed: look, then ask again",
+        )
 
     def _unfinished(self, waiting: Mapping[TopicPartition, Span], complaint: str) -> KafkaUnavailable:
         names = ", ".join(f"{tp} up to {span.end}" for tp, span in list(waiting.items())[:5])
         more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
         said = f"; the client says: {complaint}" if complaint else ""
-        return KafkaUnavailable(f"not everything on {self._alias} could be read in time", f"not reached: {names}{more}{said}", "ask again")
+        return KafkaUnavailable(
+            f"not everything on {self._alias} could be read in time", f"not reached: {names}{more}{said}", "ask again"
+        )
 
 
 @dataclass(frozen=True)
@@ -426,7 +486,9 @@ class RecordWriter:
         """
         return self._sent(topic, partition, {"value": value}, _AUTHORIZATION, timeout)
 
-    def _sent(self, topic: str, partition: int, record: dict[str, Any], refusals: frozenset[int], timeout: float) -> WriteResult:
+    def _sent(
+        self, topic: str, partition: int, record: dict[str, Any], refusals: frozenset[int], timeout: float
+    ) -> WriteResult:
         ends_at = time.monotonic() + timeout
         leader = self._leader(topic, partition, timeout)
         if isinstance(leader, KafkaError):
@@ -443,7 +505,9 @@ class RecordWriter:
             return _verdict(error.args[0], refusals, leader)
         except (TypeError, ValueError, BufferError) as error:
             raise BadInput(f"this record cannot be written to {topic!r}", str(error)) from None
-        return _awaited(producer, verdicts, ends_at) or Unknown(f"broker {leader} did not acknowledge within {timeout:g} s")
+        return _awaited(producer, verdicts, ends_at) or Unknown(
+            f"broker {leader} did not acknowledge within {timeout:g} s"
+        )
 
     def _producer(self) -> Producer:
         with border(self._alias, "making a producer"):

@@ -1,6 +1,7 @@
 """Kafka's own tools, run as programs: what the Python client cannot ask.
 
-The connection's settings travel in a file that only we may read and that has no name: whatever is killed, none is left behind.
+The connection's settings travel in a file that only we may read and that has no name: whatever is killed, none is left
+behind.
 """
 
 from __future__ import annotations
@@ -18,9 +19,21 @@ from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_client import client_config
 from kafka_dr.hooks.outside_text import without_secrets
 
-_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8")
+_FLAGS = (
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dfile.encoding=UTF-8",
+    "-Dstdout.encoding=UTF-8",
+    "-Dsun.stdout.encoding=UTF-8",
+)
 _INHERITED = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "KRB5_CONFIG")
-_FILES = {"ssl.ca.location": "ssl.ca.pem", "ssl.certificate.location": "ssl.certificate.pem", "ssl.key.location": "ssl.key.pem"}
+_FILES = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
 _SECONDS = 30.0
 _LIMITS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
 
@@ -53,26 +66,59 @@ class KafkaTool:
 
     def _run(self, *arguments: str) -> str:
         if not any(Path(self._jars).glob("kafka-tools*.jar")):
-            raise BadInput("Kafka's own tools are not where the topology says", f"no kafka-tools*.jar in {self._jars}", "correct `kafka_tools`: the folder `libs` of a Kafka distribution")
+            raise BadInput(
+                "Kafka's own tools are not where the topology says",
+                f"no kafka-tools*.jar in {self._jars}",
+                "correct `kafka_tools`: the folder `libs` of a Kafka distribution",
+            )
         with self._settings_file() as settings:
             place = f"/dev/fd/{settings.fileno()}"
-            command = [java(), *_FLAGS, "-cp", f"{self._jars}/*", self.main, "--bootstrap-server", self._servers, "--command-config", place, *arguments]
+            command = [
+                java(),
+                *_FLAGS,
+                "-cp",
+                f"{self._jars}/*",
+                self.main,
+                "--bootstrap-server",
+                self._servers,
+                "--command-config",
+                place,
+                *arguments,
+            ]
             done = self._finished(command, arguments[0], settings.fileno())
         if done.returncode != 0:
             raise self._failed(arguments[0], _last_words(done.stderr))
         return done.stdout
 
     def _finished(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
-        own = {"env": {key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"}, "pass_fds": (settings,)}
+        own = {
+            "env": {key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"},
+            "pass_fds": (settings,),
+        }
         try:
-            return subprocess.run(command, **own, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", timeout=_SECONDS, check=False)
+            return subprocess.run(
+                command,
+                **own,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             raise self._failed(what, f"no end within {_SECONDS:.0f} s") from None
         except OSError as error:
-            raise BadInput("Java cannot be started", str(error), "install Java 17 or newer where the tasks run, or set JAVA_HOME") from None
+            raise BadInput(
+                "Java cannot be started", str(error), "install Java 17 or newer where the tasks run, or set JAVA_HOME"
+            ) from None
 
     def _failed(self, what: str, seen: str) -> KafkaUnavailable:
-        return KafkaUnavailable(f"Kafka's tool could not do `{what}` on {self._alias}", seen, f"look at the brokers, the tool's version, and our rights: {self.rights}")
+        return KafkaUnavailable(
+            f"Kafka's tool could not do `{what}` on {self._alias}",
+            seen,
+            f"look at the brokers, the tool's version, and our rights: {self.rights}",
+        )
 
     @contextmanager
     def _settings_file(self) -> Iterator[IO[str]]:
@@ -89,7 +135,11 @@ class KafkaTool:
             try:
                 inline[_FILES[key]] = Path(str(self._config[key])).read_text(encoding="utf-8")
             except (OSError, ValueError) as error:
-                raise BadInput(f"{key} of the connection of {self._alias} cannot be read", type(error).__name__, "name a PEM file that the tasks may read") from None
+                raise BadInput(
+                    f"{key} of the connection of {self._alias} cannot be read",
+                    type(error).__name__,
+                    "name a PEM file that the tasks may read",
+                ) from None
         return self._config | inline
 
 

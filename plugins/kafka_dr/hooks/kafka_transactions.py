@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, Producer, known_transactions, open_on, producers_of, started_and_timeout
+from kafka_dr.domain.transactions import (
+    KnownTransaction,
+    OpenTransaction,
+    Producer,
+    known_transactions,
+    open_on,
+    producers_of,
+    started_and_timeout,
+)
 from kafka_dr.hooks.kafka_tool import KafkaTool
 
 #: A transactional id of our own: ending its transaction, which does not exist, shows that others could be ended.
@@ -27,20 +35,34 @@ class TransactionTool(KafkaTool):
 
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
         """Transactions that are open on a partition, without what only their coordinators know."""
-        return open_on(partition, self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"))
+        return open_on(
+            partition,
+            self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"),
+        )
 
     def producers_on(self, partition: TopicPartition) -> list[Producer]:
         """Every producer that a partition still remembers, the one that wrote last first."""
-        return producers_of(self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"))
+        return producers_of(
+            self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}")
+        )
 
     def started_and_timeout(self, transactional_id: str) -> tuple[int | None, int | None]:
-        """When the transaction of an id began, in milliseconds since 1970, and after how many its coordinator ends it."""
+        """When the transaction of an id began, in milliseconds since 1970, and after how many its coordinator ends
+        it.
+        """
         return started_and_timeout(self._run("describe", f"--transactional-id={transactional_id}"))
 
     def end(self, transactional_id: str) -> None:
-        """Abort the transaction of an id through its coordinator, and fence off its producer: it cannot commit any more."""
+        """Abort the transaction of an id through its coordinator, and fence off its producer: it cannot commit any
+        more.
+        """
         self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:
         """Abort a transaction on one partition, without a coordinator: only for those that no coordinator knows."""
-        self._run("abort", f"--topic={partition.topic}", f"--partition={partition.partition}", f"--start-offset={start_offset}")
+        self._run(
+            "abort",
+            f"--topic={partition.topic}",
+            f"--partition={partition.partition}",
+            f"--start-offset={start_offset}",
+        )

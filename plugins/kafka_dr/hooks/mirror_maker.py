@@ -75,7 +75,9 @@ class ConnectorStatus:
 
 @dataclass(frozen=True)
 class ConnectorOffsets:
-    """Last replicated offsets by the cluster alias they are stored under; more than one alias means a misspelt write."""
+    """Last replicated offsets by the cluster alias they are stored under; more than one alias means a misspelt
+    write.
+    """
 
     by_alias: dict[str, dict[TopicPartition, int | None]]
 
@@ -96,7 +98,9 @@ class MirrorMaker:
     repeated blindly: the state is read again first.
     """
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, request_seconds: float = _READ_SECONDS) -> None:
+    def __init__(
+        self, base_url: str, auth: tuple[str, str] | None = None, request_seconds: float = _READ_SECONDS
+    ) -> None:
         """Nothing is sent yet.
 
         Args:
@@ -120,7 +124,10 @@ class MirrorMaker:
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
         """A connector's configuration; values of keys that look secret are replaced by `[hidden]`."""
         found = self._read(f"{_path(name)}/config", timeout)
-        return {key: "[hidden]" if any(word in key.lower() for word in _SECRET_WORDS) else value for key, value in found.items()}
+        return {
+            key: "[hidden]" if any(word in key.lower() for word in _SECRET_WORDS) else value
+            for key, value in found.items()
+        }
 
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """State of a connector and of its tasks."""
@@ -128,13 +135,19 @@ class MirrorMaker:
         try:
             tasks = {int(task["id"]): str(task["state"]) for task in found["tasks"]}
             parts = [("connector", found["connector"]), *((f"task {task['id']}", task) for task in found["tasks"])]
-            traces = {what: self._endpoint.shown(part["trace"].partition("\n")[0]) for what, part in parts if part.get("trace")}
+            traces = {
+                what: self._endpoint.shown(part["trace"].partition("\n")[0])
+                for what, part in parts
+                if part.get("trace")
+            }
             return ConnectorStatus(name, str(found["connector"]["state"]), tasks, traces)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise self._endpoint.failure(f"Connect's status of {name} cannot be read", found) from None
 
     def stop(self, name: str, deadline: float = 120.0) -> ConnectorStatus:
-        """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many seconds."""
+        """Stop a connector; returns when it is STOPPED without tasks. With a dead source this takes Connect many
+        seconds.
+        """
         return self._reach(name, "stop", lambda status: status.stopped, deadline)
 
     def ask_to_stop(self, name: str, timeout: float = 30.0) -> None:
@@ -159,7 +172,9 @@ class MirrorMaker:
         Args:
             needs_tasks: False where nothing may match the connector's filters yet: then no task is good enough.
         """
-        return self._reach(name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline)
+        return self._reach(
+            name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
+        )
 
     def restart_failed(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """Restart what FAILED, connector and tasks; returns the status right after (a restart takes a moment)."""
@@ -167,13 +182,17 @@ class MirrorMaker:
         if "FAILED" not in {status.state, *status.tasks.values()}:
             return status
         path = f"{_path(name)}/restart"
-        answer = self._endpoint.attempt("POST", path, timeout=timeout, params={"includeTasks": "true", "onlyFailed": "true"})
+        answer = self._endpoint.attempt(
+            "POST", path, timeout=timeout, params={"includeTasks": "true", "onlyFailed": "true"}
+        )
         if not answer.timed_out:
             self._endpoint.accept(answer, f"POST {path}")
         return self.status(name, timeout)
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
-        """Last replicated offset per partition, under every alias there is; as of the last flush, up to a minute old."""
+        """Last replicated offset per partition, under every alias there is; as of the last flush, up to a minute
+        old.
+        """
         found = self._read(f"{_path(name)}/offsets", timeout)
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         try:
@@ -206,20 +225,32 @@ class MirrorMaker:
         differing = _differing(wanted, after.by_alias)
         if differing:
             shown = ", ".join(differing[:10]) + (f" and {len(differing) - 10} more" if len(differing) > 10 else "")
-            raise ReadBackFailed(f"Connect does not keep the offsets written for {name}", shown, "write them again while it is STOPPED")
+            raise ReadBackFailed(
+                f"Connect does not keep the offsets written for {name}", shown, "write them again while it is STOPPED"
+            )
         return after
 
-    def _check_change(self, name: str, alias: str, changes: Mapping[TopicPartition, int | None], timeout: float) -> None:
+    def _check_change(
+        self, name: str, alias: str, changes: Mapping[TopicPartition, int | None], timeout: float
+    ) -> None:
         """Everything that can be known before writing."""
-        wrong = [f"{tp}: {last!r}" for tp, last in changes.items() if last is not None and (type(last) is not int or last < 0)]
+        wrong = [
+            f"{tp}: {last!r}"
+            for tp, last in changes.items()
+            if last is not None and (type(last) is not int or last < 0)
+        ]
         if wrong:
             raise BadInput("last replicated offsets must be 0 or more, or None to start at 0", ", ".join(wrong[:10]))
         own = self.config(name, timeout).get("source.cluster.alias", _DEFAULT_ALIAS)
         if alias != own:
-            raise BadInput(f"{name} stores offsets under another alias", f"asked for {alias!r}, it uses {own!r}", f"use {own!r}")
+            raise BadInput(
+                f"{name} stores offsets under another alias", f"asked for {alias!r}, it uses {own!r}", f"use {own!r}"
+            )
         status = self.status(name, timeout)
         if not status.stopped:
-            raise NotReady("offsets can be changed only while the connector is STOPPED without tasks", str(status), "stop it first")
+            raise NotReady(
+                "offsets can be changed only while the connector is STOPPED without tasks", str(status), "stop it first"
+            )
 
     def _change_until_seen(
         self,
@@ -234,7 +265,9 @@ class MirrorMaker:
         seen, ends_at, path, accepted = before, time.monotonic() + timeout, f"{_path(name)}/offsets", False
         while changes and _differing(wanted, seen.by_alias):
             if not accepted:
-                answer = self._endpoint.attempt("PATCH", path, _offsets_body(alias, changes), max(1.0, ends_at - time.monotonic()))
+                answer = self._endpoint.attempt(
+                    "PATCH", path, _offsets_body(alias, changes), max(1.0, ends_at - time.monotonic())
+                )
                 accepted = answer.ok
                 if not accepted and (not _transient(answer) or time.monotonic() > ends_at):
                     self._endpoint.accept(answer, f"PATCH {path}")
@@ -246,17 +279,22 @@ class MirrorMaker:
             time.sleep(_POLL_SECONDS)
         return seen
 
-    def _reach(self, name: str, verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float) -> ConnectorStatus:
+    def _reach(
+        self, name: str, verb: str, reached: Callable[[ConnectorStatus], bool], deadline: float
+    ) -> ConnectorStatus:
         """Ask for a state once, wait for it; ask again only when the request had no good answer.
 
-        Also where the worker says that it is reached: one that begins anew, or was frozen, says what was so before, and goes on with what it was told last.
+        Also where the worker says that it is reached: one that begins anew, or was frozen, says what was so before, and
+        goes on with what it was told last.
         """
         ends_at = time.monotonic() + deadline
         answer = self._ask(name, verb, deadline)
         while not reached(status := self.status(name, max(1.0, ends_at - time.monotonic()))):
             if time.monotonic() >= ends_at:
                 seen = f"{status}; answer to {verb}: {answer.seen}"
-                raise DeadlinePassed(f"{name} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again")
+                raise DeadlinePassed(
+                    f"{name} did not {verb} within {deadline:g} s", seen, "look at the worker's log, then try again"
+                )
             if not answer.ok:
                 answer = self._ask(name, verb, ends_at - time.monotonic())
             time.sleep(_POLL_SECONDS)
@@ -278,7 +316,11 @@ class MirrorMaker:
             retry=retry_if_result(_transient),
             retry_error_callback=lambda state: state.outcome.result(),
         )
-        answer = attempts(lambda: self._endpoint.attempt("GET", path, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))))
+        answer = attempts(
+            lambda: self._endpoint.attempt(
+                "GET", path, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))
+            )
+        )
         found = self._endpoint.accept(answer, f"GET {path}")
         if not isinstance(found, shape):
             raise self._endpoint.failure(f"Connect answered GET {path} with something else", found)
@@ -290,7 +332,9 @@ def _path(name: str) -> str:
 
 
 def _transient(answer: Answer) -> bool:
-    """Whether asking again may help. A 404 in JSON names an unknown connector; any other 404 is a worker that starts."""
+    """Whether asking again may help. A 404 in JSON names an unknown connector; any other 404 is a worker that
+    starts.
+    """
     starting = answer.status == 404 and not isinstance(answer.body, dict)
     return answer.status in (0, 409) or answer.status >= 500 or starting
 

@@ -3,7 +3,8 @@
 Invariants
 1. Entries are numbered 1, 2, 3, ... and each carries the hash of the one before; writers never fork the chain.
 2. The epoch of a pair of clusters only grows; nothing older than the newest epoch is written.
-3. What is not on disk did not happen: SQLite runs with synchronous=FULL, and a journal that cannot be written is an error.
+3. What is not on disk did not happen: SQLite runs with synchronous=FULL, and a journal that cannot be written is an
+   error.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ class Lease:
 
 @dataclass(frozen=True)
 class CoolDown:
-    """The time in which a pair of clusters is left alone after a procedure: who ended it, how and when, and until when."""
+    """The time in which a pair of clusters is left alone after a procedure: who ended it, how and when, and until
+    when.
+    """
 
     procedure_id: str
     outcome: str
@@ -151,12 +154,16 @@ class Journal:
         try:
             parsed = make_url(url)
         except ArgumentError:
-            raise BadInput("the journal's address is not a SQLAlchemy URL", next_step="give it as sqlite:////path/journal.db") from None
+            raise BadInput(
+                "the journal's address is not a SQLAlchemy URL", next_step="give it as sqlite:////path/journal.db"
+            ) from None
         self._clock, self._lock_seconds = clock, lock_seconds
         # A query may hold a password too.
         self._name = parsed.set(query={}).render_as_string(hide_password=True)
         sqlite = parsed.get_backend_name() == "sqlite"
-        options: dict[str, Any] = {"connect_args": {"timeout": lock_seconds}} if sqlite else {"isolation_level": "SERIALIZABLE"}
+        options: dict[str, Any] = (
+            {"connect_args": {"timeout": lock_seconds}} if sqlite else {"isolation_level": "SERIALIZABLE"}
+        )
         with self._translated("usable"):
             self._engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True, **options)
             if sqlite:
@@ -189,17 +196,25 @@ class Journal:
 
         return self._write(add)
 
-    def entries(self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None) -> list[JournalEntry]:
+    def entries(
+        self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None
+    ) -> list[JournalEntry]:
         """Entries in order: all, or those of one procedure, one step, one kind."""
         query = select(_ENTRIES).order_by(_ENTRIES.c.sequence)
-        for column, value in ((_ENTRIES.c.procedure_id, procedure_id), (_ENTRIES.c.step, step), (_ENTRIES.c.kind, kind)):
+        for column, value in (
+            (_ENTRIES.c.procedure_id, procedure_id),
+            (_ENTRIES.c.step, step),
+            (_ENTRIES.c.kind, kind),
+        ):
             if value is not None:
                 query = query.where(column == str(value))
         return [_entry(row._mapping) for row in self._read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
         """The newest entry of one kind of one step."""
-        query = select(_ENTRIES).where(_ENTRIES.c.procedure_id == procedure_id, _ENTRIES.c.step == str(step), _ENTRIES.c.kind == str(kind))
+        query = select(_ENTRIES).where(
+            _ENTRIES.c.procedure_id == procedure_id, _ENTRIES.c.step == str(step), _ENTRIES.c.kind == str(kind)
+        )
         rows = self._read(query.order_by(_ENTRIES.c.sequence.desc()).limit(1))
         return _entry(rows[0]._mapping) if rows else None
 
@@ -218,7 +233,12 @@ class Journal:
         return None
 
     def take_lease(
-        self, pair: str, procedure_id: str, now: datetime | None = None, cool_down_seconds: float = 0.0, renew: bool = False
+        self,
+        pair: str,
+        procedure_id: str,
+        now: datetime | None = None,
+        cool_down_seconds: float = 0.0,
+        renew: bool = False,
     ) -> int:
         """Take the right to act on a pair of clusters.
 
@@ -236,8 +256,15 @@ class Journal:
         return self._write(lambda connection: _take(connection, pair, procedure_id, taken_at, cool_down_seconds, renew))
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
-        """The cool-down that was running when a procedure took the pair; None where none was, or where it never took the pair."""
-        first = self._read(select(_LEASES).where(_LEASES.c.pair == pair, _LEASES.c.holder == procedure_id).order_by(_LEASES.c.epoch).limit(1))
+        """The cool-down that was running when a procedure took the pair; None where none was, or where it never took
+        the pair.
+        """
+        first = self._read(
+            select(_LEASES)
+            .where(_LEASES.c.pair == pair, _LEASES.c.holder == procedure_id)
+            .order_by(_LEASES.c.epoch)
+            .limit(1)
+        )
         if not first:
             return None
         taken = _lease(first[0])
@@ -245,11 +272,15 @@ class Journal:
         return _cool_down(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
-        """Return if the procedure holds the pair under this very epoch, else raise LeaseLost, or Superseded for a newer epoch of its own."""
+        """Return if the procedure holds the pair under this very epoch, else raise LeaseLost, or Superseded for a
+        newer epoch of its own.
+        """
         rows = self._read(_newest_lease(pair))
         _refuse_if_lost(_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
-    def release_lease(self, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime | None = None) -> None:
+    def release_lease(
+        self, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime | None = None
+    ) -> None:
         """End the lease with an outcome; releasing twice with the same outcome changes nothing.
 
         Raises:
@@ -259,8 +290,18 @@ class Journal:
         released_at = now or self._clock()
         self._write(lambda connection: _release(connection, pair, procedure_id, epoch, str(outcome), released_at))
 
-    def pass_lease(self, pair: str, giver: str, taker: str, outcome: str, told: tuple[str, str, str, Any], seen: int | None = None, now: datetime | None = None) -> int:
-        """Hand the right to act on a pair from one procedure to another, and write that down, at once: nobody can take it in between.
+    def pass_lease(
+        self,
+        pair: str,
+        giver: str,
+        taker: str,
+        outcome: str,
+        told: tuple[str, str, str, Any],
+        seen: int | None = None,
+        now: datetime | None = None,
+    ) -> int:
+        """Hand the right to act on a pair from one procedure to another, and write that down, at once: nobody can take
+        it in between.
 
         Args:
             outcome: what the giver's lease ends with.
@@ -289,7 +330,9 @@ class Journal:
         return _lease(rows[0]) if rows else None
 
     def show_life(self, name: str) -> None:
-        """Say that something which always runs is alive now. Only its newest sign is kept; it is no entry, and proves nothing later."""
+        """Say that something which always runs is alive now. Only its newest sign is kept; it is no entry, and
+        proves nothing later.
+        """
         at = _iso(self._clock())
 
         def replace(connection: Connection) -> None:
@@ -335,7 +378,9 @@ class Journal:
         except (SQLAlchemyError, ImportError) as error:
             seen = getattr(error, "orig", None) or error
             next_step = "make room or repair the database; without a journal nothing is done"
-            raise SystemUnavailable(f"the journal is not {ability}: {self._name}", one_line(str(seen).partition("\n")[0]), next_step) from None
+            raise SystemUnavailable(
+                f"the journal is not {ability}: {self._name}", one_line(str(seen).partition("\n")[0]), next_step
+            ) from None
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
@@ -367,13 +412,17 @@ def _newest_lease(pair: str) -> Any:
     return select(_LEASES).where(_LEASES.c.pair == pair).order_by(_LEASES.c.epoch.desc()).limit(1)
 
 
-def _take(connection: Connection, pair: str, procedure_id: str, now: datetime, cool_down_seconds: float, renew: bool) -> int:
+def _take(
+    connection: Connection, pair: str, procedure_id: str, now: datetime, cool_down_seconds: float, renew: bool
+) -> int:
     row = connection.execute(_newest_lease(pair)).first()
     current = _lease(row) if row else None
     if current and current.released_at is None:
         if current.holder != procedure_id:
             seen = f"{current.holder} holds it since {_iso(current.taken_at)} (epoch {current.epoch})"
-            raise LeaseLost(f"the clusters {pair} are in another procedure's hands", seen, "wait for it, or abort it first")
+            raise LeaseLost(
+                f"the clusters {pair} are in another procedure's hands", seen, "wait for it, or abort it first"
+            )
         if not renew:
             return current.epoch
         _close_row(connection, current, _RENEWED, now)
@@ -389,20 +438,29 @@ def _refuse_ended(connection: Connection, pair: str, procedure_id: str) -> None:
     """A procedure that released its lease has ended; its id never acts again."""
     ended = connection.execute(select(_LEASES).where(_LEASES.c.pair == pair, _LEASES.c.holder == procedure_id)).first()
     if ended:
-        raise LeaseLost(f"{procedure_id} has already ended", f"outcome {ended.outcome} at {ended.released_at}", "trigger a new run")
+        raise LeaseLost(
+            f"{procedure_id} has already ended", f"outcome {ended.outcome} at {ended.released_at}", "trigger a new run"
+        )
 
 
 def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds: float) -> None:
     found = _cool_down(connection.execute(_last_end(pair)).first(), now, seconds)
     if found is not None:
         left = math.ceil((found.ends_at - now).total_seconds())
-        seen = f"{found.procedure_id} ended as {found.outcome} at {_iso(found.ended_at)}; the cool-down ends at {_iso(found.ends_at)}, in {left} s"
+        seen = (
+            f"{found.procedure_id} ended as {found.outcome} at {_iso(found.ended_at)}; the cool-down ends at"
+            f" {_iso(found.ends_at)}, in {left} s"
+        )
         raise NotReady(f"a cool-down runs for the clusters {pair}", seen, "wait until it has ended")
 
 
 def _last_end(pair: str, before: int | None = None) -> Any:
-    """The newest lease that a cool-down follows, below an epoch: a run that was refused needs none, and ends no other one's."""
-    ended = select(_LEASES).where(_LEASES.c.pair == pair, _LEASES.c.released_at.is_not(None), _LEASES.c.outcome.not_in(_NO_END))
+    """The newest lease that a cool-down follows, below an epoch: a run that was refused needs none, and ends no
+    other one's.
+    """
+    ended = select(_LEASES).where(
+        _LEASES.c.pair == pair, _LEASES.c.released_at.is_not(None), _LEASES.c.outcome.not_in(_NO_END)
+    )
     older = ended if before is None else ended.where(_LEASES.c.epoch < before)
     return older.order_by(_LEASES.c.epoch.desc()).limit(1)
 
@@ -421,22 +479,41 @@ def _refuse_if_lost(current: Lease | None, pair: str, procedure_id: str, epoch: 
         raise _superseded(procedure_id, epoch, current.epoch)
     held = current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None)
     if not held:
-        seen = f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}" if current else "nobody ever held it"
-        raise LeaseLost(f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does")
+        seen = (
+            f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}"
+            if current
+            else "nobody ever held it"
+        )
+        raise LeaseLost(
+            f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does"
+        )
 
 
 def _superseded(procedure_id: str, epoch: int, newer: int) -> Superseded:
     """Whoever takes a new epoch for a step leaves its older processes without one."""
-    return Superseded(f"A newer process goes on with {procedure_id}", f"epoch {newer}, this one has {epoch}", "Nothing: that process does the work")
+    return Superseded(
+        f"A newer process goes on with {procedure_id}",
+        f"epoch {newer}, this one has {epoch}",
+        "Nothing: that process does the work",
+    )
 
 
-def _pass(connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None) -> int:
+def _pass(
+    connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
+) -> int:
     row = connection.execute(_newest_lease(pair)).first()
     current = _lease(row) if row else None
     _refuse_if_lost(current, pair, giver, current.epoch if current else 0)
-    newest = connection.execute(select(_ENTRIES.c.sequence, _ENTRIES.c.step).where(_ENTRIES.c.procedure_id == giver).order_by(_ENTRIES.c.sequence.desc()).limit(1)).first()
+    newest = connection.execute(
+        select(_ENTRIES.c.sequence, _ENTRIES.c.step)
+        .where(_ENTRIES.c.procedure_id == giver)
+        .order_by(_ENTRIES.c.sequence.desc())
+        .limit(1)
+    ).first()
     if seen is not None and newest is not None and newest.sequence != seen:
-        raise LeaseLost(f"{giver} is still at work", f"its step {newest.step} wrote meanwhile", "look at it, then try again")
+        raise LeaseLost(
+            f"{giver} is still at work", f"its step {newest.step} wrote meanwhile", "look at it, then try again"
+        )
     _close_row(connection, current, outcome, now)
     connection.execute(_LEASES.insert().values(pair=pair, epoch=current.epoch + 1, holder=taker, taken_at=_iso(now)))
     return current.epoch + 1
@@ -448,7 +525,9 @@ def _release(connection: Connection, pair: str, procedure_id: str, epoch: int, o
     if current and current.released_at and (current.holder, current.epoch) == (procedure_id, epoch):
         if current.outcome == outcome:
             return
-        raise Contradiction(f"{procedure_id} has already ended otherwise", f"{current.outcome}, not {outcome}", "look at its evidence")
+        raise Contradiction(
+            f"{procedure_id} has already ended otherwise", f"{current.outcome}, not {outcome}", "look at its evidence"
+        )
     _refuse_if_lost(current, pair, procedure_id, epoch)
     _close_row(connection, current, outcome, now)
 
@@ -458,9 +537,13 @@ def _close_row(connection: Connection, lease: Lease, outcome: str, now: datetime
     connection.execute(_LEASES.update().where(this).values(released_at=_iso(now), outcome=outcome))
 
 
-def _add(connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str) -> JournalEntry:
+def _add(
+    connection: Connection, procedure_id: str, step: str, kind: str, epoch: int, at: datetime, text: str
+) -> JournalEntry:
     """The next entry of the chain; `text` is its payload as canonical JSON."""
-    newest = connection.execute(select(_ENTRIES.c.sequence, _ENTRIES.c.hash).order_by(_ENTRIES.c.sequence.desc()).limit(1)).first()
+    newest = connection.execute(
+        select(_ENTRIES.c.sequence, _ENTRIES.c.hash).order_by(_ENTRIES.c.sequence.desc()).limit(1)
+    ).first()
     values = {
         "sequence": newest.sequence + 1 if newest else 1,
         "procedure_id": procedure_id,
@@ -479,7 +562,9 @@ def _add(connection: Connection, procedure_id: str, step: str, kind: str, epoch:
 def _refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> None:
     """An entry of a procedure whose pair has a newer epoch comes from a copy that must not act any more."""
     mine = select(_LEASES.c.pair).where(_LEASES.c.holder == procedure_id)
-    newer = connection.execute(select(_LEASES).where(_LEASES.c.pair.in_(mine), _LEASES.c.epoch > epoch).order_by(_LEASES.c.epoch.desc())).first()
+    newer = connection.execute(
+        select(_LEASES).where(_LEASES.c.pair.in_(mine), _LEASES.c.epoch > epoch).order_by(_LEASES.c.epoch.desc())
+    ).first()
     if newer and newer.holder == procedure_id:
         raise _superseded(procedure_id, epoch, newer.epoch)
     if newer:
@@ -508,7 +593,9 @@ def _iso(moment: datetime) -> str:
 
 
 def _entry(values: Any) -> JournalEntry:
-    return JournalEntry(**{**values, "at": datetime.fromisoformat(values["at"]), "payload": json.loads(values["payload"])})
+    return JournalEntry(
+        **{**values, "at": datetime.fromisoformat(values["at"]), "payload": json.loads(values["payload"])}
+    )
 
 
 def _lease(row: Row) -> Lease:

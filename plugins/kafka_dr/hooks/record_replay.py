@@ -1,7 +1,8 @@
 """Writing records in transactions: all of one are there, or none for whoever reads committed records only.
 
-A transactional id is one writer's at a time. `fence` makes it this process's: whatever an older one, frozen or orphaned, has under
-way is aborted, and it can neither write nor commit any more. The broker sees to that; no clock and no lease is believed.
+A transactional id is one writer's at a time. `fence` makes it this process's: whatever an older one, frozen or
+orphaned, has under way is aborted, and it can neither write nor commit any more. The broker sees to that; no clock and
+no lease is believed.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded, SwitchbackError
 from kafka_dr.hooks.kafka_client import border, client_config, described
 
-#: How long an unfinished transaction of a writer that died keeps readers of committed records waiting, where nobody fences it earlier.
+#: How long an unfinished transaction of a writer that died keeps readers of committed records waiting, where nobody
+#: fences it earlier.
 TRANSACTION_SECONDS = 30
 _ABORT_SECONDS = 10.0
 #: INVALID_TXN_STATE: another one, or the coordinator, has ended this writer's transaction.
-_FENCED = frozenset(getattr(KafkaError, name) for name in "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE".split())
+_FENCED = frozenset(
+    getattr(KafkaError, name)
+    for name in "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE".split()
+)
 #: The broker will say the same again.
 _NEVER = frozenset(
     getattr(KafkaError, name)
     for name in (
-        "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION TOPIC_EXCEPTION "
-        "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION"
+        "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_MSG INVALID_TIMESTAMP POLICY_VIOLATION"
+        " TOPIC_EXCEPTION UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION"
     ).split()
 )
 #: The client's largest; what is too large, the topic's own limit decides.
@@ -52,7 +57,14 @@ class Outgoing(NamedTuple):
 class RecordReplay:
     """The writer under one transactional id."""
 
-    def __init__(self, config: Mapping[str, Any], alias: str, transactional_id: str, batch_bytes: int = 1_000_000, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        alias: str,
+        transactional_id: str,
+        batch_bytes: int = 1_000_000,
+        timeout: float = 60.0,
+    ) -> None:
         """Prepare; nothing is connected yet.
 
         Args:
@@ -82,7 +94,8 @@ class RecordReplay:
         return f"RecordReplay({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
-        """Make the transactional id this writer's. When this returns, what older ones wrote is decided: committed, or aborted for good.
+        """Make the transactional id this writer's. When this returns, what older ones wrote is decided: committed, or
+        aborted for good.
 
         Raises:
             KafkaUnavailable: not in time, or without the right to it.
@@ -128,7 +141,15 @@ class RecordReplay:
         for record in records:
             stamp = {} if record.timestamp is None else {"timestamp": record.timestamp}
             try:
-                self._producer.produce(record.topic, record.value, record.key, partition=record.partition, headers=list(record.headers), on_delivery=self._delivered, **stamp)
+                self._producer.produce(
+                    record.topic,
+                    record.value,
+                    record.key,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    on_delivery=self._delivered,
+                    **stamp,
+                )
             except KafkaException as error:
                 raise self._refusal("writing", (self._failed or [error.args[0]])[0]) from None
             except (TypeError, ValueError, BufferError) as error:
@@ -140,7 +161,11 @@ class RecordReplay:
         if self._failed:
             raise self._refusal("writing", self._failed[0])
         if left:
-            raise KafkaUnavailable(f"writing to {self._alias} failed", f"{left} records were not acknowledged within {self._timeout:g} s", f"look at the brokers of {self._alias}")
+            raise KafkaUnavailable(
+                f"writing to {self._alias} failed",
+                f"{left} records were not acknowledged within {self._timeout:g} s",
+                f"look at the brokers of {self._alias}",
+            )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
@@ -173,7 +198,9 @@ class RecordReplay:
                 self.close()
 
     def _told_since(self) -> KafkaError | None:
-        """The reason of a fatal error, which the client tells by a callback, or raises, when it is polled; None where there is none."""
+        """The reason of a fatal error, which the client tells by a callback, or raises, when it is polled; None
+        where there is none.
+        """
         try:
             if self._producer is not None:
                 self._producer.poll(0)
@@ -184,16 +211,32 @@ class RecordReplay:
     def _refusal(self, what: str, seen: KafkaError) -> SwitchbackError:
         error = self._fatal or self._told_since() or seen
         if error.code() in _FENCED:
-            return Superseded(f"{what} on {self._alias} was refused", f"{described(error)}: another process has taken {self._id}, or it was given up meanwhile", "Nothing: what was not committed is not there")
+            return Superseded(
+                f"{what} on {self._alias} was refused",
+                f"{described(error)}: another process has taken {self._id}, or it was given up meanwhile",
+                "Nothing: what was not committed is not there",
+            )
         if error.code() in _NEVER:
-            return NotReady(f"{self._alias} does not take a record", described(error), "see what its topic takes (max.message.bytes, message.timestamp.before.max.ms, cleanup.policy), or whether it is there")
-        unavailable = KafkaUnavailable(f"{what} on {self._alias} failed", described(error), f"look at the brokers of {self._alias} and at our rights there: WRITE on its topics and on transactional ids")
+            return NotReady(
+                f"{self._alias} does not take a record",
+                described(error),
+                "see what its topic takes (max.message.bytes, message.timestamp.before.max.ms, cleanup.policy), or"
+                " whether it is there",
+            )
+        unavailable = KafkaUnavailable(
+            f"{what} on {self._alias} failed",
+            described(error),
+            f"look at the brokers of {self._alias} and at our rights there: WRITE on its topics and on"
+            " transactional ids",
+        )
         unavailable.from_broker = error.code() > 0
         return unavailable
 
 
 def _told_by(error: Exception) -> KafkaError:
-    """What the client says by an exception; a fatal one that it raises among its callbacks is the cause of Python's complaint about that."""
+    """What the client says by an exception; a fatal one that it raises among its callbacks is the cause of Python's
+    complaint about that.
+    """
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if not isinstance(cause, KafkaException):
         raise error

@@ -1,7 +1,9 @@
-"""The transactional writer in a process of its own, so that a task which is killed leaves no transaction half done.
+"""The transactional writer in a process of its own, so that a task which is killed leaves no transaction half
+done.
 
-An aborted transaction's records stay in the log, and whoever reads uncommitted records is given them, MirrorMaker 2 by default. A
-transaction is therefore handed over whole, before it begins, to a process that is killed with nobody: it ends what it has, and then itself.
+An aborted transaction's records stay in the log, and whoever reads uncommitted records is given them, MirrorMaker 2 by
+default. A transaction is therefore handed over whole, before it begins, to a process that is killed with nobody: it
+ends what it has, and then itself.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ _MORE_SECONDS = 30.0
 class ReplayProcess:
     """A `RecordReplay` that outlives its caller by one transaction at most. Started on first use."""
 
-    def __init__(self, config: Mapping[str, Any], alias: str, transactional_id: str, batch_bytes: int = 1_000_000, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        alias: str,
+        transactional_id: str,
+        batch_bytes: int = 1_000_000,
+        timeout: float = 60.0,
+    ) -> None:
         """Prepare; arguments as of `RecordReplay`. They reach the process through a pipe: no command line has them."""
         RecordReplay(config, alias, transactional_id, batch_bytes, timeout)
         self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout)
@@ -45,7 +54,8 @@ class ReplayProcess:
         self._ask("fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction, as of `RecordReplay.write`; once they are handed over they are committed if the cluster takes them.
+        """Write records in one transaction, as of `RecordReplay.write`; once they are handed over they are committed if
+        the cluster takes them.
 
         Args:
             still_allowed: asked when all are at hand and none is written; what it raises keeps them from it.
@@ -73,7 +83,13 @@ class ReplayProcess:
     def _start(self) -> None:
         path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
         # A session of its own: signals for the task's whole group do not reach it.
-        self._process = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}, start_new_session=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
         self._send(self._settings)
 
     def _ask(self, what: str, *arguments: Any) -> None:
@@ -100,11 +116,17 @@ class ReplayProcess:
 
     def _gone(self, seen: str) -> KafkaUnavailable:
         self.close()
-        return KafkaUnavailable(f"the process that writes to {self._alias} is gone", seen, "Nothing: what it committed is found by the next one")
+        return KafkaUnavailable(
+            f"the process that writes to {self._alias} is gone",
+            seen,
+            "Nothing: what it committed is found by the next one",
+        )
 
 
 def serve(given: IO[bytes], answers: IO[bytes]) -> None:
-    """Do what the caller asks, one thing after another, until it is gone; what had arrived as a whole by then is still done."""
+    """Do what the caller asks, one thing after another, until it is gone; what had arrived as a whole by then is
+    still done.
+    """
     writer: RecordReplay | None = None
     while True:
         try:

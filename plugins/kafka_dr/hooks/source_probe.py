@@ -30,15 +30,16 @@ class SourceProbe:
     The contract that an application (or a small service beside it) implements below its base URL:
 
     * `GET /source`: status 200 and JSON `{"reachable": true, "writable": true, "detail": anything}`.
-      `reachable` is true where the source answered the application's client, false where it did not. `writable` is true where it
-      acknowledged a write, false where a write was tried and not acknowledged (a refusal for want of rights counts as true: the
-      broker is alive), null or absent where none was tried. Other keys are allowed.
+      `reachable` is true where the source answered the application's client, false where it did not. `writable` is true
+      where it acknowledged a write, false where a write was tried and not acknowledged (a refusal for want of rights
+      counts as true: the broker is alive), null or absent where none was tried. Other keys are allowed.
 
-    The answer tells of a try that was made for this request, or a few seconds before it, and never of an older one: it is asked
-    several times, and each answer must be able to differ. It comes within four seconds also where the source hangs.
-    Asking changes nothing. The source of the running clients is meant, whichever cluster that is.
-    A status other than 2xx, a redirect, `reachable` that is no boolean, `writable` that is neither a boolean nor null, or
-    `writable` true of a source that is not reachable, is taken as "the hook is unavailable": it says nothing about the source.
+    The answer tells of a try that was made for this request, or a few seconds before it, and never of an older one: it
+    is asked several times, and each answer must be able to differ. It comes within four seconds also where the source
+    hangs. Asking changes nothing. The source of the running clients is meant, whichever cluster that is.
+    A status other than 2xx, a redirect, `reachable` that is no boolean, `writable` that is neither a boolean nor null,
+    or `writable` true of a source that is not reachable, is taken as "the hook is unavailable": it says nothing about
+    the source.
     """
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:

@@ -15,13 +15,13 @@ class StopHook:
 
     * `POST /stop` with JSON `{"flow": "<source>-><target>"}`: every process that replicates this flow ends, and nothing
       starts it again. It answers with the state below, status 200 or 202, at once: ending may go on in the background.
-    * `GET /state?flow=<source>-><target>`: status 200 and JSON `{"running": 1}`: how many processes replicate the flow now;
-      0 only where all have ended. Other keys are allowed.
+    * `GET /state?flow=<source>-><target>`: status 200 and JSON `{"running": 1}`: how many processes replicate the flow
+      now; 0 only where all have ended. Other keys are allowed.
 
-    `POST /stop` is idempotent: the second request changes nothing. A process that replicates other flows, too, cannot stop for
-    one of them alone: the service then ends it, and they stand as well. A status other than 2xx, a redirect, or an answer
-    without the count is taken as "the hook is unavailable". That nothing replicates any more is not believed: the target's
-    log ends prove it.
+    `POST /stop` is idempotent: the second request changes nothing. A process that replicates other flows, too, cannot
+    stop for one of them alone: the service then ends it, and they stand as well. A status other than 2xx, a redirect,
+    or an answer without the count is taken as "the hook is unavailable". That nothing replicates any more is not
+    believed: the target's log ends prove it.
     """
 
     def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:

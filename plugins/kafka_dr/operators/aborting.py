@@ -23,9 +23,15 @@ class AbortedStep(ProcedureStep):
     bounded = False
 
     def procedure(self, context: Any) -> Procedure:
-        """The procedure that this run has aborted, also once it gave the pair on; until it has, the one that holds the pair."""
+        """The procedure that this run has aborted, also once it gave the pair on; until it has, the one that holds
+        the pair.
+        """
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
-        mine = [e for e in holder.journal.entries(step=Step.ABORT_PROCEDURE, kind=Entry.ABORT) if e.payload["run_id"] == context["dag_run"].run_id]
+        mine = [
+            e
+            for e in holder.journal.entries(step=Step.ABORT_PROCEDURE, kind=Entry.ABORT)
+            if e.payload["run_id"] == context["dag_run"].run_id
+        ]
         return (holder.other(mine[-1].procedure_id) if mine else None) or holder
 
 
@@ -33,10 +39,16 @@ class AbortProcedure(AbortedStep):
     """Write down who aborts and why; from then on no step of the procedure goes forward."""
 
     def procedure(self, context: Any) -> Procedure:
-        """The procedure that holds the pair; what only other procedures take is refused by name, before anything is written."""
+        """The procedure that holds the pair; what only other procedures take is refused by name, before anything is
+        written.
+        """
         given = sorted(name for name in others_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None)
         if given:
-            raise BadInput("the params cannot be used", f"{', '.join(given)}: this procedure does not take it", "leave it out and trigger the DAG again; nothing was aborted")
+            raise BadInput(
+                "the params cannot be used",
+                f"{', '.join(given)}: this procedure does not take it",
+                "leave it out and trigger the DAG again; nothing was aborted",
+            )
         return super().procedure(context)
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
@@ -44,15 +56,30 @@ class AbortProcedure(AbortedStep):
         if procedure.aborted() is None:
             procedure.hold_lease()
             if procedure.began(Step.OPEN_TARGET) is not None:
-                raise Refusal(f"{procedure.id} has passed the point of no return", "open_target had begun", "Go on forward: clear its failed step, or fail back later.")
+                raise Refusal(
+                    f"{procedure.id} has passed the point of no return",
+                    "open_target had begun",
+                    "Go on forward: clear its failed step, or fail back later.",
+                )
             run = context["dag_run"]
-            procedure.write(self.task_id, Entry.ABORT, {"by": starter_of(procedure, run), "reason": str(context["params"]["reason"]), "run_id": run.run_id, "at": procedure.now()})
+            procedure.write(
+                self.task_id,
+                Entry.ABORT,
+                {
+                    "by": starter_of(procedure, run),
+                    "reason": str(context["params"]["reason"]),
+                    "run_id": run.run_id,
+                    "at": procedure.now(),
+                },
+            )
             procedure.write(self.task_id, Entry.OUTCOME, {"aborted": procedure.id})
         return {"done": self.task_id, "procedure_id": procedure.id}
 
 
 def starter_of(procedure: Procedure, run: Any) -> str:
-    """Who triggered the abort; an abort is the safe direction, so an unknown one is written down as such, not refused."""
+    """Who triggered the abort; an abort is the safe direction, so an unknown one is written down as such, not
+    refused.
+    """
     try:
         return procedure.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:

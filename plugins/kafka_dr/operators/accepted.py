@@ -1,4 +1,6 @@
-"""What an old source accepted since it was left: read behind the proven fence, above the ends that the inventory knows."""
+"""What an old source accepted since it was left: read behind the proven fence, above the ends that the inventory
+knows.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,25 @@ def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
 
 
 def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any]:
-    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory knows."""
+    """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory
+    knows.
+    """
     ends = _still_ends(procedure, list(topics))
     known, problem = _known_ends(procedure)
     rows = accepted(known, ends)
     most = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
     return {
-        "accepted": procedure.keep("accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})),
+        "accepted": procedure.keep(
+            "accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})
+        ),
         "records_at_most": sum(row.to_offset - (row.from_offset or 0) for row in rows),
         "partitions_written": len(rows),
         "partitions_not_known_before": sum(row.from_offset is None for row in rows),
         "logs_shorter_than_known": shrunk(known, ends)[:_NAMED],
-        "newest_records": newest_records(procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}),
+        "newest_records": newest_records(
+            procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}
+        ),
         "may_have_written": _writers_by_right(procedure, {row.topic for row in rows}),
         "ends_at_fence": procedure.keep("ends_at_fence", partitions_frame(ends, "offset")),
         "known_ends_problem": problem,
@@ -53,7 +61,9 @@ def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any
 
 
 def _writers_by_right(procedure: Procedure, topics: set[str]) -> list[str]:
-    """Principals of clients that hold the right to write there, but for the fence: no record names its writer. A super user is not among them."""
+    """Principals of clients that hold the right to write there, but for the fence: no record names its writer. A
+    super user is not among them.
+    """
     if not topics:
         return []
     rules = source_rules(procedure)
@@ -62,7 +72,8 @@ def _writers_by_right(procedure: Procedure, topics: set[str]) -> list[str]:
 
 
 def producers_since(procedure: Procedure, receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; empty where nothing was accepted, or Kafka's tool is not there.
+    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; empty where
+    nothing was accepted, or Kafka's tool is not there.
 
     Takes seconds. An id tells one producer from another; only a transactional one has a name.
 
@@ -76,7 +87,12 @@ def producers_since(procedure: Procedure, receipt: Mapping[str, Any]) -> dict[st
     places = [TopicPartition(topic, int(p)) for topic, p in zip(most["topic"], most["partition"], strict=True)]
     try:
         names = {known.producer_id: known.transactional_id for known in tool.known()}
-        return {"producers": {str(tp): [one.named(names.get(one.producer_id)) for one in tool.producers_on(tp)[:_NAMED]] for tp in places}}
+        return {
+            "producers": {
+                str(tp): [one.named(names.get(one.producer_id)) for one in tool.producers_on(tp)[:_NAMED]]
+                for tp in places
+            }
+        }
     except (SystemUnavailable, BadInput) as error:
         return {"producers": {}, "producers_problem": str(error)}
 
@@ -102,10 +118,16 @@ def _still_ends(procedure: Procedure, topics: list[str]) -> dict[TopicPartition,
         if after == before:
             return after
         moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
-    raise FenceNotProven("Writes still get through on the old source", ", ".join(map(str, moved[:_NAMED])), "A super user passes every ACL: stop this writer; the watcher looks again by itself.")
+    raise FenceNotProven(
+        "Writes still get through on the old source",
+        ", ".join(map(str, moved[:_NAMED])),
+        "A super user passes every ACL: stop this writer; the watcher looks again by itself.",
+    )
 
 
 def log_ends(procedure: Procedure, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
     """Log ends of these topics of the source, as far as they are there."""
     infos = procedure.source.topics(topics, timeout=seconds)
-    return procedure.source.ends([TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds)
+    return procedure.source.ends(
+        [TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds
+    )

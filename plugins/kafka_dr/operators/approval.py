@@ -25,7 +25,11 @@ class ApproveFailover(ProcedureGate):
     def question(self, procedure: Procedure) -> tuple[str, str, str]:
         """The forecast, bound to the plan's digest."""
         plan, digest = procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]
-        return f"Move all clients from {plan['source']} to {plan['target']}? Plan {digest}", plan_markdown(plan, digest), digest
+        return (
+            f"Move all clients from {plan['source']} to {plan['target']}? Plan {digest}",
+            plan_markdown(plan, digest),
+            digest,
+        )
 
 
 class ApproveDataLoss(ProcedureGate):
@@ -37,11 +41,20 @@ class ApproveDataLoss(ProcedureGate):
     def question(self, procedure: Procedure) -> tuple[str, str, str]:
         """The inventory, bound to its digest."""
         plan, digest = procedure.plan(), procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
-        return f"Give up {plan['source']}, lose {plan['inventory']['certain']} records or more, and go on with {plan['target']}? Plan {digest}", loss_markdown(plan, digest), digest
+        return (
+            (
+                f"Give up {plan['source']}, lose {plan['inventory']['certain']} records or more, and go on with"
+                f" {plan['target']}? Plan {digest}"
+            ),
+            loss_markdown(plan, digest),
+            digest,
+        )
 
 
 class ReviewTranslation(ProcedureGate):
-    """Open by itself when every position is exact and no more is lost than was approved; otherwise show what is not so, and ask."""
+    """Open by itself when every position is exact and no more is lost than was approved; otherwise show what is not
+    so, and ask.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
@@ -52,7 +65,9 @@ class ReviewTranslation(ProcedureGate):
         return longest if deadline is None else max(1.0, min(longest, deadline - time.time()))
 
     def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
-        """What is lost beyond what was approved, and the positions that are not exact, worst first; bound to the digest of the translation and of that loss."""
+        """What is lost beyond what was approved, and the positions that are not exact, worst first; bound to the
+        digest of the translation and of that loss.
+        """
         more = loss_grown(procedure)
         if not more and not must_be_reviewed(procedure):
             return None
@@ -68,8 +83,14 @@ class ReviewTranslation(ProcedureGate):
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
                 _rereads(figures),
                 f"{_records(figures['holes'])} records below the cut-off were not found on the target.",
-                f"{_records(figures['cut'])} unread records have already been deleted from the target by its retention.",
-                f"{len(born)} groups were born after the forecast and move too: {cell(', '.join(born[:20])) or 'none'}.",
+                (
+                    f"{_records(figures['cut'])} unread records have already been deleted from the target by its"
+                    " retention."
+                ),
+                (
+                    f"{len(born)} groups were born after the forecast and move too:"
+                    f" {cell(', '.join(born[:20])) or 'none'}."
+                ),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
                 "| --- | --- | --- | --- | --- | --- | --- |",
@@ -79,15 +100,26 @@ class ReviewTranslation(ProcedureGate):
                 *([f"Digest of both, translation and loss: `{digest}`"] if more else []),
             ]
         )
-        asked = "Lose more than was approved, and commit these positions? Translation and loss" if more else "Commit these positions? Translation"
+        asked = (
+            "Lose more than was approved, and commit these positions? Translation and loss"
+            if more
+            else "Commit these positions? Translation"
+        )
         return f"{asked} {digest}", body, digest
 
 
 def _rereads(figures: dict[str, Any]) -> str:
-    """The most that one position may read again, and of how many positions the group may have gone on since it was seen."""
+    """The most that one position may read again, and of how many positions the group may have gone on since it was
+    seen.
+    """
     largest = "of some nobody knows how many" if figures.get("bound") is None else f"at most {figures['bound']}"
     moved = figures.get("may_have_moved", 0)
-    since = f" {moved} positions are of groups that may have gone on since they were seen: they are taken to have read all that the target holds." if moved else ""
+    since = (
+        f" {moved} positions are of groups that may have gone on since they were seen: they are taken to have read all"
+        " that the target holds."
+        if moved
+        else ""
+    )
     return f"Records that one position reads again: {largest}.{since}"
 
 
@@ -96,5 +128,13 @@ def _records(ranges: list[dict[str, Any]]) -> int:
 
 
 def _row(row: dict[str, Any]) -> str:
-    cells = [row["group"], f"{row['topic']}-{row['partition']}", row["position"], row["target_position"], row["class"], row["bound"], row["evidence"]]
+    cells = [
+        row["group"],
+        f"{row['topic']}-{row['partition']}",
+        row["position"],
+        row["target_position"],
+        row["class"],
+        row["bound"],
+        row["evidence"],
+    ]
     return "| " + " | ".join(cell(str(c)) for c in cells) + " |"

@@ -18,7 +18,14 @@ from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
-from kafka_dr.operators.continuing import Proven, milliseconds, still_proven, told_of, what_was_proven, with_what_was_proven
+from kafka_dr.operators.continuing import (
+    Proven,
+    milliseconds,
+    still_proven,
+    told_of,
+    what_was_proven,
+    with_what_was_proven,
+)
 from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
 from kafka_dr.operators.observing import copies_of_target, local_names, side_by_side, target_rules
@@ -32,14 +39,32 @@ from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
 _ENDS_SECONDS, _NAMED = 10.0, 10
-#: A source that freezes while Spark reads it is given up after so long, and a second more for so many records that may have to be read.
+#: A source that freezes while Spark reads it is given up after so long, and a second more for so many records that may
+#: have to be read.
 _READ_SECONDS, _READ_A_SECOND = 30, 20_000
-_INVENTORY = ("partitions", "losing", "unknown", "certain", "possible", "records", "bytes", "first_at", "last_at", "aborted", "undecided", "records_per_second", "groups_ahead", "positions_ahead")
+_INVENTORY = (
+    "partitions",
+    "losing",
+    "unknown",
+    "certain",
+    "possible",
+    "records",
+    "bytes",
+    "first_at",
+    "last_at",
+    "aborted",
+    "undecided",
+    "records_per_second",
+    "groups_ahead",
+    "positions_ahead",
+)
 _LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
 
 
 class AssessDataLoss(ProcedureStep):
-    """Tell what is lost, by what was recorded and by what the target has; to the record where the source can still be read."""
+    """Tell what is lost, by what was recorded and by what the target has; to the record where the source can still
+    be read.
+    """
 
     expires = True
 
@@ -47,17 +72,30 @@ class AssessDataLoss(ProcedureStep):
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
         with side_by_side() as start:
             gathered = start(known_now, procedure)
-            made = run_spark_job(procedure, context, "assess_data_loss", lambda folder: write_inputs(procedure, folder, *gathered.result()), "Spark did not assess the loss")
+            made = run_spark_job(
+                procedure,
+                context,
+                "assess_data_loss",
+                lambda folder: write_inputs(procedure, folder, *gathered.result()),
+                "Spark did not assess the loss",
+            )
         known, source, proven = gathered.result()
         seen = last_seen(procedure, known, source)
         summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
         # Offsets that may be missing stay whole numbers: the plan says them, and its digest covers them.
-        loss, ahead, rereads = (pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable") for name in ("loss", "ahead", "rereads"))
+        loss, ahead, rereads = (
+            pd.read_parquet(made / f"{name}.parquet", dtype_backend="numpy_nullable")
+            for name in ("loss", "ahead", "rereads")
+        )
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
         plan = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
         # What a continued run had translated is taken as it is: how exact it is stands there.
         translated = made_ahead(procedure, made)
-        plan = (plan if proven.rows is not None else with_rereads(plan, summary["rereads"], rereads, procedure.kept(translated) if translated else None)).as_dict()
+        plan = (
+            plan
+            if proven.rows is not None
+            else with_rereads(plan, summary["rereads"], rereads, procedure.kept(translated) if translated else None)
+        ).as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
@@ -69,8 +107,12 @@ class AssessDataLoss(ProcedureStep):
             "pairs": procedure.keep("pairs", known.recorded.pairs),
             "bounds": procedure.keep("bounds", bounds),
             "active_groups": sorted(known.active),
-            "source_ends": procedure.keep("source_ends", partitions_frame(source.ends or last_ends(known) | proven.cut_off, "offset")),
-            "cut_off": procedure.keep("cut_off", partitions_frame(proven.cut_off, "offset")) if proven.cut_off else None,
+            "source_ends": procedure.keep(
+                "source_ends", partitions_frame(source.ends or last_ends(known) | proven.cut_off, "offset")
+            ),
+            "cut_off": (
+                procedure.keep("cut_off", partitions_frame(proven.cut_off, "offset")) if proven.cut_off else None
+            ),
             "earlier_positions": None if proven.rows is None else procedure.keep("earlier_positions", proven.rows),
             "earlier_translation": dict(proven.translated),
             "translated_ahead": translated,
@@ -88,7 +130,9 @@ class AssessDataLoss(ProcedureStep):
 class SourceNow:
     """Where the source's logs begin and end now; empty where it cannot be read."""
 
-    def __init__(self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], stable: dict[TopicPartition, int]) -> None:
+    def __init__(
+        self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], stable: dict[TopicPartition, int]
+    ) -> None:
         self.starts, self.ends, self.stable = starts, ends, stable
 
     @property
@@ -107,7 +151,9 @@ class SourceNow:
 
 
 def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
-    """What is known, the source as it is where it can be read (one that is lost is not waited for), and what a continued run had proven."""
+    """What is known, the source as it is where it can be read (one that is lost is not waited for), and what a
+    continued run had proven.
+    """
     known, source = what_is_known(procedure), SourceNow({}, {}, {})
     lost = procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
     proven = still_proven(procedure, what_was_proven(procedure), last_ends(known), lost)
@@ -118,18 +164,26 @@ def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
             source = SourceNow.of(procedure.source, partitions_of(seen))
             known = seen if source.readable else known
         except SystemUnavailable as error:
-            known = replace(known, missing=(*known.missing, f"the source was not found lost, and yet cannot be read: {error}"))
+            known = replace(
+                known, missing=(*known.missing, f"the source was not found lost, and yet cannot be read: {error}")
+            )
     refuse_without_topics(procedure, known)
     return with_what_the_target_lacks(procedure, without_other_logs(procedure, known)), source, proven
 
 
 def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
-    """The flow's topics are those that a source which can be read has: also what never reached the target, and nothing that it has deleted."""
-    names = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, there)} | {topic: name for topic, (name, _, _) in known.topics.items() if topic in there}
+    """The flow's topics are those that a source which can be read has: also what never reached the target, and
+    nothing that it has deleted.
+    """
+    names = {
+        topic: procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored_of(procedure, there)
+    } | {topic: name for topic, (name, _, _) in known.topics.items() if topic in there}
     return replace(
         known,
         topics={topic: (name, len(there[topic].partitions), there[topic].topic_id) for topic, name in names.items()},
-        positions=known.positions[known.positions["topic"].isin({*names, *copies_of_target(procedure, there)})].reset_index(drop=True),
+        positions=known.positions[
+            known.positions["topic"].isin({*names, *copies_of_target(procedure, there)})
+        ].reset_index(drop=True),
         gone=tuple(sorted({*known.gone, *known.topics} - set(there))),
     )
 
@@ -145,7 +199,12 @@ def with_what_the_target_lacks(procedure: Procedure, known: LastKnown) -> LastKn
 def refuse_without_topics(procedure: Procedure, known: LastKnown) -> None:
     """Where nobody knows of any topic of the flow there is nothing to move clients to."""
     if not known.topics:
-        raise NotReady("Nobody knows which topics the flow mirrors", "; ".join(known.missing) or "no topic of it on the target", f"Name the source by its alias, look whether {procedure.request.target} has its topics, and start a new run.")
+        raise NotReady(
+            "Nobody knows which topics the flow mirrors",
+            "; ".join(known.missing) or "no topic of it on the target",
+            f"Name the source by its alias, look whether {procedure.request.target} has its topics, and start a new"
+            " run.",
+        )
 
 
 def last_seen(procedure: Procedure, known: LastKnown, source: SourceNow) -> LastSeen:
@@ -168,10 +227,15 @@ def partitions_of(known: LastKnown) -> list[TopicPartition]:
 def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
     """Where the source's logs were seen to end last."""
     seen = known.recorded.partitions
-    return {TopicPartition(t, int(p)): int(end) for t, p, end in zip(seen["topic"], seen["partition"], seen["source_end"], strict=True)}
+    return {
+        TopicPartition(t, int(p)): int(end)
+        for t, p, end in zip(seen["topic"], seen["partition"], seen["source_end"], strict=True)
+    }
 
 
-def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow, proven: Proven) -> dict[str, Any]:
+def write_inputs(
+    procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow, proven: Proven
+) -> dict[str, Any]:
     """What assess_data_loss reads; answers what its job.json says."""
     bounds, positions = bounds_now(procedure, known, source, proven), with_movement(known)
     write_frame(folder, "bounds", bounds)
@@ -183,10 +247,24 @@ def write_inputs(procedure: Procedure, folder: Path, known: LastKnown, source: S
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end", "downstream"))
     if not source.readable and proven.rows is None:
-        write_ahead(procedure, folder, positions, known.recorded.floors, known.syncs, known.recorded.pairs, bounds=bounds, flowed_back=known.recorded.flowed_back)
+        write_ahead(
+            procedure,
+            folder,
+            positions,
+            known.recorded.floors,
+            known.syncs,
+            known.recorded.pairs,
+            bounds=bounds,
+            flowed_back=known.recorded.flowed_back,
+        )
     # A topic that was made since the cut-off may still be written to.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
-    return {"isolation": procedure.flow.isolation, "source_readable": source.readable, "source_final": final, "deadline_seconds": reading_seconds(known, source)}
+    return {
+        "isolation": procedure.flow.isolation,
+        "source_readable": source.readable,
+        "source_final": final,
+        "deadline_seconds": reading_seconds(known, source),
+    }
 
 
 def reading_seconds(known: LastKnown, source: SourceNow) -> int:
@@ -197,18 +275,34 @@ def reading_seconds(known: LastKnown, source: SourceNow) -> int:
 
 
 def bounds_now(procedure: Procedure, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
-    """One row per source partition, with what the target has of it now; the source's own bounds where they can be read, were recorded or proven."""
+    """One row per source partition, with what the target has of it now; the source's own bounds where they can be
+    read, were recorded or proven.
+    """
     wanted, anew = partitions_of(known), made_anew(procedure, known)
     remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
     there = existing(procedure, remote.values())
     starts, ends = procedure.target.starts(there), procedure.target.ends(there)
     names = {tp.topic for tp in there}
     compacted, writable = compacted_topics(procedure.target, names), open_to_clients(procedure, names)
-    stamped = {name for name, config in procedure.target.configs(sorted(names)).items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
-    frame = pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "target_topic": remote[tp].topic} for tp in wanted)
-    recorded_starts = {TopicPartition(t, int(p)): int(at) for t, p, at in known.recorded.partitions[[*PARTITION, "source_start"]].dropna().itertuples(index=False)}
-    frame = placed(placed(frame, recorded_starts | source.starts, "source_start"), proven.cut_off | source.ends, "cut_off")
-    on_target, drained = frame["target_topic"], proven.drained({tp: ends[there] for tp, there in remote.items() if there in ends})
+    stamped = {
+        name
+        for name, config in procedure.target.configs(sorted(names)).items()
+        if config.get("message.timestamp.type", "CreateTime") != "CreateTime"
+    }
+    frame = pd.DataFrame(
+        {"topic": tp.topic, "partition": tp.partition, "target_topic": remote[tp].topic} for tp in wanted
+    )
+    recorded_starts = {
+        TopicPartition(t, int(p)): int(at)
+        for t, p, at in known.recorded.partitions[[*PARTITION, "source_start"]].dropna().itertuples(index=False)
+    }
+    frame = placed(
+        placed(frame, recorded_starts | source.starts, "source_start"), proven.cut_off | source.ends, "cut_off"
+    )
+    on_target, drained = (
+        frame["target_topic"],
+        proven.drained({tp: ends[there] for tp, there in remote.items() if there in ends}),
+    )
     return frame.assign(
         target_start=pd.array([starts.get(remote[tp]) for tp in wanted], "Int64"),
         boundary=pd.array([ends.get(remote[tp]) for tp in wanted], "Int64"),
@@ -227,13 +321,23 @@ def made_anew(procedure: Procedure, known: LastKnown) -> set[str]:
     """Topics of which one side has another one by now than was recorded: what was recorded speaks of another log."""
     there = procedure.target.topics(sorted({name for name, _, _ in known.topics.values()}))
     seen = known.recorded.partitions[["topic", "topic_id", "target_topic_id"]].drop_duplicates().itertuples(index=False)
-    return {topic for topic, on_source, on_target in seen if topic in known.topics and (_differ(on_source, known.topics[topic][2]) or _differ(on_target, getattr(there.get(known.topics[topic][0]), "topic_id", None)))}
+    return {
+        topic
+        for topic, on_source, on_target in seen
+        if topic in known.topics
+        and (
+            _differ(on_source, known.topics[topic][2])
+            or _differ(on_target, getattr(there.get(known.topics[topic][0]), "topic_id", None))
+        )
+    }
 
 
 def without_other_logs(procedure: Procedure, known: LastKnown) -> LastKnown:
-    """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the target.
+    """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the
+    target.
 
-    Where the recorder saw the new one on the target, what it wrote down since speaks of that; but what Connect keeps does not.
+    Where the recorder saw the new one on the target, what it wrote down since speaks of that; but what Connect keeps
+    does not.
     """
     anew = made_anew(procedure, known)
     doubtful = anew | copied_anew(known)
@@ -244,18 +348,25 @@ def without_other_logs(procedure: Procedure, known: LastKnown) -> LastKnown:
         return rows[~rows["topic"].isin(anew)].reset_index(drop=True)
 
     kept = known.recorded
-    partitions = kept.partitions.assign(replicated=kept.partitions["replicated"].mask(kept.partitions["topic"].isin(doubtful)))
+    partitions = kept.partitions.assign(
+        replicated=kept.partitions["replicated"].mask(kept.partitions["topic"].isin(doubtful))
+    )
     return replace(
         known,
         recorded=replace(kept, partitions=partitions, floors=left(kept.floors), pairs=left(kept.pairs)),
         syncs=left(known.syncs),
         replicated={tp: offset for tp, offset in known.replicated.items() if tp.topic not in doubtful},
-        missing=(*known.missing, f"{len(doubtful)} topics were made anew since they were recorded: {', '.join(sorted(doubtful)[:_NAMED])}"),
+        missing=(
+            *known.missing,
+            f"{len(doubtful)} topics were made anew since they were recorded: {', '.join(sorted(doubtful)[:_NAMED])}",
+        ),
     )
 
 
 def copied_anew(known: LastKnown) -> set[str]:
-    """Topics of which the recorder saw another copy on the target than before: what the older one held may be missing."""
+    """Topics of which the recorder saw another copy on the target than before: what the older one held may be
+    missing.
+    """
     return {*known.recorded.anew} & {*known.topics}
 
 
@@ -271,19 +382,39 @@ def existing(procedure: Procedure, partitions: Iterable[TopicPartition]) -> list
 
 
 def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
-    """One row per partition, also of those that no sample ever saw; a cut-off is the last that was seen of its partition."""
+    """One row per partition, also of those that no sample ever saw; a cut-off is the last that was seen of its
+    partition.
+    """
     frame = pd.DataFrame(partitions_of(known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     seen = known.recorded.partitions
-    at = {name: {TopicPartition(t, int(p)): int(v) for t, p, v in seen[[*PARTITION, name]].dropna().itertuples(index=False)} for name in ("source_end", "replicated", "sampled_at")}
+    at = {
+        name: {
+            TopicPartition(t, int(p)): int(v) for t, p, v in seen[[*PARTITION, name]].dropna().itertuples(index=False)
+        }
+        for name in ("source_end", "replicated", "sampled_at")
+    }
     # What Connect keeps now is never less than what it kept when it was sampled.
     fenced_at = dict.fromkeys(proven.cut_off, milliseconds(proven.fenced_at))
-    columns = {"source_end": at["source_end"] | proven.cut_off, "replicated": at["replicated"] | known.replicated, "sampled_at": at["sampled_at"] | fenced_at, "stable_end": source.stable}
+    columns = {
+        "source_end": at["source_end"] | proven.cut_off,
+        "replicated": at["replicated"] | known.replicated,
+        "sampled_at": at["sampled_at"] | fenced_at,
+        "stable_end": source.stable,
+    }
     for name, values in columns.items():
         frame = placed(frame, values, name)
     return frame
 
 
-def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], loss: pd.DataFrame, ahead: pd.DataFrame, seen: LastSeen, continues: dict[str, Any] | None = None) -> LossPlan:
+def plan_of(
+    procedure: Procedure,
+    known: LastKnown,
+    summary: dict[str, Any],
+    loss: pd.DataFrame,
+    ahead: pd.DataFrame,
+    seen: LastSeen,
+    continues: dict[str, Any] | None = None,
+) -> LossPlan:
     """The plan: what is lost, who is concerned, and what will be opened."""
     confirmed = procedure.figures(Step.CONFIRM_SOURCE_LOST)
     window = f"{confirmed['verdict']['rounds']} rounds in {confirmed['window_seconds']:.0f} s"
@@ -299,9 +430,16 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
         topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
         local_names=local,
         groups=groups_of(procedure, known, ahead),
-        opening=tuple(str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())),
+        opening=tuple(
+            str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())
+        ),
         deadlines=procedure.request.deadlines.model_dump(),
-        confirmed={"state": confirmed["state"], "window": window, "override": confirmed["override"] if confirmed["overridden"] else None, "fence": fence_ahead(procedure)},
+        confirmed={
+            "state": confirmed["state"],
+            "window": window,
+            "override": confirmed["override"] if confirmed["overridden"] else None,
+            "fence": fence_ahead(procedure),
+        },
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
         loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
         unproven=known.missing,
@@ -312,12 +450,15 @@ def plan_of(procedure: Procedure, known: LastKnown, summary: dict[str, Any], los
     )
 
 
-def with_rereads(plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None) -> LossPlan:
+def with_rereads(
+    plan: LossPlan, told: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
+) -> LossPlan:
     """The plan, with what groups may be given again as far as that is known before MirrorMaker 2 stands.
 
     Args:
         by_group: the most that each may be given wherever it is placed.
-        translated: rows made with the assessment, None without; where the target takes no more, groups are placed as these say.
+        translated: rows made with the assessment, None without; where the target takes no more, groups are placed as
+            these say.
     """
     most = bounds_by_group(by_group)
     placed_already = {} if translated is None else bounds_by_group(translated[translated["target_position"].notna()])
@@ -352,4 +493,6 @@ def opening_without_source(procedure: Procedure, topics: Iterable[str], groups: 
     """DENY entries of the target whose removal lets clients in: those that hold the right there, but for the denial."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
-    return [entry for scope in scopes for entry in opening_entries(rules, scope, client_principals(rules, scope, exempt))]
+    return [
+        entry for scope in scopes for entry in opening_entries(rules, scope, client_principals(rules, scope, exempt))
+    ]

@@ -29,7 +29,9 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry, Step
 
 
 class OpenTarget(ProcedureStep):
-    """Look again at everything waiting may have changed, then let clients write. Its intent is the point of no return."""
+    """Look again at everything waiting may have changed, then let clients write. Its intent is the point of no
+    return.
+    """
 
     # Interrupted after its intent, the target would be half open; none of its waits is long.
     bounded = False
@@ -44,30 +46,55 @@ class OpenTarget(ProcedureStep):
         newest = procedure.journal.entries(procedure.id)[-1].sequence
         unchanged = self.look_again(procedure, begun)
         if not begun:
-            closed = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
+            closed = [
+                e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)
+            ]
             _refuse_unplanned(procedure, closed)
             procedure.hold_lease()
-            procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed], LOOKED_AT: newest})
+            procedure.write(
+                self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed], LOOKED_AT: newest}
+            )
         lifted = removed_entries(procedure)
         with procedure.acting(undo=lambda: procedure.target_acls.add(lifted)):
             procedure.target_acls.remove(lifted)
         rules = target_rules(procedure)
-        refused = [f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)]
+        refused = [
+            f"{scope.operation} {r}"
+            for scope, principals in scopes
+            for r in refused_to_clients(rules, scope, principals)
+        ]
         if any(e in rules.entries for e in lifted):
-            raise ReadBackFailed("The target's fence is still there", ", ".join(map(str, lifted[:5])), "Clear open_target: it goes on from here.")
-        return {"acl_entries_removed": len(lifted), "clients_refused": refused[:100], "positions_unchanged": unchanged, "canary": write_canary(procedure), "opened_at": procedure.now()}
+            raise ReadBackFailed(
+                "The target's fence is still there",
+                ", ".join(map(str, lifted[:5])),
+                "Clear open_target: it goes on from here.",
+            )
+        return {
+            "acl_entries_removed": len(lifted),
+            "clients_refused": refused[:100],
+            "positions_unchanged": unchanged,
+            "canary": write_canary(procedure),
+            "opened_at": procedure.now(),
+        }
 
     def look_again(self, procedure: Procedure, begun: bool) -> str:
-        """Once begun, clients may already be on the target, and the approval was checked; the source must still be closed.
+        """Once begun, clients may already be on the target, and the approval was checked; the source must still be
+        closed.
 
         Answers what shows that no position changed.
         """
         if source_reopened(procedure):
-            raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
+            raise Refusal(
+                "The source was given back to its clients",
+                "return_to_source had begun",
+                "Clear return_to_source until it is done; then start a new procedure.",
+            )
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
         mirror_maker_still_stopped(procedure)
-        unchanged = groups_still_at_rest(procedure, [procedure.source] if begun else [procedure.source, procedure.target])
+        unchanged = groups_still_at_rest(
+            procedure, [procedure.source] if begun else [procedure.source, procedure.target]
+        )
         if not begun:
             require_reviewed(procedure)
             procedure.check_fence_clock()
@@ -86,7 +113,11 @@ def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
     """Only denials that the approved plan names are removed."""
     unplanned = sorted({str(e) for e in closed} - set(procedure.plan()["opening"]))
     if unplanned:
-        raise Refusal("Somebody denied clients something on the target after the forecast", ", ".join(unplanned[:5]), "The procedure returns; find out why, then start a new one.")
+        raise Refusal(
+            "Somebody denied clients something on the target after the forecast",
+            ", ".join(unplanned[:5]),
+            "The procedure returns; find out why, then start a new one.",
+        )
 
 
 def removed_entries(procedure: Procedure) -> list[AclEntry]:
@@ -98,13 +129,21 @@ def removed_entries(procedure: Procedure) -> list[AclEntry]:
 def write_canary(procedure: Procedure) -> dict[str, Any]:
     """One record into a topic of our own on the target, and read back."""
     procedure.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
-    answer = procedure.writer(procedure.request.target).write(CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode())
+    answer = procedure.writer(procedure.request.target).write(
+        CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode()
+    )
     if not isinstance(answer, Accepted):
-        raise ReadBackFailed("The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on.")
+        raise ReadBackFailed(
+            "The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on."
+        )
     tp = TopicPartition(CANARY_TOPIC, 0)
     back = procedure.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
     if [r.key for r in back] != [procedure.id.encode()]:
-        raise ReadBackFailed("The canary could not be read back", f"offset {answer.offset} of {CANARY_TOPIC}", "Look at the target's brokers; clear open_target to go on.")
+        raise ReadBackFailed(
+            "The canary could not be read back",
+            f"offset {answer.offset} of {CANARY_TOPIC}",
+            "Look at the target's brokers; clear open_target to go on.",
+        )
     return {"topic": CANARY_TOPIC, "offset": answer.offset}
 
 
@@ -115,26 +154,42 @@ class RedirectClients(ProcedureStep):
         """The routing record names the target; the drain hook is told to resume."""
         require_opened(procedure)
         procedure.hold_lease()
-        servers = procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)["bootstrap.servers"]
+        servers = procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
+            "bootstrap.servers"
+        ]
         done = procedure.routing.redirect(Route(procedure.request.target, servers))
-        return {"changed": done.changed, "answered": done.answered, "clients_see": asdict(done.seen), "drain_hook": tell_to_resume(procedure)}
+        return {
+            "changed": done.changed,
+            "answered": done.answered,
+            "clients_see": asdict(done.seen),
+            "drain_hook": tell_to_resume(procedure),
+        }
 
 
 def require_opened(procedure: Procedure) -> None:
-    """The target is open: by this procedure, whose approvals still hold, or by hand; then the journal names who opened it, and asking now would undo nothing."""
+    """The target is open: by this procedure, whose approvals still hold, or by hand; then the journal names who
+    opened it, and asking now would undo nothing.
+    """
     if "by_hand" not in procedure.figures(Step.OPEN_TARGET):
         require_reviewed(procedure)
 
 
 def tell_to_resume(procedure: Procedure) -> dict[str, Any]:
-    """Tell the application's drain hook to go on where the routing record points; its silence is reported, not fatal."""
+    """Tell the application's drain hook to go on where the routing record points; its silence is reported, not
+    fatal.
+    """
     if procedure.drain is None:
         return {"told": False}
     try:
         state = procedure.drain.tell_to_resume(procedure.id)
     except HookUnavailable as error:
         return {"told": True, "answered": False, "error": str(error)}
-    return {"told": True, "answered": True, "producers_running": state.producers_running, "consumers_running": state.consumers_running}
+    return {
+        "told": True,
+        "answered": True,
+        "producers_running": state.producers_running,
+        "consumers_running": state.consumers_running,
+    }
 
 
 class VerifyClients(ProcedureStep):
@@ -143,8 +198,17 @@ class VerifyClients(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Wait for the groups; count what was written past the boundary."""
         expected = procedure.figures(procedure.planning[0])["active_groups"]
-        procedure.wait(self.task_id, "Groups on the target", lambda: self._arrived(procedure, expected), procedure.request.deadlines.verify_seconds)
-        figures = {"expected_groups": len(expected), "left_on_source": None if procedure.without_source else 0, "records_since_opening": self._written(procedure)}
+        procedure.wait(
+            self.task_id,
+            "Groups on the target",
+            lambda: self._arrived(procedure, expected),
+            procedure.request.deadlines.verify_seconds,
+        )
+        figures = {
+            "expected_groups": len(expected),
+            "left_on_source": None if procedure.without_source else 0,
+            "records_since_opening": self._written(procedure),
+        }
         return figures if expected else {**figures, "note": "no group was active at the forecast: nothing to wait for"}
 
     def _arrived(self, procedure: Procedure, expected: list[str]) -> None:
@@ -153,7 +217,9 @@ class VerifyClients(ProcedureStep):
             raise NotYet(f"{len(left)} groups are still on the source: {', '.join(left[:10])}")
         missing = sorted(set(expected) - set(active_groups(procedure.target, expected)))
         if missing:
-            raise NotYet(f"{len(missing)} of {len(expected)} groups are not active on the target yet: {', '.join(missing[:10])}")
+            raise NotYet(
+                f"{len(missing)} of {len(expected)} groups are not active on the target yet: {', '.join(missing[:10])}"
+            )
 
     def _written(self, procedure: Procedure) -> int:
         boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")

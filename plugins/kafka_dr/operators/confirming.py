@@ -13,11 +13,15 @@ from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import confirmed, pace_of
 from kafka_dr.vocabulary import Entry
 
-_OVERRIDE = "If it must be left all the same, start a new run that says why in override_source_lost: the second person who approves the loss sees it."
+_OVERRIDE = (
+    "If it must be left all the same, start a new run that says why in override_source_lost: the second person who"
+    " approves the loss sees it."
+)
 
 
 class ConfirmSourceLost(ProcedureStep):
-    """Look at the source from several sides over a window; go on only if it is lost, or if the run says why it is left all the same.
+    """Look at the source from several sides over a window; go on only if it is lost, or if the run says why it is
+    left all the same.
 
     The reason alone moves nobody: it stands in the figures, which the approval of the loss shows to a second person.
     """
@@ -26,7 +30,11 @@ class ConfirmSourceLost(ProcedureStep):
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Look, note who saw what, and refuse a source that is neither lost nor given up."""
-        override, began, pace = procedure.request.choices.get("override_source_lost"), time.monotonic(), pace_of(procedure.request.deadlines)
+        override, began, pace = (
+            procedure.request.choices.get("override_source_lost"),
+            time.monotonic(),
+            pace_of(procedure.request.deadlines),
+        )
         verdict = confirmed(procedure, lambda line: self.log.info("%s", line))
         figures = {
             "state": verdict.state.value,
@@ -50,9 +58,23 @@ class ConfirmSourceLost(ProcedureStep):
 def refusal_of(verdict: Verdict) -> SourceNotLost:
     """Why a source that is not lost is not left, and what may be done instead."""
     if verdict.state is SourceState.ANSWERS:
-        return SourceNotLost("The source still answers", str(verdict), f"planned_failover is the right procedure: it loses nothing. {_OVERRIDE}")
+        return SourceNotLost(
+            "The source still answers",
+            str(verdict),
+            f"planned_failover is the right procedure: it loses nothing. {_OVERRIDE}",
+        )
     if verdict.state is SourceState.REFUSES_WRITES:
-        return SourceNotLost("The source answers, but accepts no writes", str(verdict), f"It may accept them again at any moment: mend it. {_OVERRIDE}")
+        return SourceNotLost(
+            "The source answers, but accepts no writes",
+            str(verdict),
+            f"It may accept them again at any moment: mend it. {_OVERRIDE}",
+        )
     if verdict.state is SourceState.SLOW:
-        return SourceNotLost("The source is slow", str(verdict), f"It may be as it was in a moment: find out why. {_OVERRIDE}")
-    return SourceNotLost("Nobody can tell whether the source is lost", str(verdict), f"Start a new run when the views named here can look. {_OVERRIDE}")
+        return SourceNotLost(
+            "The source is slow", str(verdict), f"It may be as it was in a moment: find out why. {_OVERRIDE}"
+        )
+    return SourceNotLost(
+        "Nobody can tell whether the source is lost",
+        str(verdict),
+        f"Start a new run when the views named here can look. {_OVERRIDE}",
+    )

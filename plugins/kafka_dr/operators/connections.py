@@ -16,7 +16,11 @@ class Connections:
         """librdkafka's configuration: the extra of a `kafka` connection."""
         config = BaseHook.get_connection(connection_id).extra_dejson
         if not config.get("bootstrap.servers"):
-            raise BadInput(f"Connection {connection_id} names no cluster", "no bootstrap.servers in its extra", "Put librdkafka's configuration into the connection's extra.")
+            raise BadInput(
+                f"Connection {connection_id} names no cluster",
+                "no bootstrap.servers in its extra",
+                "Put librdkafka's configuration into the connection's extra.",
+            )
         return dict(config)
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
@@ -33,19 +37,30 @@ class Connections:
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
-        """Refuse a `spark` connection whose spark-submit would put the clusters' logins on its command line, or would not take them.
+        """Refuse a `spark` connection whose spark-submit would put the clusters' logins on its command line, or would
+        not take them.
 
-        Source: SparkSubmitHook hands environment variables on as `--conf` for YARN and Kubernetes, and refuses them in cluster mode.
+        Source: SparkSubmitHook hands environment variables on as `--conf` for YARN and Kubernetes, and refuses them in
+        cluster mode.
         """
         connection = BaseHook.get_connection(connection_id)
-        mode, advice = connection.extra_dejson.get("deploy-mode"), "Name a local[*] or spark://... master with deploy mode client in the connection."
+        mode, advice = (
+            connection.extra_dejson.get("deploy-mode"),
+            "Name a local[*] or spark://... master with deploy mode client in the connection.",
+        )
         master = f"{connection.conn_type}://{connection.host}" if connection.port else f"{connection.host}"
         if any(kind in f"{connection.conn_type} {master}" for kind in ("yarn", "k8s", "kubernetes")):
-            raise BadInput(f"Connection {connection_id} would show secrets", f"the master is {master}: spark-submit takes the clusters' logins on its command line there", advice)
+            raise BadInput(
+                f"Connection {connection_id} would show secrets",
+                f"the master is {master}: spark-submit takes the clusters' logins on its command line there",
+                advice,
+            )
         if mode == "cluster":
             raise BadInput(f"Connection {connection_id} hands no secrets on", "its deploy mode is cluster", advice)
 
     def journal_url(self, connection_id: str) -> str:
         """SQLAlchemy's URL of the journal: `url` in the connection's extra, or the connection's own URI."""
         connection = BaseHook.get_connection(connection_id)
-        return connection.extra_dejson.get("url") or connection.get_uri().replace("postgres://", "postgresql+psycopg2://", 1)
+        return connection.extra_dejson.get("url") or connection.get_uri().replace(
+            "postgres://", "postgresql+psycopg2://", 1
+        )

@@ -1,10 +1,12 @@
-"""A planned failover whose source died in its middle, continued as an unplanned one: its lease, and what it had proven.
+"""A planned failover whose source died in its middle, continued as an unplanned one: its lease, and what it had
+proven.
 
 Invariants
 1. One of both holds the lease; each change stands in the planned run's journal, written with it at once.
-2. return_to_source writes its intent to reopen before it lifts anything, under its lease. So a planned run that lost its lease without
-   that intent never lifts its fence any more, whatever of it is still alive.
-3. What a step proved counts only while nothing since speaks against it; when in doubt it does not, and the doubt is told.
+2. return_to_source writes its intent to reopen before it lifts anything, under its lease. So a planned run that lost
+   its lease without that intent never lifts its fence any more, whatever of it is still alive.
+3. What a step proved counts only while nothing since speaks against it; when in doubt it does not, and the doubt is
+   told.
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ from kafka_dr.vocabulary import Entry, Step
 
 _PLANNED = "planned_failover"
 #: Steps whose proofs are taken over, each resting on those before it.
-_PROVING = (Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS)
+_PROVING = (
+    Step.FENCE_PRODUCERS,
+    Step.DRAIN_CONSUMERS,
+    Step.WAIT_FOR_ZERO_LAG,
+    Step.STOP_MIRROR_MAKER,
+    Step.TRANSLATE_OFFSETS,
+)
 _AGAINST = frozenset({FenceNotProven.__name__, Contradiction.__name__})
 _FIGURES = ("digest", "holes", "cut", "repeats")
 _NAMED = 5
@@ -65,13 +73,23 @@ def _why_not(procedure: Procedure, earlier: Procedure, holder: str | None) -> tu
     """What was seen, and what to do instead; None where nothing speaks against it."""
     asked, wanted = earlier.request, procedure.request
     if (earlier.identity.dag_id, asked.source, asked.target) != (_PLANNED, wanted.source, wanted.target):
-        return f"it is a {earlier.identity.dag_id} from {asked.source} to {asked.target}", "Only a planned failover of the same source and target is continued."
+        return (
+            f"it is a {earlier.identity.dag_id} from {asked.source} to {asked.target}",
+            "Only a planned failover of the same source and target is continued.",
+        )
     if holder != earlier.id:
-        return f"{holder or 'nobody'} holds the clusters", "Wait for the one that holds them; then start a new run without continue_procedure."
+        return (
+            f"{holder or 'nobody'} holds the clusters",
+            "Wait for the one that holds them; then start a new run without continue_procedure.",
+        )
     if earlier.began(Step.OPEN_TARGET) is not None:
         return "open_target had begun", "There is only forward: clear its failed step."
     aborted = earlier.aborted()
-    return (f"{aborted['by']} aborted it", "Wait until its return_to_source is done: it needs the source.") if aborted else None
+    return (
+        (f"{aborted['by']} aborted it", "Wait until its return_to_source is done: it needs the source.")
+        if aborted
+        else None
+    )
 
 
 def way_on(procedure: Procedure, error: LeaseLost) -> LeaseLost:
@@ -82,17 +100,29 @@ def way_on(procedure: Procedure, error: LeaseLost) -> LeaseLost:
     earlier = procedure.other(lease.holder)
     if earlier is None or _why_not(procedure, earlier, lease.holder):
         return error
-    return LeaseLost(error.reason, error.seen, f"if its source died, start unplanned_failover with continue_procedure={earlier.id}; else wait for it, or abort it first")
+    return LeaseLost(
+        error.reason,
+        error.seen,
+        f"if its source died, start unplanned_failover with continue_procedure={earlier.id}; else wait for it, or abort"
+        " it first",
+    )
 
 
 def give_back(procedure: Procedure, outcome: str) -> None:
     """Give the lease back to the planned run, whose own return_to_source then lifts its fence."""
-    told = (procedure.continues, Step.OPEN_PROCEDURE, Entry.NOTE, {CONTINUED_BY: None, "given_back_by": procedure.id, "outcome": outcome})
+    told = (
+        procedure.continues,
+        Step.OPEN_PROCEDURE,
+        Entry.NOTE,
+        {CONTINUED_BY: None, "given_back_by": procedure.id, "outcome": outcome},
+    )
     procedure.journal.pass_lease(procedure.pair, procedure.id, procedure.continues, outcome, told)
 
 
 def what_is_continued(procedure: Procedure) -> dict[str, Any] | None:
-    """For the journal: the planned run, and whether it had begun to fence the source; None where nothing is continued."""
+    """For the journal: the planned run, and whether it had begun to fence the source; None where nothing is
+    continued.
+    """
     if procedure.continues is None:
         return None
     earlier = procedure.other(procedure.continues)
@@ -131,7 +161,12 @@ class Proven:
 
     def without_proofs(self, why: str) -> Proven:
         """The same without anything that rests on the fence."""
-        return Proven(self.procedure_id, self.topics, active=self.active, doubts=(*self.doubts, f"nothing that {self.procedure_id} had proven is taken over: {why}"))
+        return Proven(
+            self.procedure_id,
+            self.topics,
+            active=self.active,
+            doubts=(*self.doubts, f"nothing that {self.procedure_id} had proven is taken over: {why}"),
+        )
 
     def drained(self, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
         """Source partitions of which everything stands on the target, whose log there ends as it was left.
@@ -156,7 +191,11 @@ def what_was_proven(procedure: Procedure) -> Proven:
     if Step.FENCE_PRODUCERS not in done:
         return found
     doubt = _doubt(earlier, done[Step.FENCE_PRODUCERS])
-    return found.without_proofs(doubt) if doubt else _read(earlier, found, {step: entry.payload for step, entry in done.items()})
+    return (
+        found.without_proofs(doubt)
+        if doubt
+        else _read(earlier, found, {step: entry.payload for step, entry in done.items()})
+    )
 
 
 def _standing(earlier: Procedure) -> dict[Step, JournalEntry]:
@@ -164,7 +203,11 @@ def _standing(earlier: Procedure) -> dict[Step, JournalEntry]:
     found: dict[Step, JournalEntry] = {}
     since = 0
     for step in _PROVING:
-        entries = [e for e in earlier.journal.entries(earlier.id, step) if e.kind in (Entry.INTENT, Entry.OUTCOME, Entry.FAILURE)]
+        entries = [
+            e
+            for e in earlier.journal.entries(earlier.id, step)
+            if e.kind in (Entry.INTENT, Entry.OUTCOME, Entry.FAILURE)
+        ]
         if not entries or entries[-1].kind != Entry.OUTCOME or entries[-1].sequence < since:
             break
         found[step], since = entries[-1], entries[-1].sequence
@@ -210,8 +253,12 @@ def _read(earlier: Procedure, found: Proven, done: Mapping[Step, Mapping[str, An
     )
 
 
-def _by_source(earlier: Procedure, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The target's ends by source partition. The stop looked itself whether every partition of the cut-off was drained still."""
+def _by_source(
+    earlier: Procedure, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The target's ends by source partition. The stop looked itself whether every partition of the cut-off was
+    drained still.
+    """
     return {tp: ends[there] for tp, there in remote_partitions(earlier, cut_off).items() if there in ends}
 
 
@@ -224,9 +271,13 @@ def still_proven(procedure: Procedure, proven: Proven, seen: Mapping[TopicPartit
     """
     if not proven.cut_off:
         return proven
-    grown = [f"{tp}: {proven.cut_off[tp]} -> {end}" for tp, end in sorted(seen.items()) if end > proven.cut_off.get(tp, end)]
+    grown = [
+        f"{tp}: {proven.cut_off[tp]} -> {end}" for tp, end in sorted(seen.items()) if end > proven.cut_off.get(tp, end)
+    ]
     if grown:
-        return proven.without_proofs(f"the recorder saw log ends of the source beyond the cut-off: {', '.join(grown[:_NAMED])}")
+        return proven.without_proofs(
+            f"the recorder saw log ends of the source beyond the cut-off: {', '.join(grown[:_NAMED])}"
+        )
     try:
         if not lost:
             _look_again(procedure, proven.procedure_id)
@@ -244,11 +295,16 @@ def _look_again(procedure: Procedure, procedure_id: str) -> None:
 
 
 def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven) -> LastKnown:
-    """What is known, completed: by the plan's topics, the groups that were active before they were stopped, and final positions in the place of seen ones."""
+    """What is known, completed: by the plan's topics, the groups that were active before they were stopped, and
+    final positions in the place of seen ones.
+    """
     if proven.procedure_id is None:
         return known
     counts = {topic: count for topic, (_, count, _) in known.topics.items()}
-    topics = {topic: (name, max(count, counts.get(topic, 0)), topic_id) for topic, (name, count, topic_id) in proven.topics.items()}
+    topics = {
+        topic: (name, max(count, counts.get(topic, 0)), topic_id)
+        for topic, (name, count, topic_id) in proven.topics.items()
+    }
     positions = _final_positions(known.positions, proven.positions)
     return replace(
         known,
@@ -257,7 +313,11 @@ def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven)
         positions=positions,
         active=(known.active | proven.active) & frozenset(positions["group"]),
         moving=known.moving if proven.positions is None else known.moving - frozenset(proven.positions["group"]),
-        missing=(*(note for note in known.missing if note != NO_POSITION or not len(positions)), *proven.doubts, *_beyond_the_fence(procedure, proven)),
+        missing=(
+            *(note for note in known.missing if note != NO_POSITION or not len(positions)),
+            *proven.doubts,
+            *_beyond_the_fence(procedure, proven),
+        ),
     )
 
 
@@ -266,12 +326,19 @@ def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.Data
     if frozen is None:
         return seen
     others = seen[~seen["group"].isin(set(frozen["group"]))]
-    return pd.concat([frozen[seen.columns], others], ignore_index=True).astype(seen.dtypes.to_dict()).sort_values(["group", *PARTITION], ignore_index=True)
+    return (
+        pd.concat([frozen[seen.columns], others], ignore_index=True)
+        .astype(seen.dtypes.to_dict())
+        .sort_values(["group", *PARTITION], ignore_index=True)
+    )
 
 
 def _beyond_the_fence(procedure: Procedure, proven: Proven) -> Iterable[str]:
     if proven.cut_off:
-        yield f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after {proven.fenced_at} is not among the loss"
+        yield (
+            f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after"
+            f" {proven.fenced_at} is not among the loss"
+        )
 
 
 def told_of(proven: Proven, drained: int) -> dict[str, Any] | None:

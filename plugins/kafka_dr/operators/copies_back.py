@@ -1,6 +1,8 @@
-"""Groups' positions on copies of the target's own topics, where each direction has topics of its own: on the target they go on in the originals.
+"""Groups' positions on copies of the target's own topics, where each direction has topics of its own: on the
+target they go on in the originals.
 
-Clients that a failover took from `orders` to `primary.orders` have read the older records there; back on primary these are in `orders`.
+Clients that a failover took from `orders` to `primary.orders` have read the older records there; back on primary these
+are in `orders`.
 """
 
 from __future__ import annotations
@@ -22,16 +24,30 @@ from kafka_dr.operators.way_back import names_protect
 
 _STAMPED = "LogAppendTime"
 _COLUMNS = [
-    "topic", "partition", "target_topic", "source_start", "cut_off", "target_start", "boundary", "drained", "complete", "other_writer", "source_compacted",
-    "target_compacted", "compare_timestamps", "recreated",
-]  # fmt: skip
+    "topic",
+    "partition",
+    "target_topic",
+    "source_start",
+    "cut_off",
+    "target_start",
+    "boundary",
+    "drained",
+    "complete",
+    "other_writer",
+    "source_compacted",
+    "target_compacted",
+    "compare_timestamps",
+    "recreated",
+]
 
 
 def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The bounds of a translation, and behind them those of partitions that are copies of the target's; their segments and offset syncs are written to the folder.
+    """The bounds of a translation, and behind them those of partitions that are copies of the target's; their
+    segments and offset syncs are written to the folder.
 
-    The originals end where the last failover has left them: a group that has read its copies to the end stands before what was stranded there.
-    Segments are written too of clients' own topics in which stranded records were kept: these are on no target, and nothing is missing there.
+    The originals end where the last failover has left them: a group that has read its copies to the end stands before
+    what was stranded there. Segments are written too of clients' own topics in which stranded records were kept: these
+    are on no target, and nothing is missing there.
     """
     originals, known = originals_of(procedure), History.of(procedure) if names_protect(procedure) else None
     kept = {} if known is None else stretches_around_stranded(known, bounds)
@@ -41,23 +57,41 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
         return bounds
     rows = bounds_of_copies(procedure, originals)
     ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
-    _write(procedure, folder, kept | {tp: segments_of_copy(known, tp, original, *ends[tp]) for tp, original in originals.items()}, originals)
+    _write(
+        procedure,
+        folder,
+        kept | {tp: segments_of_copy(known, tp, original, *ends[tp]) for tp, original in originals.items()},
+        originals,
+    )
     return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
 def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
-    """The same without the source: where its copies end is what the journal says of the last time that clients came to it.
+    """The same without the source: where its copies end is what the journal says of the last time that clients came
+    to it.
 
     Args:
-        copies: what `bounds_of_lost_copies` answered; a copy of which the journal does not tell has no cut-off, and no segments.
+        copies: what `bounds_of_lost_copies` answered; a copy of which the journal does not tell has no cut-off, and no
+            segments.
     """
     if not len(copies):
         return bounds
     known = History.of(procedure)
-    originals = {TopicPartition(row.topic, row.partition): TopicPartition(row.target_topic, row.partition) for row in copies.itertuples()}
-    ends = {TopicPartition(row.topic, row.partition): (int(row.cut_off), int(row.boundary)) for row in copies.dropna(subset=["cut_off"]).itertuples()}
+    originals = {
+        TopicPartition(row.topic, row.partition): TopicPartition(row.target_topic, row.partition)
+        for row in copies.itertuples()
+    }
+    ends = {
+        TopicPartition(row.topic, row.partition): (int(row.cut_off), int(row.boundary))
+        for row in copies.dropna(subset=["cut_off"]).itertuples()
+    }
     if ends:
-        _write(procedure, folder, {tp: segments_of_copy(known, tp, originals[tp], *end) for tp, end in ends.items()}, originals)
+        _write(
+            procedure,
+            folder,
+            {tp: segments_of_copy(known, tp, originals[tp], *end) for tp, end in ends.items()},
+            originals,
+        )
     return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
@@ -71,31 +105,53 @@ def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[Topi
     return {tp: segments for tp, segments in found.items() if segments}
 
 
-def _write(procedure: Procedure, folder: Path, segments: Mapping[TopicPartition, tuple[Segment, ...]], originals: Mapping[TopicPartition, TopicPartition]) -> None:
+def _write(
+    procedure: Procedure,
+    folder: Path,
+    segments: Mapping[TopicPartition, tuple[Segment, ...]],
+    originals: Mapping[TopicPartition, TopicPartition],
+) -> None:
     """Write `segments` and `syncs_back` of copies."""
     write_frame(folder, "segments", segments_of(segments))
     syncs = syncs_of_the_other_flow(procedure)
     names = {original.topic: tp.topic for tp, original in originals.items()}
-    write_frame(folder, "syncs_back", syncs[syncs["topic"].isin(names)].assign(topic=lambda frame: frame["topic"].map(names).astype(object)))
+    write_frame(
+        folder,
+        "syncs_back",
+        syncs[syncs["topic"].isin(names)].assign(topic=lambda frame: frame["topic"].map(names).astype(object)),
+    )
 
 
 def originals_of(procedure: Procedure) -> dict[TopicPartition, TopicPartition]:
-    """Partitions of the source that are copies -> the target's partitions that they are copies of, of the plan's copies; only pairs that both clusters have."""
+    """Partitions of the source that are copies -> the target's partitions that they are copies of, of the plan's
+    copies; only pairs that both clusters have.
+    """
     copies = procedure.plan().get("copies", {})
-    here, there = (cluster.topics(sorted(names)) for cluster, names in ((procedure.source, copies.keys()), (procedure.target, set(copies.values()))))
-    partitions = [TopicPartition(copy, p) for copy in sorted(copies) if copy in here for p in sorted(here[copy].partitions)]
+    here, there = (
+        cluster.topics(sorted(names))
+        for cluster, names in ((procedure.source, copies.keys()), (procedure.target, set(copies.values())))
+    )
+    partitions = [
+        TopicPartition(copy, p) for copy in sorted(copies) if copy in here for p in sorted(here[copy].partitions)
+    ]
     remote = remote_partitions(procedure, partitions)
     return {tp: at for tp, at in remote.items() if at.topic in there and at.partition in there[at.topic].partitions}
 
 
-def segments_of_copy(known: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int) -> tuple[Segment, ...]:
-    """All of the copy, which was copied back from below an offset of the original, around what was stranded and kept there; then nothing. Where nobody knows that offset, only the ends."""
+def segments_of_copy(
+    known: History | None, copy: TopicPartition, original: TopicPartition, end: int, original_end: int
+) -> tuple[Segment, ...]:
+    """All of the copy, which was copied back from below an offset of the original, around what was stranded and kept
+    there; then nothing. Where nobody knows that offset, only the ends.
+    """
     upto = None if known is None else known.copied_up_to(original)
     last = Segment(end, None, original_end, None, copied_back=False)
     if upto is None:
         return (last,)
     *older, newest = known.copied_around_stranded(copy, original)
-    newest = newest._replace(source_to=end, target_to=min(upto, original_end), drained=known.drained(original) and upto <= original_end)
+    newest = newest._replace(
+        source_to=end, target_to=min(upto, original_end), drained=known.drained(original) and upto <= original_end
+    )
     return checked(Lineage((*older, newest, last)), Grown(end, original_end, None)).segments or (last,)
 
 
@@ -104,7 +160,10 @@ def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, Topic
     copies, there = list(originals), list(originals.values())
     starts, ends = procedure.source.starts(copies), procedure.source.ends(copies)
     target_starts, target_ends = procedure.target.starts(there), procedure.target.ends(there)
-    ours, theirs = (cluster.configs(sorted({tp.topic for tp in partitions})) for cluster, partitions in ((procedure.source, copies), (procedure.target, there)))
+    ours, theirs = (
+        cluster.configs(sorted({tp.topic for tp in partitions}))
+        for cluster, partitions in ((procedure.source, copies), (procedure.target, there))
+    )
     return pd.DataFrame(
         {
             "topic": tp.topic,
@@ -119,7 +178,10 @@ def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, Topic
             "other_writer": False,
             "source_compacted": _says(ours, tp, "cleanup.policy", "compact"),
             "target_compacted": _says(theirs, at, "cleanup.policy", "compact"),
-            "compare_timestamps": not (_says(ours, tp, "message.timestamp.type", _STAMPED) or _says(theirs, at, "message.timestamp.type", _STAMPED)),
+            "compare_timestamps": not (
+                _says(ours, tp, "message.timestamp.type", _STAMPED)
+                or _says(theirs, at, "message.timestamp.type", _STAMPED)
+            ),
             "recreated": False,
         }
         for tp, at in originals.items()
@@ -127,16 +189,23 @@ def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, Topic
 
 
 def bounds_of_lost_copies(procedure: Procedure, topics: Iterable[str]) -> pd.DataFrame:
-    """A row for each partition of these copies, as of the bounds of a translation, with the originals as they are now; the source is not asked.
+    """A row for each partition of these copies, as of the bounds of a translation, with the originals as they are
+    now; the source is not asked.
 
-    Nothing was copied since clients had come to the source last: they write to the target's own topics only while they are there.
+    Nothing was copied since clients had come to the source last: they write to the target's own topics only while they
+    are there.
     """
     copies = copies_of_target(procedure, topics)
     if not copies:
         return pd.DataFrame(columns=_COLUMNS)
     known = History.of(procedure)
     infos = procedure.target.topics(sorted(set(copies.values())))
-    originals = {TopicPartition(copy, p): TopicPartition(name, p) for copy, name in copies.items() if name in infos for p in sorted(infos[name].partitions)}
+    originals = {
+        TopicPartition(copy, p): TopicPartition(name, p)
+        for copy, name in copies.items()
+        if name in infos
+        for p in sorted(infos[name].partitions)
+    }
     starts, ends = procedure.target.starts(list(originals.values())), procedure.target.ends(list(originals.values()))
     configs = procedure.target.configs(sorted(infos))
     told = {tp: None if known is None else known.copies_end(tp, at) for tp, at in originals.items()}
@@ -166,10 +235,15 @@ def bounds_of_lost_copies(procedure: Procedure, topics: Iterable[str]) -> pd.Dat
 
 
 def ends_of_copies(procedure: Procedure, bounds: pd.DataFrame) -> list[list[Any]]:
-    """Of a translation's bounds those of copies: topic, partition, where the copy ends, and where the original begins and ends."""
+    """Of a translation's bounds those of copies: topic, partition, where the copy ends, and where the original
+    begins and ends.
+    """
     copies = copies_of_target(procedure, bounds["topic"].unique())
     rows = bounds.loc[bounds["topic"].isin(copies), ["topic", "partition", "cut_off", "target_start", "boundary"]]
-    return [[topic, *(None if pd.isna(value) else int(value) for value in numbers)] for topic, *numbers in rows.itertuples(index=False)]
+    return [
+        [topic, *(None if pd.isna(value) else int(value) for value in numbers)]
+        for topic, *numbers in rows.itertuples(index=False)
+    ]
 
 
 def _says(configs: dict[str, dict[str, str]], tp: TopicPartition, key: str, word: str) -> bool:

@@ -1,4 +1,6 @@
-"""How much a failback deletes and copies: what a second person wants to know before deciding how the logs come back."""
+"""How much a failback deletes and copies: what a second person wants to know before deciding how the logs come
+back.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from kafka_dr.operators.way_back import names_protect, topics_back
 
 
 def copy_sizes(procedure: Procedure, failover: Procedure, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for what nobody could tell, and why.
+    """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for
+    what nobody could tell, and why.
 
     Args:
         gone: topics of the returned cluster whose old log an earlier run has deleted.
@@ -25,11 +28,18 @@ def copy_sizes(procedure: Procedure, failover: Procedure, gone: Collection[str] 
         scope = topics_back(procedure)
     except (SystemUnavailable, BadInput) as error:
         return {"records_to_copy": None, **(_unknown(str(error)) if mode_of(procedure) is Mode.RECREATE else {})}
-    return {"records_to_copy": records_to_copy(procedure, failover, scope, gone), **(_bytes(procedure, scope) if mode_of(procedure) is Mode.RECREATE else {})}
+    return {
+        "records_to_copy": records_to_copy(procedure, failover, scope, gone),
+        **(_bytes(procedure, scope) if mode_of(procedure) is Mode.RECREATE else {}),
+    }
 
 
-def records_to_copy(procedure: Procedure, failover: Procedure, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
-    """Offsets of the new primary that the returned cluster lacks; some of them may be markers, or taken by a cleaner. None where the flow's worker does not answer."""
+def records_to_copy(
+    procedure: Procedure, failover: Procedure, scope: Mapping[str, str], gone: Collection[str]
+) -> int | None:
+    """Offsets of the new primary that the returned cluster lacks; some of them may be markers, or taken by a
+    cleaner. None where the flow's worker does not answer.
+    """
     infos = procedure.source.topics(scope)
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
     starts, ends = procedure.source.starts(partitions), procedure.source.ends(partitions)
@@ -40,7 +50,11 @@ def records_to_copy(procedure: Procedure, failover: Procedure, scope: Mapping[st
         kept = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
     except (SystemUnavailable, BadInput):
         return None
-    shared = {} if names_protect(procedure) else {tp: end for tp, end in ends_at_opening(failover).items() if scope.get(tp.topic) not in gone}
+    shared = (
+        {}
+        if names_protect(procedure)
+        else {tp: end for tp, end in ends_at_opening(failover).items() if scope.get(tp.topic) not in gone}
+    )
     done = {tp: max(starts[tp], shared.get(tp, 0), -1 if kept.get(tp) is None else kept[tp] + 1) for tp in partitions}
     return sum(max(0, ends[tp] - done[tp]) for tp in partitions)
 
@@ -50,7 +64,10 @@ def _bytes(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, Any]:
     if jars is None:
         return _unknown("the topology names no `kafka_tools`")
     try:
-        there, here = (sum(_tool(procedure, jars, alias).sizes(topics).values()) for alias, topics in ((procedure.request.target, scope.values()), (procedure.request.source, scope)))
+        there, here = (
+            sum(_tool(procedure, jars, alias).sizes(topics).values())
+            for alias, topics in ((procedure.request.target, scope.values()), (procedure.request.source, scope))
+        )
     except (SystemUnavailable, BadInput) as error:
         return _unknown(str(error))
     return {"bytes_there": there, "bytes_to_copy": here, "bytes_unknown": None}

@@ -1,4 +1,6 @@
-"""The decision on stranded records: what was found, what the run was asked to do with it, and a second person's word."""
+"""The decision on stranded records: what was found, what the run was asked to do with it, and a second person's
+word.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def mode_of(procedure: Procedure) -> Mode:
 
 
 def planned_return(procedure: Procedure) -> Return:
-    """What the run will do with the returned cluster's logs, by what find_stranded_records found and what was asked for.
+    """What the run will do with the returned cluster's logs, by what find_stranded_records found and what was asked
+    for.
 
     Raises:
         NotReady: what was asked for cannot be done with what was found.
@@ -29,10 +32,16 @@ def planned_return(procedure: Procedure) -> Return:
     found, mode = procedure.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
     stranded = stranded_by_topic(found["topics"], found["compacted"])
     decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
-    problems += impossible(mode, stranded, decisions, procedure.request.target, names_protect(procedure), found.get("gone", ()))
+    problems += impossible(
+        mode, stranded, decisions, procedure.request.target, names_protect(procedure), found.get("gone", ())
+    )
     problems += decided_otherwise(procedure, decisions)
     if problems:
-        raise NotReady("What was asked for cannot be done with the stranded records", "; ".join(problems), "Start a new run with another mode or other decisions; the export of this one stays.")
+        raise NotReady(
+            "What was asked for cannot be done with the stranded records",
+            "; ".join(problems),
+            "Start a new run with another mode or other decisions; the export of this one stays.",
+        )
     return Return(
         source=procedure.request.source,
         target=procedure.request.target,
@@ -50,12 +59,18 @@ def planned_return(procedure: Procedure) -> Return:
 
 
 def decided_otherwise(procedure: Procedure, decisions: Mapping[str, Decision]) -> list[str]:
-    """Topics of which an earlier run has written some stranded records elsewhere: what is written stays, and is written once."""
+    """Topics of which an earlier run has written some stranded records elsewhere: what is written stays, and is
+    written once.
+    """
     writers = Writers.of(procedure)
     if all(one.id == procedure.id for one in writers.procedures):
         return []
     written = written_with(procedure.reader(procedure.request.source, READ_COMMITTED), writers.exports)
-    return [f"{topic}: {writer} has written some of its records with {was}; decide the same" for topic, (was, writer) in sorted(written.items()) if decisions.get(topic, was) is not was]
+    return [
+        f"{topic}: {writer} has written some of its records with {was}; decide the same"
+        for topic, (was, writer) in sorted(written.items())
+        if decisions.get(topic, was) is not was
+    ]
 
 
 def require_decided(procedure: Procedure) -> dict[str, Any] | None:
@@ -70,7 +85,9 @@ def require_decided(procedure: Procedure) -> dict[str, Any] | None:
 
 
 class DecideStrandedRecords(ProcedureGate):
-    """Open by itself where nothing is stranded and nothing is deleted; otherwise show the figures and the decisions, and ask."""
+    """Open by itself where nothing is stranded and nothing is deleted; otherwise show the figures and the decisions,
+    and ask.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
@@ -81,5 +98,13 @@ class DecideStrandedRecords(ProcedureGate):
         if not planned.needs_a_person:
             return None
         records = sum(one.records for one in planned.stranded)
-        asked = f"Make the topics on {planned.target} anew, with" if planned.mode is Mode.RECREATE else f"Go back to {planned.target} with"
-        return f"{asked} {records} stranded records decided on? Decision {planned.digest}", return_markdown(planned), planned.digest
+        asked = (
+            f"Make the topics on {planned.target} anew, with"
+            if planned.mode is Mode.RECREATE
+            else f"Go back to {planned.target} with"
+        )
+        return (
+            f"{asked} {records} stranded records decided on? Decision {planned.digest}",
+            return_markdown(planned),
+            planned.digest,
+        )

@@ -39,9 +39,13 @@ class CloseProcedure(ProcedureStep):
         except BadInput as error:
             run = context["dag_run"]
             if was_opened(Identity(run.dag_id, run.run_id)):
-                raise AirflowFailException(f"failed: the procedure was opened, and what it was given cannot be used any more: {error}") from None
+                raise AirflowFailException(
+                    f"failed: the procedure was opened, and what it was given cannot be used any more: {error}"
+                ) from None
             refused = evidence_of_bad_params(context, error)
-            raise AirflowFailException(f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}") from None
+            raise AirflowFailException(
+                f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}"
+            ) from None
         return super().execute(context)
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
@@ -51,7 +55,9 @@ class CloseProcedure(ProcedureStep):
         outcome = closed.payload if ended else self._close(procedure)
         self._let_go(procedure, outcome["outcome"])
         if outcome["outcome"] != self.green:
-            raise AirflowFailException(f"{outcome['outcome']}: {outcome['failing_step'] or '-'}: {outcome['reason_for_outcome']}")
+            raise AirflowFailException(
+                f"{outcome['outcome']}: {outcome['failing_step'] or '-'}: {outcome['reason_for_outcome']}"
+            )
         return {"done": self.task_id, "outcome": outcome["outcome"]}
 
     def _close(self, procedure: Procedure) -> dict[str, Any]:
@@ -62,7 +68,8 @@ class CloseProcedure(ProcedureStep):
     def _let_go(self, procedure: Procedure, outcome: str) -> None:
         """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair.
 
-        A planned run that this one continues gets it back, unless this one went past the point of no return: then that one is over.
+        A planned run that this one continues gets it back, unless this one went past the point of no return: then that
+        one is over.
         """
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:
@@ -81,10 +88,15 @@ def file_evidence(procedure: Procedure, epoch: int) -> dict[str, Any]:
     """Write a procedure's evidence and the entry that closes it, and return that entry's payload.
 
     Args:
-        epoch: of the lease, 0 without one; a procedure that is continued is closed under the lease of the one that goes on from it.
+        epoch: of the lease, 0 without one; a procedure that is continued is closed under the lease of the one that goes
+            on from it.
     """
     closing_at = _closing_at(procedure, epoch)
-    before = [e for e in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED) if e.procedure_id != procedure.id and e.sequence < closing_at.sequence]
+    before = [
+        e
+        for e in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED)
+        if e.procedure_id != procedure.id and e.sequence < closing_at.sequence
+    ]
     evidence = assemble(procedure, closing_at, before[-1].payload["digest"] if before else None)
     write_evidence(procedure.folder, evidence)
     closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
@@ -93,24 +105,52 @@ def file_evidence(procedure: Procedure, epoch: int) -> dict[str, Any]:
 
 
 def _closing_at(procedure: Procedure, epoch: int) -> JournalEntry:
-    """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for byte."""
+    """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for
+    byte.
+    """
     entries = procedure.journal.entries(procedure.id)
     newest = max((e.sequence for e in entries if e.step != Step.CLOSE_PROCEDURE), default=0)
     begun = [e for e in entries if e.step == Step.CLOSE_PROCEDURE and e.kind == Entry.INTENT and e.sequence > newest]
-    return begun[0] if begun else procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.INTENT, epoch, {"after": newest})
+    return (
+        begun[0]
+        if begun
+        else procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.INTENT, epoch, {"after": newest})
+    )
 
 
 def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
     """The evidence of a procedure as its journal stood at the entry that closes it."""
-    entries = [e for e in procedure.journal.entries(procedure.id) if e.step != Step.CLOSE_PROCEDURE and e.sequence < closing_at.sequence]
+    entries = [
+        e
+        for e in procedure.journal.entries(procedure.id)
+        if e.step != Step.CLOSE_PROCEDURE and e.sequence < closing_at.sequence
+    ]
     lines = [JournalLine(e.step, e.kind, e.at.isoformat(), e.payload) for e in entries]
-    request = {"dag_id": procedure.identity.dag_id, "source": procedure.request.source, "target": procedure.request.target, "reason": procedure.request.reason}
+    request = {
+        "dag_id": procedure.identity.dag_id,
+        "source": procedure.request.source,
+        "target": procedure.request.target,
+        "reason": procedure.request.reason,
+    }
     problems: list[str] = []
     # Without its source a procedure has the cut-off that a continued one had proven, if any.
     fencing = Step.ASSESS_DATA_LOSS if procedure.without_source else Step.FENCE_PRODUCERS
-    bounds = {name: _offsets(procedure, step, name, problems) for step, name in ((fencing, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))}
+    bounds = {
+        name: _offsets(procedure, step, name, problems)
+        for step, name in ((fencing, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))
+    }
     since = _loss_since(procedure, closing_at.sequence, problems)
-    return evidence_of(procedure.id, request, lines, [s.value for s in Step], bounds, closing_at.at.isoformat(), previous_digest, problems, since)
+    return evidence_of(
+        procedure.id,
+        request,
+        lines,
+        [s.value for s in Step],
+        bounds,
+        closing_at.at.isoformat(),
+        previous_digest,
+        problems,
+        since,
+    )
 
 
 def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[str, Any]]:
@@ -123,7 +163,9 @@ def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -
 
 
 def _loss_since(procedure: Procedure, until: int, problems: list[str]) -> LossSince | None:
-    """What is lost by all that was found out before the closing began; None without an inventory, or where its files are gone: then what was approved stands."""
+    """What is lost by all that was found out before the closing began; None without an inventory, or where its files
+    are gone: then what was approved stands.
+    """
     if procedure.outcome(Step.ASSESS_DATA_LOSS) is None:
         return None
     try:
@@ -134,13 +176,20 @@ def _loss_since(procedure: Procedure, until: int, problems: list[str]) -> LossSi
 
 
 def evidence_of_bad_params(context: Any, error: BadInput) -> dict[str, Any]:
-    """Evidence of a run that was refused for its params; where the topology itself cannot be read there is no place for any."""
+    """Evidence of a run that was refused for its params; where the topology itself cannot be read there is no place
+    for any.
+    """
     run, now = context["dag_run"], datetime.now(UTC).isoformat()
     identity = Identity(run.dag_id, run.run_id)
-    request = {"dag_id": run.dag_id, **{key: str(context["params"].get(key, ""))[:500] for key in ("source", "target", "reason")}}
+    request = {
+        "dag_id": run.dag_id,
+        **{key: str(context["params"].get(key, ""))[:500] for key in ("source", "target", "reason")},
+    }
     refusal = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
     lines = [JournalLine(Step.OPEN_PROCEDURE, Entry.REFUSAL, now, refusal)]
-    evidence = evidence_of(identity.procedure_id, request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, now, None)
+    evidence = evidence_of(
+        identity.procedure_id, request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, now, None
+    )
     try:
         folder = Path(load_topology().evidence) / identity.procedure_id
     except BadInput:

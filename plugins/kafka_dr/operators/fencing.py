@@ -71,7 +71,9 @@ class DrainConsumers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit meanwhile."""
+        """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit
+        meanwhile.
+        """
         procedure.require_approved_plan()
         planned, left_alone = planned_groups(procedure), [group["group"] for group in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
@@ -114,7 +116,9 @@ class DrainConsumers(ProcedureStep):
 
         # The step's clock has run since its beginning: what came before may have used its own deadlines up.
         limits = procedure.request.deadlines
-        return procedure.wait(self.task_id, "Positions at rest", frozen, limits.drain_seconds + 2 * limits.fence_seconds)
+        return procedure.wait(
+            self.task_id, "Positions at rest", frozen, limits.drain_seconds + 2 * limits.fence_seconds
+        )
 
 
 def ask_to_stop(procedure: Procedure) -> dict[str, Any]:
@@ -130,7 +134,12 @@ def ask_to_stop(procedure: Procedure) -> dict[str, Any]:
             state = procedure.drain.state()
     except HookUnavailable as error:
         return {"asked": True, "answered": False, "error": str(error)}
-    return {"asked": True, "answered": True, "producers_running": state.producers_running, "consumers_running": state.consumers_running}
+    return {
+        "asked": True,
+        "answered": True,
+        "producers_running": state.producers_running,
+        "consumers_running": state.consumers_running,
+    }
 
 
 def topics_of(procedure: Procedure) -> list[str]:
@@ -144,7 +153,9 @@ def topics_with_positions(procedure: Procedure) -> set[str]:
 
 
 def boundary_moved(procedure: Procedure) -> list[str]:
-    """Partitions of the target, the topics clients will write to included, whose log ends are not where they were left."""
+    """Partitions of the target, the topics clients will write to included, whose log ends are not where they were
+    left.
+    """
     left = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
     committed = procedure.outcome(Step.COMMIT_GROUPS)
     if committed is not None:
@@ -154,7 +165,9 @@ def boundary_moved(procedure: Procedure) -> list[str]:
 
 
 def groups_of(procedure: Procedure) -> list[str]:
-    """The groups that are waited for: the plan's, and once they are frozen those born since as well; no excluded ones."""
+    """The groups that are waited for: the plan's, and once they are frozen those born since as well; no excluded
+    ones.
+    """
     frozen = procedure.outcome(Step.DRAIN_CONSUMERS)
     return frozen["groups"] if frozen else planned_groups(procedure)
 
@@ -179,14 +192,24 @@ def excluded_now(procedure: Procedure) -> list[dict[str, Any]]:
     excluded = excluded_groups(procedure)
     active = active_groups(procedure.source, [group["group"] for group in excluded])
     members = {name: len(info.members) for name, info in active.items()}
-    return [{"group": g["group"], "reason": g["reason"], "policy": g["policy"], "members": members.get(g["group"], 0)} for g in excluded]
+    return [
+        {"group": g["group"], "reason": g["reason"], "policy": g["policy"], "members": members.get(g["group"], 0)}
+        for g in excluded
+    ]
 
 
 def groups_now(procedure: Procedure) -> list[str]:
-    """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the plan's; no excluded ones."""
+    """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the
+    plan's; no excluded ones.
+    """
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
-    found = held_in_scope(procedure, group_views(procedure.source), topics_with_positions(procedure), worker.config(name))
-    return sorted({*found["group"].tolist(), *planned_groups(procedure)} - {group["group"] for group in excluded_groups(procedure)})
+    found = held_in_scope(
+        procedure, group_views(procedure.source), topics_with_positions(procedure), worker.config(name)
+    )
+    return sorted(
+        {*found["group"].tolist(), *planned_groups(procedure)}
+        - {group["group"] for group in excluded_groups(procedure)}
+    )
 
 
 def refuse_changed_topics(procedure: Procedure) -> None:
@@ -197,7 +220,11 @@ def refuse_changed_topics(procedure: Procedure) -> None:
     now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_of(procedure, infos, worker.config(name))}
     changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))
     if changed:
-        raise Refusal("Topics changed since the forecast", f"made, deleted, recreated or grown: {', '.join(changed[:10])}", "The procedure returns; start a new one, so that the new plan is approved.")
+        raise Refusal(
+            "Topics changed since the forecast",
+            f"made, deleted, recreated or grown: {', '.join(changed[:10])}",
+            "The procedure returns; start a new one, so that the new plan is approved.",
+        )
 
 
 def partitions_of_plan(procedure: Procedure) -> list[TopicPartition]:
@@ -218,12 +245,18 @@ def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEnt
     # The probe's entries last: metadata is applied in order, so a broker that refuses the probe refuses all others.
     missing.sort(key=lambda e: e.name == PROBE_TOPIC)
     if missing:
-        procedure.write(step, Entry.INTENT, {"cluster": procedure.request.source, "adds_acl_entries": [vars(e) for e in missing]})
+        procedure.write(
+            step, Entry.INTENT, {"cluster": procedure.request.source, "adds_acl_entries": [vars(e) for e in missing]}
+        )
         with procedure.acting(undo=lambda: procedure.source_acls.remove(missing)):
             procedure.source_acls.add(missing)
     open_ = still_allowed(source_rules(procedure), scope, exempt)
     if open_:
-        raise FenceNotProven("Clients may still act on the source", ", ".join(open_[:10]), "Look at the ACLs of these principals; a super user cannot be fenced by ACL.")
+        raise FenceNotProven(
+            "Clients may still act on the source",
+            ", ".join(open_[:10]),
+            "Look at the ACLs of these principals; a super user cannot be fenced by ACL.",
+        )
     return added_entries(procedure)
 
 
@@ -260,7 +293,9 @@ def fence_writes(procedure: Procedure, step: str, topics: Iterable[str]) -> Writ
 
 
 def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None:
-    """Wait until every broker of the source refuses the probe's write for want of rights; None without a probe or an authorizer."""
+    """Wait until every broker of the source refuses the probe's write for want of rights; None without a probe or an
+    authorizer.
+    """
 
     def refused() -> list[int] | None:
         answers = probe_answers(procedure)
@@ -273,7 +308,8 @@ def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None
 
 
 def added_entries(procedure: Procedure) -> list[AclEntry]:
-    """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their intents in the journal.
+    """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their
+    intents in the journal.
 
     An intent that names no cluster is of a time when entries were added on the source only.
     """
@@ -281,7 +317,14 @@ def added_entries(procedure: Procedure) -> list[AclEntry]:
     intents = procedure.journal.entries(procedure.id, kind=Entry.INTENT)
     watcher = procedure.journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, Entry.INTENT)
     intents += [entry for entry in watcher if entry.payload["procedure_id"] == procedure.id]
-    return list(dict.fromkeys(AclEntry(**e) for entry in intents if entry.payload.get("cluster", source) == source for e in entry.payload.get("adds_acl_entries", [])))
+    return list(
+        dict.fromkeys(
+            AclEntry(**e)
+            for entry in intents
+            if entry.payload.get("cluster", source) == source
+            for e in entry.payload.get("adds_acl_entries", [])
+        )
+    )
 
 
 def probe_answers(procedure: Procedure) -> dict[int, WriteResult] | None:
@@ -289,7 +332,9 @@ def probe_answers(procedure: Procedure) -> dict[int, WriteResult] | None:
     probe = procedure.probe(procedure.request.source)
     if probe is None or not source_rules(procedure).authorizer:
         return None
-    return {broker: probe.probe(PROBE_TOPIC, partition) for broker, partition in probe_partitions(procedure.source).items()}
+    return {
+        broker: probe.probe(PROBE_TOPIC, partition) for broker, partition in probe_partitions(procedure.source).items()
+    }
 
 
 def refused_by_rights(answer: WriteResult) -> bool:
@@ -310,13 +355,23 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
     led = {leader: partition for partition, leader in leaders.items() if leader is not None}
     unproven = sorted(set(brokers) - set(led))
     if unproven:
-        raise FenceNotProven("Some brokers lead no partition of the probe's topic", f"brokers {unproven}", f"Delete {PROBE_TOPIC} on {cluster.alias}: it is made anew with a partition on each broker.")
+        raise FenceNotProven(
+            "Some brokers lead no partition of the probe's topic",
+            f"brokers {unproven}",
+            f"Delete {PROBE_TOPIC} on {cluster.alias}: it is made anew with a partition on each broker.",
+        )
     return led
 
 
 def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: float) -> None:
     """Make the probe's topic, with a partition on each of the brokers."""
-    cluster.create_topic(PROBE_TOPIC, len(brokers), assignment=[[broker] for broker in brokers], configs={"retention.ms": "3600000"}, **limits)
+    cluster.create_topic(
+        PROBE_TOPIC,
+        len(brokers),
+        assignment=[[broker] for broker in brokers],
+        configs={"retention.ms": "3600000"},
+        **limits,
+    )
 
 
 def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupInfo]:
@@ -333,11 +388,19 @@ def wait_until_empty(procedure: Procedure, step: str, groups: list[str]) -> None
         active = active_groups(procedure.source, groups)
         left[:] = sorted(active)
         if active:
-            who = "; ".join(f"{name}: {', '.join(f'{m.client_id} at {m.host}' for m in info.members[:3])}" for name, info in sorted(active.items())[:10])
+            who = "; ".join(
+                f"{name}: {', '.join(f'{m.client_id} at {m.host}' for m in info.members[:3])}"
+                for name, info in sorted(active.items())[:10]
+            )
             raise NotYet(f"{len(active)} groups still have members ({who})")
 
     try:
-        procedure.wait(step, "Groups empty on the source", empty, procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds)
+        procedure.wait(
+            step,
+            "Groups empty on the source",
+            empty,
+            procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds,
+        )
     except DeadlinePassed as error:
         raise DeadlinePassed(error.reason, error.seen, _way_out(left)) from None
 
@@ -345,8 +408,8 @@ def wait_until_empty(procedure: Procedure, step: str, groups: list[str]) -> None
 def _way_out(left: list[str]) -> str:
     names = json.dumps(dict.fromkeys(left[:3], "why it is not waited for"))
     return (
-        f"Stop these consumers and start a new procedure, or start it with exclude_groups={names}: such a group is not waited for,"
-        " its position is left to its policy, and the approver sees both."
+        f"Stop these consumers and start a new procedure, or start it with exclude_groups={names}: such a group is not"
+        " waited for, its position is left to its policy, and the approver sees both."
     )
 
 
@@ -358,13 +421,18 @@ def commits_end(procedure: Procedure) -> dict[str, int]:
     try:
         topics = procedure.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
         partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
-        return {str(tp.partition): end for tp, end in procedure.source.ends(partitions, timeout=_COMMITS_SECONDS).items()}
+        return {
+            str(tp.partition): end for tp, end in procedure.source.ends(partitions, timeout=_COMMITS_SECONDS).items()
+        }
     except KafkaUnavailable:
         return {}
 
 
-def still_held(procedure: Procedure, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
-    """What shows that the groups' positions, read after the ends of commits were `since`, still stand; None if they do not.
+def still_held(
+    procedure: Procedure, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]
+) -> str | None:
+    """What shows that the groups' positions, read after the ends of commits were `since`, still stand; None if they
+    do not.
 
     A topic of commits without any record cannot be where this source keeps them.
     """
@@ -375,9 +443,13 @@ def still_held(procedure: Procedure, groups: list[str], positions: pd.DataFrame,
 
 
 def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
-    """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and partition."""
+    """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and
+    partition.
+    """
     read_at = int(time.time() * 1000)
     held = positions_of(procedure.source, groups)
     held = held[held["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)
     policies = {group: procedure.topology.policy_of(group) for group in groups}
-    return held.assign(position_at=read_at, policy=held["group"].map(policies).astype(object)).astype({"position_at": "int64"})
+    return held.assign(position_at=read_at, policy=held["group"].map(policies).astype(object)).astype(
+        {"position_at": "int64"}
+    )

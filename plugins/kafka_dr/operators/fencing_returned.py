@@ -1,4 +1,6 @@
-"""Keep clients from a cluster that has come back: they are elsewhere, and what it takes now nobody would miss in time."""
+"""Keep clients from a cluster that has come back: they are elsewhere, and what it takes now nobody would miss in
+time.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ from kafka_dr.operators.way_back import flow_runs, partitions_of, refuse_dedicat
 
 
 class FenceReturnedCluster(ProcedureStep):
-    """Refuse clients' writes and their groups' reads on the returned cluster, first of all, prove it, and stop the flow that the failover had stopped.
+    """Refuse clients' writes and their groups' reads on the returned cluster, first of all, prove it, and stop the
+    flow that the failover had stopped.
 
-    The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to them.
+    The fence stays whatever becomes of the run: clients are on the other cluster, until the returned one is opened to
+    them.
     """
 
     expires = True
@@ -40,7 +44,9 @@ class FenceReturnedCluster(ProcedureStep):
         # Made anew, its topics must not change any more after they were looked through.
         flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]
         stopped = stop_flows(procedure, self.task_id, flows)
-        disarmed = disarm(procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it")
+        disarmed = disarm(
+            procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it"
+        )
         return {
             "returned_cluster": procedure.request.target,
             "topics": len(topics),
@@ -56,14 +62,26 @@ class FenceReturnedCluster(ProcedureStep):
         }
 
     def _refuse_unfenced(self, procedure: Procedure, fence: WriteFence) -> None:
-        """Without an authorizer something else must keep clients away: a hook that says it does, or applications that can be told."""
+        """Without an authorizer something else must keep clients away: a hook that says it does, or applications
+        that can be told.
+        """
         hook = procedure.fence_hook
-        if fence.authorizer or procedure.drain is not None or (hook is not None and hook.state(procedure.request.target).fenced):
+        if (
+            fence.authorizer
+            or procedure.drain is not None
+            or (hook is not None and hook.state(procedure.request.target).fenced)
+        ):
             return
-        raise FenceNotProven(f"Nothing keeps clients from {procedure.request.target}", "no authorizer, no drain hook, and no fence hook that fences it", "Enable an authorizer there, or fence it by a hook; then start a new run.")
+        raise FenceNotProven(
+            f"Nothing keeps clients from {procedure.request.target}",
+            "no authorizer, no drain hook, and no fence hook that fences it",
+            "Enable an authorizer there, or fence it by a hook; then start a new run.",
+        )
 
     def _still(self, procedure: Procedure, topics: list[str]) -> int | None:
-        """How many partitions took no record for a window; None while the flow back writes there, as after a failover that had started it."""
+        """How many partitions took no record for a window; None while the flow back writes there, as after a
+        failover that had started it.
+        """
         if flow_runs(procedure, procedure.flow):
             return None
         partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
@@ -77,9 +95,15 @@ class FenceReturnedCluster(ProcedureStep):
             return len(partitions)
 
         try:
-            return procedure.wait(self.task_id, "Still log ends on the returned cluster", still, procedure.request.deadlines.fence_seconds)
+            return procedure.wait(
+                self.task_id, "Still log ends on the returned cluster", still, procedure.request.deadlines.fence_seconds
+            )
         except DeadlinePassed as error:
-            raise FenceNotProven(f"Somebody writes on {procedure.request.target}", error.seen, "A super user passes every ACL: stop this writer, then start a new run.") from None
+            raise FenceNotProven(
+                f"Somebody writes on {procedure.request.target}",
+                error.seen,
+                "A super user passes every ACL: stop this writer, then start a new run.",
+            ) from None
 
 
 def groups_of_source(procedure: Procedure, topics: Iterable[str]) -> list[str]:

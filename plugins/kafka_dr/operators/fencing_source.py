@@ -1,4 +1,6 @@
-"""Fence a source that may be out of reach: by its ACLs if it answers, else from outside, else as soon as it answers."""
+"""Fence a source that may be out of reach: by its ACLs if it answers, else from outside, else as soon as it
+answers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ from typing import Any, TypeVar
 
 from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
 from kafka_dr.domain.source_lost import SourceState
-from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable, NotReady, ReadBackFailed, Superseded
+from kafka_dr.errors import (
+    BadInput,
+    ConnectUnavailable,
+    DeadlinePassed,
+    FenceNotProven,
+    HookUnavailable,
+    KafkaUnavailable,
+    NotReady,
+    ReadBackFailed,
+    Superseded,
+)
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, known_ends
 from kafka_dr.operators.fencing import WriteFence, fence_writes
@@ -29,7 +41,8 @@ _ANSWER_SECONDS, _LOST_ANSWER_SECONDS = 5.0, 1.0
 _CONFIG_SECONDS = 2.0
 #: A source that was found lost, answers and is not fenced by then is armed, or left to the hook.
 _FENCE_SECONDS = 20.0
-#: Brokers that have just come back lead no partition for a moment: that nothing could be proven on them then means nothing.
+#: Brokers that have just come back lead no partition for a moment: that nothing could be proven on them then means
+#: nothing.
 _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 #: A watcher that showed no life for so long is taken for dead; it does every few seconds.
 _SILENT_SECONDS = 60.0
@@ -41,24 +54,37 @@ class FenceSource(ProcedureStep):
     expires = True
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer and fence."""
+        """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer
+        and fence.
+        """
         approval = procedure.require_approved_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
             if source_answers(procedure, _LOST_ANSWER_SECONDS if found_lost(procedure) else _ANSWER_SECONDS):
-                figures = Attempt.of(procedure).within(_fence_limit(procedure), lambda attempt: fenced_coming_back(attempt, self.task_id, topics))
+                figures = Attempt.of(procedure).within(
+                    _fence_limit(procedure), lambda attempt: fenced_coming_back(attempt, self.task_id, topics)
+                )
                 if figures is not None:
                     return {"approval": approval, **figures}
-                unproven = FenceNotProven("The source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new run.")
+                unproven = FenceNotProven(
+                    "The source answers and has no authorizer",
+                    "nothing but an ACL can fence it from here",
+                    "Keep clients from it by a fence hook, or by other means until it does not answer; then start a new"
+                    " run.",
+                )
         except KafkaUnavailable as error:
             self.log.info("The source is out of reach: %s", error)
         except (FenceNotProven, DeadlinePassed) as error:
             unproven = error
         return {"approval": approval, **self._from_outside(procedure, topics, unproven)}
 
-    def _from_outside(self, procedure: Procedure, topics: list[str], unproven: FenceNotProven | DeadlinePassed | None) -> dict[str, Any]:
-        """Armed at once, before the hook is asked: the source may answer meanwhile. A hook that fences it makes that needless."""
+    def _from_outside(
+        self, procedure: Procedure, topics: list[str], unproven: FenceNotProven | DeadlinePassed | None
+    ) -> dict[str, Any]:
+        """Armed at once, before the hook is asked: the source may answer meanwhile. A hook that fences it makes that
+        needless.
+        """
         # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
         works = unproven is not None and source_answers(procedure)
         armed = None if works else arm(procedure, self.task_id, topics)
@@ -67,11 +93,19 @@ class FenceSource(ProcedureStep):
             return {"fenced": BY_HOOK, "answer": answer, "fenced_at": procedure.now()}
         if unproven is not None and armed is None:
             raise unproven
-        return {"fenced": ARMED, "answer": answer, "armed_at": armed.fence.since.isoformat(), "topics": len(topics), "watcher_seen_at": watcher_seen(procedure)}
+        return {
+            "fenced": ARMED,
+            "answer": answer,
+            "armed_at": armed.fence.since.isoformat(),
+            "topics": len(topics),
+            "watcher_seen_at": watcher_seen(procedure),
+        }
 
 
 class Attempt(Procedure):
-    """A procedure as somebody acts for it who may hang with the source: once it is given up it can neither act nor write any more."""
+    """A procedure as somebody acts for it who may hang with the source: once it is given up it can neither act nor
+    write any more.
+    """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -96,7 +130,11 @@ class Attempt(Procedure):
             return done.result()
         with self._writing:
             self._given_up = True
-        raise DeadlinePassed(f"The source answered and was not fenced within {seconds:.0f} s", "it stopped answering in the middle, or is too slow", "Look at its brokers, or keep clients from it by a fence hook; then start a new run.")
+        raise DeadlinePassed(
+            f"The source answered and was not fenced within {seconds:.0f} s",
+            "it stopped answering in the middle, or is too slow",
+            "Look at its brokers, or keep clients from it by a fence hook; then start a new run.",
+        )
 
     def hold_lease(self) -> None:
         """Refuse once it was given up, too."""
@@ -111,16 +149,22 @@ class Attempt(Procedure):
 
     def _refuse_given_up(self) -> None:
         if self._given_up:
-            raise Superseded("This attempt to fence the source was given up", "its time was over", "Nothing: the step has gone on.")
+            raise Superseded(
+                "This attempt to fence the source was given up", "its time was over", "Nothing: the step has gone on."
+            )
 
 
 def _fence_limit(procedure: Procedure) -> float:
-    """How long a fence by ACL may take: clients stand still for a source that was found lost, and may work on one that was given up alive."""
+    """How long a fence by ACL may take: clients stand still for a source that was found lost, and may work on one
+    that was given up alive.
+    """
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
 
 
 def fenced_coming_back(procedure: Procedure, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
-    """As `fenced_by_acl`; of a source that was found lost and answers by now, the first seconds without a proof are no refusal."""
+    """As `fenced_by_acl`; of a source that was found lost and answers by now, the first seconds without a proof are
+    no refusal.
+    """
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
     while True:
         try:
@@ -162,7 +206,8 @@ def source_answers(procedure: Procedure, seconds: float = _ANSWER_SECONDS) -> bo
 
 
 def fence_old_source(procedure: Procedure, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
-    """Refuse clients' writes on a source that answers, as `fence_writes`: to these topics at once, then to those made since.
+    """Refuse clients' writes on a source that answers, as `fence_writes`: to these topics at once, then to those
+    made since.
 
     Nobody saw the topics that were made after the last look at the source, or after it came back. Returns all of them.
     """
@@ -179,7 +224,9 @@ def mirrored_now(procedure: Procedure) -> set[str]:
 
 
 def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
-    """Those of the source's topics that the flow mirrors, by its worker's configuration if that answers, else by the stated one."""
+    """Those of the source's topics that the flow mirrors, by its worker's configuration if that answers, else by the
+    stated one.
+    """
     flow = procedure.flow
     try:
         config = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONFIG_SECONDS)
@@ -189,7 +236,9 @@ def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
 
 
 def topics_left(procedure: Procedure) -> list[str]:
-    """The topics that the clients of a lost source leave there, by the inventory; also those of which nobody saw where they ended."""
+    """The topics that the clients of a lost source leave there, by the inventory; also those of which nobody saw
+    where they ended.
+    """
     planned = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("plan", {}).get("topics", ())
     return sorted({tp.topic for tp in known_ends(procedure)} | {topic for topic, *_ in planned})
 
@@ -210,11 +259,14 @@ def ask_fence_hook(procedure: Procedure, step: str) -> dict[str, Any] | None:
 
 def asked_fence_hook(procedure: Procedure) -> bool:
     """Whether this procedure asked the fence hook to keep clients from the source, by its intents in the journal."""
-    return any("asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT))
+    return any(
+        "asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT)
+    )
 
 
 def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
-    """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it did not.
+    """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it
+    did not.
 
     Raises:
         HookUnavailable: it does not answer.
@@ -227,7 +279,11 @@ def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
     hook.unfence(procedure.id, source)
     answer = hook.state(source)
     if answer.fenced:
-        raise ReadBackFailed("The fence hook still keeps clients from the source", answer.by, "Clear return_to_source: it goes on from here.")
+        raise ReadBackFailed(
+            "The fence hook still keeps clients from the source",
+            answer.by,
+            "Clear return_to_source: it goes on from here.",
+        )
     return {"fence_hook": asdict(answer)}
 
 
@@ -249,8 +305,19 @@ def watcher_seen(procedure: Procedure) -> str:
     """
     seen, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
     if seen is None or (now - seen).total_seconds() > _SILENT_SECONDS:
-        told = "it never showed life" if seen is None else f"it showed life last at {seen.isoformat(timespec='seconds')}, {(now - seen).total_seconds():.0f} s ago"
-        raise NotReady("Nobody watches for the old source: watch_old_source does not run", told, "Unpause that DAG, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. A fence hook that keeps clients from the source does without it.")
+        told = (
+            "it never showed life"
+            if seen is None
+            else (
+                f"it showed life last at {seen.isoformat(timespec='seconds')}, {(now - seen).total_seconds():.0f} s ago"
+            )
+        )
+        raise NotReady(
+            "Nobody watches for the old source: watch_old_source does not run",
+            told,
+            "Unpause that DAG, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. A fence"
+            " hook that keeps clients from the source does without it.",
+        )
     return seen.isoformat()
 
 

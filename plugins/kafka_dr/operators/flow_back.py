@@ -1,4 +1,5 @@
-"""The flow from where clients are now to the cluster that has returned: where it begins, that it runs, and that it has caught up.
+"""The flow from where clients are now to the cluster that has returned: where it begins, that it runs, and that
+it has caught up.
 
 Invariants
 1. Offsets are written only while the flow is STOPPED without tasks, and are read back as a whole.
@@ -24,8 +25,28 @@ from kafka_dr.operators.deciding import mode_of, require_decided
 from kafka_dr.operators.preparing_topics import noted_topics
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.reverse_replication import ReverseCopies, copy_of, ends_are_noted, ends_at_opening, mirrored_ends, note_ends, noted_ends, refuse_loop
-from kafka_dr.operators.way_back import CREATES, DELETES, failed_over, flow_runs, names_protect, refuse_dedicated, refuse_lacking, refuse_replaced, topics_back, written_since
+from kafka_dr.operators.reverse_replication import (
+    ReverseCopies,
+    copy_of,
+    ends_are_noted,
+    ends_at_opening,
+    mirrored_ends,
+    note_ends,
+    noted_ends,
+    refuse_loop,
+)
+from kafka_dr.operators.way_back import (
+    CREATES,
+    DELETES,
+    failed_over,
+    flow_runs,
+    names_protect,
+    refuse_dedicated,
+    refuse_lacking,
+    refuse_replaced,
+    topics_back,
+    written_since,
+)
 from kafka_dr.vocabulary import Entry, Step
 
 #: What stands for an offset that is null: nothing was copied yet.
@@ -37,7 +58,8 @@ _TAILS_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Told:
-    """Where the flow back was told to begin, after the failover: by the failover itself, or by a failback that did not end.
+    """Where the flow back was told to begin, after the failover: by the failover itself, or by a failback that did
+    not end.
 
     Attributes:
         replicated: last offset that counts as copied, by partition of the new primary; -1 for none.
@@ -54,7 +76,9 @@ class SeedFlowBack(ProcedureStep):
     """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the failover goes on."""
+        """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the
+        failover goes on.
+        """
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.kept(procedure.figures(Step.PREPARE_TOPICS)["prepared"])
@@ -71,16 +95,43 @@ class SeedFlowBack(ProcedureStep):
         after = worker.change_offsets(name, flow.source, changes)
         refuse_other_offsets(after.of(flow.source), wanted)
         kept = self._kept(procedure, begin)
-        return {"seeded": len(changes), "unchanged": len(wanted) - len(changes), "ran_before": told.ran, "connector": name, "other_aliases": sorted(after.aliases - {flow.source}), "seeds": kept, "topic_ids": ids}
+        return {
+            "seeded": len(changes),
+            "unchanged": len(wanted) - len(changes),
+            "ran_before": told.ran,
+            "connector": name,
+            "other_aliases": sorted(after.aliases - {flow.source}),
+            "seeds": kept,
+            "topic_ids": ids,
+        }
 
     def _running(self, procedure: Procedure, told: Told, ids: dict[str, str]) -> dict[str, Any]:
-        """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or names part the directions."""
+        """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or
+        names part the directions.
+        """
         name = procedure.flow.connectors.source
         if mode_of(procedure) is Mode.RECREATE:
-            raise Refusal(f"{name} runs, though prepare_topics had stopped it", "the topics were made anew since", "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new run.")
+            raise Refusal(
+                f"{name} runs, though prepare_topics had stopped it",
+                "the topics were made anew since",
+                "Find who resumed it: it copies from where it was, not from the beginning. Stop it, and start a new"
+                " run.",
+            )
         if not (told.ran or names_protect(procedure)):
-            raise Refusal(f"{name} runs, and nobody knows where it began", "no procedure started it since the failover", "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is there.")
-        return {"seeded": 0, "ran_before": True, "connector": name, "why_not": f"{name} runs, and goes on from where it is", "seeds": self._kept(procedure, {}), "topic_ids": ids}
+            raise Refusal(
+                f"{name} runs, and nobody knows where it began",
+                "no procedure started it since the failover",
+                "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is"
+                " there.",
+            )
+        return {
+            "seeded": 0,
+            "ran_before": True,
+            "connector": name,
+            "why_not": f"{name} runs, and goes on from where it is",
+            "seeds": self._kept(procedure, {}),
+            "topic_ids": ids,
+        }
 
     def _kept(self, procedure: Procedure, begin: dict[TopicPartition, int]) -> dict[str, Any]:
         return procedure.keep("flow_back_seeds", partitions_frame(begin, "replicated"))
@@ -104,11 +155,17 @@ def told_before(procedure: Procedure) -> Told:
 def earlier_seeds(procedure: Procedure, failover: Procedure) -> list[JournalEntry]:
     """Outcomes of seed_flow_back since the failover in the same direction, this run's own included, oldest first."""
     left_at = _left_at(failover)
-    return [e for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME) if e.sequence > left_at and _same_way(procedure, e)]
+    return [
+        e
+        for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
+        if e.sequence > left_at and _same_way(procedure, e)
+    ]
 
 
 def told_last(procedure: Procedure) -> int:
-    """Sequence of the journal's newest entry that tells the flow back where to begin: clients left with the failover, or an earlier failback seeded."""
+    """Sequence of the journal's newest entry that tells the flow back where to begin: clients left with the
+    failover, or an earlier failback seeded.
+    """
     failover = failed_over(procedure)
     return max([_left_at(failover), *(e.sequence for e in earlier_seeds(procedure, failover))])
 
@@ -121,7 +178,10 @@ def _left_at(failover: Procedure) -> int:
 
 def _same_way(procedure: Procedure, entry: JournalEntry) -> bool:
     other = procedure.other(entry.procedure_id)
-    return other is not None and (other.request.source, other.request.target) == (procedure.request.source, procedure.request.target)
+    return other is not None and (other.request.source, other.request.target) == (
+        procedure.request.source,
+        procedure.request.target,
+    )
 
 
 def _started(procedure: Procedure, step: Step) -> bool:
@@ -143,7 +203,10 @@ def beginnings(procedure: Procedure, told: Told, now: dict[TopicPartition, int |
     anew = made_anew(procedure, told)
     at_opening = {} if names_protect(procedure) else ends_at_opening(failed_over(procedure))
     _refuse_cut(procedure, {tp: at_opening[tp] for tp in partitions if tp in at_opening})
-    return {tp: _NOTHING if tp.topic in anew else _beginning(procedure, told, tp, now.get(tp), at_opening.get(tp, 0) - 1) for tp in partitions}
+    return {
+        tp: _NOTHING if tp.topic in anew else _beginning(procedure, told, tp, now.get(tp), at_opening.get(tp, 0) - 1)
+        for tp in partitions
+    }
 
 
 def _beginning(procedure: Procedure, told: Told, tp: TopicPartition, now: int | None, at_opening: int) -> int:
@@ -156,7 +219,12 @@ def _beginning(procedure: Procedure, told: Told, tp: TopicPartition, now: int | 
     if kept == first or (told.ran and kept > first) or (not told.ran and kept < first):
         return max(kept, first)
     seen = f"{tp}: told to begin behind {first}, Connect keeps {kept}"
-    raise Contradiction("Nobody knows how far the flow back is", seen, "It was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with mode recreate.")
+    raise Contradiction(
+        "Nobody knows how far the flow back is",
+        seen,
+        "It was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with mode"
+        " recreate.",
+    )
 
 
 def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> None:
@@ -164,46 +232,93 @@ def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> 
     ends = procedure.source.ends(list(at_opening))
     cut = [f"{tp}: {at_opening[tp]} -> {ends[tp]}" for tp in sorted(at_opening) if ends[tp] < at_opening[tp]]
     if cut:
-        raise Contradiction("Logs of the new primary end before they did at the failover", ", ".join(cut[:_NAMED]), "A topic was made anew or cut there: start a new run with mode recreate.")
+        raise Contradiction(
+            "Logs of the new primary end before they did at the failover",
+            ", ".join(cut[:_NAMED]),
+            "A topic was made anew or cut there: start a new run with mode recreate.",
+        )
 
 
 def made_anew(procedure: Procedure, told: Told) -> set[str]:
-    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by prepare_topics of this run or of an earlier one, or by hand.
+    """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by
+    prepare_topics of this run or of an earlier one, or by hand.
 
     A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
     """
     scope, ids, told_at = topics_back(procedure), topic_ids(procedure), told_last(procedure)
-    preparing = [e for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT) if e.sequence > told_at and _same_way(procedure, e)]
-    deleting, created = [e for e in preparing if DELETES in e.payload], {name for e in preparing for name in e.payload.get(CREATES, ())}
-    before = [told.topic_ids, *({name: was["topic_id"] for name, was in (noted_topics(procedure.other(e.procedure_id), Step.PREPARE_TOPICS) or {}).items()} for e in deleting)]
-    receipts = [(e.procedure_id, e.payload["recreated"]) for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME) if e.sequence > told_at]
-    made = {topic_id for name, receipt in receipts if receipt["rows"] for topic_id in procedure.other(name).kept(receipt)["topic_id"]}
-    return {topic for topic, name in scope.items() if name in ids and (name in created or ids[name] in made or any(was.get(name, ids[name]) != ids[name] for was in before))}
+    preparing = [
+        e
+        for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT)
+        if e.sequence > told_at and _same_way(procedure, e)
+    ]
+    deleting, created = (
+        [e for e in preparing if DELETES in e.payload],
+        {name for e in preparing for name in e.payload.get(CREATES, ())},
+    )
+    before = [
+        told.topic_ids,
+        *(
+            {
+                name: was["topic_id"]
+                for name, was in (noted_topics(procedure.other(e.procedure_id), Step.PREPARE_TOPICS) or {}).items()
+            }
+            for e in deleting
+        ),
+    ]
+    receipts = [
+        (e.procedure_id, e.payload["recreated"])
+        for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME)
+        if e.sequence > told_at
+    ]
+    made = {
+        topic_id
+        for name, receipt in receipts
+        if receipt["rows"]
+        for topic_id in procedure.other(name).kept(receipt)["topic_id"]
+    }
+    return {
+        topic
+        for topic, name in scope.items()
+        if name in ids
+        and (name in created or ids[name] in made or any(was.get(name, ids[name]) != ids[name] for was in before))
+    }
 
 
 def topic_ids(procedure: Procedure) -> dict[str, str]:
     """Ids that the topics of the flow back have on the returned cluster now, by their names there."""
-    return {name: info.topic_id for name, info in sorted(procedure.target.topics(topics_back(procedure).values()).items())}
+    return {
+        name: info.topic_id for name, info in sorted(procedure.target.topics(topics_back(procedure).values()).items())
+    }
 
 
 def forgotten(procedure: Procedure, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
-    """Null for every offset of a partition that the new primary does not have any more: one that is made again begins at its beginning."""
+    """Null for every offset of a partition that the new primary does not have any more: one that is made again
+    begins at its beginning.
+    """
     infos = procedure.source.topics({tp.topic for tp in now})
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
 
 
 def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]) -> None:
     """What Connect keeps is what was wanted, of every partition that the flow mirrors."""
-    wrong = [f"{tp}: wanted {last}, found {found.get(tp)}" for tp, last in sorted(wanted.items()) if found.get(tp) != last]
+    wrong = [
+        f"{tp}: wanted {last}, found {found.get(tp)}" for tp, last in sorted(wanted.items()) if found.get(tp) != last
+    ]
     if wrong:
-        raise ReadBackFailed("Connect does not keep the offsets of the flow back", ", ".join(wrong[:_NAMED]), "Find who else changes them; then start a new run.")
+        raise ReadBackFailed(
+            "Connect does not keep the offsets of the flow back",
+            ", ".join(wrong[:_NAMED]),
+            "Find who else changes them; then start a new run.",
+        )
 
 
 class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """The flow the other way stands; both connectors run; the first copies are the first records. One that has run before goes on."""
+        """The flow the other way stands; both connectors run; the first copies are the first records. One that has
+        run before goes on.
+        """
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.figures(Step.SEED_FLOW_BACK)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -216,7 +331,9 @@ class StartFlowBack(ProcedureStep):
         if copies is None:
             return {"started": True, "connectors": connectors, "note": "it goes on from where it was: nothing to prove"}
         try:
-            flowing = procedure.wait(self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds)
+            flowing = procedure.wait(
+                self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
+            )
         except Contradiction:
             worker.stop(flow.connectors.source, deadline=seconds)
             raise
@@ -230,7 +347,9 @@ class StartFlowBack(ProcedureStep):
         return ReverseCopies(procedure.turned, procedure.flow, self._ends_before(procedure, list(begin)), since)
 
     def _ends_before(self, procedure: Procedure, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to them since they were looked through."""
+        """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to
+        them since they were looked through.
+        """
         copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
         if not ends_are_noted(procedure, self.task_id):
             ends = mirrored_ends(procedure.turned, copies)
@@ -242,11 +361,21 @@ class StartFlowBack(ProcedureStep):
         """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
         if mode_of(procedure) is Mode.RECREATE:
             return
-        seen = frame_partitions(procedure.kept(procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset")
+        seen = frame_partitions(
+            procedure.kept(procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset"
+        )
         infos = procedure.target.topics({tp.topic for tp in seen})
-        written = written_since(procedure, {tp: end for tp, end in seen.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions})
+        written = written_since(
+            procedure,
+            {tp: end for tp, end in seen.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions},
+        )
         if written:
-            raise Refusal("Records came to the returned cluster since they were looked through", "; ".join(written[:_NAMED]), "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run, which looks again.")
+            raise Refusal(
+                "Records came to the returned cluster since they were looked through",
+                "; ".join(written[:_NAMED]),
+                "The flow back was not started. Find the writer (a super user passes every ACL); then start a new run,"
+                " which looks again.",
+            )
 
 
 class WaitForCatchUp(ProcedureStep):
@@ -257,7 +386,9 @@ class WaitForCatchUp(ProcedureStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """All that the new primary held a short time ago is on the returned cluster."""
         near = Nearness(procedure, self.task_id)
-        figures = procedure.wait(self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds)
+        figures = procedure.wait(
+            self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds
+        )
         refuse_replaced(procedure)
         return figures
 
@@ -265,8 +396,8 @@ class WaitForCatchUp(ProcedureStep):
 class Nearness:
     """Looks how far the flow back is behind what clients had written at a moment that stands in the journal.
 
-    Connect's own offsets are used, up to a flush old: they say too little, never too much. That suffices here, since nobody stands
-    still meanwhile; what is proven record by record is proven behind the fence.
+    Connect's own offsets are used, up to a flush old: they say too little, never too much. That suffices here, since
+    nobody stands still meanwhile; what is proven record by record is proven behind the fence.
     """
 
     def __init__(self, procedure: Procedure, step: str) -> None:
@@ -289,7 +420,10 @@ class Nearness:
         if behind:
             worst = sorted(behind.items(), key=lambda item: (-item[1], item[0]))
             told = ", ".join(f"{tp} by {offsets}" for tp, offsets in worst[:5])
-            raise NotYet(f"{len(behind)} of {len(ends)} partitions are behind what was written {age:.0f} s ago, in offsets: {told}")
+            raise NotYet(
+                f"{len(behind)} of {len(ends)} partitions are behind what was written {age:.0f} s ago, in offsets:"
+                f" {told}"
+            )
         if age > self._allowed:
             self._note()
             raise NotYet(f"what was written {age:.0f} s ago is copied; what came since is looked at next")
@@ -299,20 +433,34 @@ class Nearness:
         flow = self._procedure.flow
         status = self._procedure.mirror_maker(flow).status(flow.connectors.source)
         if "FAILED" in {status.state, *status.tasks.values()} or status.stopped:
-            raise NotReady(f"{status.name} does not run", str(status), "Look at its worker's log, restart what failed; then start a new run.")
+            raise NotReady(
+                f"{status.name} does not run",
+                str(status),
+                "Look at its worker's log, restart what failed; then start a new run.",
+            )
 
     def _moment(self) -> tuple[float, dict[TopicPartition, int]]:
         """When the newest look at the new primary's log ends was made in this try, and what it saw."""
         began = self._procedure.clock(self._step)
-        noted = [e for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE) if "source_ends" in e.payload and e.at.timestamp() >= began]
+        noted = [
+            e
+            for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
+            if "source_ends" in e.payload and e.at.timestamp() >= began
+        ]
         entry = noted[-1] if noted else self._note()
         return entry.at.timestamp(), frame_partitions(self._procedure.kept(entry.payload["source_ends"]), "offset")
 
     def _note(self) -> JournalEntry:
         scope = topics_back(self._procedure)
         infos = self._procedure.source.topics(scope)
-        ends = self._procedure.source.ends([TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions])
-        self._procedure.write(self._step, Entry.NOTE, {"source_ends": self._procedure.keep("ends_to_catch_up", partitions_frame(ends, "offset"))})
+        ends = self._procedure.source.ends(
+            [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
+        )
+        self._procedure.write(
+            self._step,
+            Entry.NOTE,
+            {"source_ends": self._procedure.keep("ends_to_catch_up", partitions_frame(ends, "offset"))},
+        )
         return self._procedure.journal.last(self._procedure.id, self._step, Entry.NOTE)
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -320,13 +468,24 @@ class Nearness:
         flow = self._procedure.flow
         worker = self._procedure.mirror_maker(flow)
         replicated = worker.offsets(flow.connectors.source).of(flow.source)
-        left = {tp: end - 1 - done for tp, end in ends.items() if end > 0 for done in (_done(replicated.get(tp)),) if done < end - 1}
+        left = {
+            tp: end - 1 - done
+            for tp, end in ends.items()
+            if end > 0
+            for done in (_done(replicated.get(tp)),)
+            if done < end - 1
+        }
         return self._with_records(left, ends, isolation_of(worker.config(flow.connectors.source)))
 
-    def _with_records(self, left: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str) -> dict[TopicPartition, int]:
+    def _with_records(
+        self, left: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str
+    ) -> dict[TopicPartition, int]:
         """Without those that hold markers only behind what is copied, or nothing at all any more."""
         if left and time.monotonic() >= self._tails_until:
-            self._tails, self._tails_until = last_offsets(self._procedure, left, isolation), time.monotonic() + _TAILS_SECONDS
+            self._tails, self._tails_until = (
+                last_offsets(self._procedure, left, isolation),
+                time.monotonic() + _TAILS_SECONDS,
+            )
         last = self._tails
         return {tp: offsets for tp, offsets in left.items() if last.get(tp, -1) > ends[tp] - 1 - offsets}
 
@@ -335,8 +494,12 @@ def _done(replicated: int | None) -> int:
     return _NOTHING if replicated is None else replicated
 
 
-def last_offsets(procedure: Procedure, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
-    """Offset of the last record that a reader of the new primary finds, by partition; without those that hold none, or are gone."""
+def last_offsets(
+    procedure: Procedure, partitions: Iterable[TopicPartition], isolation: str
+) -> dict[TopicPartition, int]:
+    """Offset of the last record that a reader of the new primary finds, by partition; without those that hold none,
+    or are gone.
+    """
     infos = procedure.source.topics({tp.topic for tp in partitions})
     there = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
     tails = procedure.reader(procedure.request.source, isolation).last_records(there)

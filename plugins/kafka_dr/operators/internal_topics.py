@@ -27,16 +27,23 @@ def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
 
 def syncs_place(procedure: Procedure, flow: Flow) -> tuple[str, str]:
     """Where a flow keeps its offset syncs, by its worker's configuration: the cluster's alias, and the topic there."""
-    return _kept_at(procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source"))
+    return _kept_at(
+        procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source")
+    )
 
 
 def _kept_at(procedure: Procedure, flow: Flow, location: str) -> tuple[str, str]:
     naming, on_target = procedure.naming, location == "target"
-    return (flow.target, naming.offset_syncs_topic(flow.source)) if on_target else (flow.source, naming.offset_syncs_topic(flow.target))
+    return (
+        (flow.target, naming.offset_syncs_topic(flow.source))
+        if on_target
+        else (flow.source, naming.offset_syncs_topic(flow.target))
+    )
 
 
 def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
-    """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on the source.
+    """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on
+    the source.
 
     A topic of this name may be there all the same: the flow the other way keeps its own under it, on its source.
 
@@ -53,15 +60,19 @@ def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
 
 
 def syncs_of_the_other_flow(procedure: Procedure) -> pd.DataFrame:
-    """Every offset sync that survives of the flow from target to source, as of `offset_syncs_of`: upstream is the target's offset.
+    """Every offset sync that survives of the flow from target to source, as of `offset_syncs_of`: upstream is the
+    target's offset.
 
-    None where there is no such flow, nobody says where it keeps them, only the lost source has them, or this flow keeps its own in the same topic.
+    None where there is no such flow, nobody says where it keeps them, only the lost source has them, or this flow keeps
+    its own in the same topic.
     """
     other, nothing = procedure.reverse_flow, _syncs_frame([], [])
     locations = (None, None) if other is None else (syncs_location(procedure.turned), syncs_location(procedure))
     if None in locations:
         return nothing
-    place, own = (_kept_at(procedure, flow, location) for flow, location in zip((other, procedure.flow), locations, strict=True))
+    place, own = (
+        _kept_at(procedure, flow, location) for flow, location in zip((other, procedure.flow), locations, strict=True)
+    )
     on_source = place[0] == procedure.request.source
     if place == own or (on_source and procedure.without_source):
         return nothing
@@ -72,10 +83,16 @@ def syncs_of_the_other_flow(procedure: Procedure) -> pd.DataFrame:
 
 
 def syncs_location(procedure: Procedure) -> str | None:
-    """Where the flow keeps its offset syncs, by its worker's configuration if that answers, else as stated; None where nobody says."""
+    """Where the flow keeps its offset syncs, by its worker's configuration if that answers, else as stated; None
+    where nobody says.
+    """
     flow = procedure.flow
     try:
-        return procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONFIG_SECONDS).get(_LOCATION, "source")
+        return (
+            procedure.mirror_maker(flow)
+            .config(flow.connectors.source, timeout=_CONFIG_SECONDS)
+            .get(_LOCATION, "source")
+        )
     except (BadInput, ConnectUnavailable):
         return flow.mirror_maker.get(_LOCATION)
 
@@ -99,21 +116,30 @@ def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> Non
             "Find out who else writes to it, have these records deleted, and start a new run; nothing was touched.",
         )
     if foreign:
-        missing.append(f"{foreign} of {read} records of {topic} cannot be read as what MirrorMaker 2 writes: they are left out")
+        missing.append(
+            f"{foreign} of {read} records of {topic} cannot be read as what MirrorMaker 2 writes: they are left out"
+        )
 
 
 def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
     frame = pd.DataFrame(syncs, columns=["topic", "partition", "upstream", "downstream"])
-    return frame.assign(sequence=sequence).astype({"partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+    return frame.assign(sequence=sequence).astype(
+        {"partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
+    )
 
 
 def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
-    """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition, mirror_maker_position."""
+    """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition,
+    mirror_maker_position.
+    """
     return checkpoints_frame(_newest_checkpoints(procedure, None, {}))
 
 
-def checkpoints_with_origin(procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int] | None = None) -> pd.DataFrame:
-    """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition, position.
+def checkpoints_with_origin(
+    procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int] | None = None
+) -> pd.DataFrame:
+    """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition,
+    position.
 
     Args, Raises: as of `syncs_on_target`; beside them:
         read_to: how far the recorder read them; where given, only what was written since counts.
@@ -121,19 +147,29 @@ def checkpoints_with_origin(procedure: Procedure, missing: list[str] | None, rea
     found = _newest_checkpoints(procedure, missing, read_to or {})
     types = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
     columns = (found.group, found.topic, found.partition, found.upstream)
-    frame = pd.DataFrame({name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)})
+    frame = pd.DataFrame(
+        {name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)}
+    )
     origin = {topic: upstream for topic in set(found.topic) if (upstream := origin_of(procedure, topic)) is not None}
-    return frame[frame["topic"].isin(origin)].assign(topic=lambda rows: rows["topic"].map(origin).astype(object)).reset_index(drop=True)
+    return (
+        frame[frame["topic"].isin(origin)]
+        .assign(topic=lambda rows: rows["topic"].map(origin).astype(object))
+        .reset_index(drop=True)
+    )
 
 
 def origin_of(procedure: Procedure, topic: str) -> str | None:
-    """A target topic's name on the flow's source; None where it came from elsewhere, as do the target's own topics under default naming."""
+    """A target topic's name on the flow's source; None where it came from elsewhere, as do the target's own topics
+    under default naming.
+    """
     naming, source = procedure.naming, procedure.flow.source
     upstream = naming.upstream(topic)
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
 
 
-def _newest_checkpoints(procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int]) -> CheckpointColumns:
+def _newest_checkpoints(
+    procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int]
+) -> CheckpointColumns:
     """Of each group and partition; none where the topic is missing."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
     there = procedure.target.topics([topic]).get(topic)
@@ -151,5 +187,7 @@ def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:
     """Checkpoints as a frame."""
     types = {"group": object, "topic": object, "partition": "int32", "mirror_maker_position": "int64"}
     columns = (found.group, found.topic, found.partition, found.downstream)
-    frame = pd.DataFrame({name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)})
+    frame = pd.DataFrame(
+        {name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)}
+    )
     return frame.astype({"mirror_maker_position": "Int64"})

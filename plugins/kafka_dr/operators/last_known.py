@@ -1,4 +1,6 @@
-"""What is known of a flow whose source cannot be asked: by the flight recorder's archive, by MirrorMaker 2's topics on the target, and by Connect."""
+"""What is known of a flow whose source cannot be asked: by the flight recorder's archive, by MirrorMaker 2's
+topics on the target, and by Connect.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from kafka_dr.topology import Recorder
 
 NO_POSITION = "no position of any group is known: none is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
-#: Sampling intervals in which groups may not have been told: the source may die between its answers of one sample, and one sample is slow.
+#: Sampling intervals in which groups may not have been told: the source may die between its answers of one sample, and
+#: one sample is slow.
 _LOOKS = 3
 #: A heartbeat is newer than the sample by up to this, and no sign that nobody looked.
 _HEARTBEAT_LATE_SECONDS = 10.0
@@ -33,8 +36,10 @@ class LastKnown:
     """What is known, as frames of `recorder.history.Recorded`, completed by what the target tells.
 
     Attributes:
-        topics: source topic -> its name on the target, partitions, and its id as last seen (None where nobody recorded it).
-        heartbeat_at: when the newest heartbeat that was mirrored had been written on the source, in milliseconds since 1970; None without one.
+        topics: source topic -> its name on the target, partitions, and its id as last seen (None where nobody recorded
+            it).
+        heartbeat_at: when the newest heartbeat that was mirrored had been written on the source, in milliseconds since
+            1970; None without one.
         active: of the groups that move, those that had members when they were seen last.
         moving: of the groups that move, those that may have gone on since their positions were seen.
         missing: what could not be asked, each with why: it limits what can be said.
@@ -79,13 +84,16 @@ def what_is_known(procedure: Procedure) -> LastKnown:
 
 
 def copies_known(procedure: Procedure, kept: Recorded) -> dict[str, str]:
-    """Topics of the source on which positions were seen, and which are copies of topics that the target has -> these."""
+    """Topics of the source on which positions were seen, and which are copies of topics that the target has ->
+    these.
+    """
     copies = copies_of_target(procedure, kept.positions["topic"].unique())
     return existing_originals(copies, procedure.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
 def asked_side_by_side(procedure: Procedure) -> tuple[list[Any], int | None, list[str]]:
-    """What the archive, Connect, checkpoints and offset syncs say, the newest heartbeat, and what could not be asked, in that order.
+    """What the archive, Connect, checkpoints and offset syncs say, the newest heartbeat, and what could not be
+    asked, in that order.
 
     All at once: near a source that died more than one of them may be silent, and each would be waited for in turn.
     """
@@ -131,12 +139,17 @@ def from_connect(procedure: Procedure, missing: list[str]) -> dict[TopicPartitio
 def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     """The offset syncs that the target holds; none where nobody says that those there are this flow's."""
     if syncs_location(procedure) is None:
-        missing.append("nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not state it")
+        missing.append(
+            "nobody says where MirrorMaker 2 keeps its offset syncs: its worker is silent, and the topology does not"
+            " state it"
+        )
     return syncs_on_target(procedure, missing)
 
 
 def newest_heartbeat(procedure: Procedure) -> int | None:
-    """When the newest heartbeat that the target holds was written on the source, in milliseconds since 1970; None where none can be read."""
+    """When the newest heartbeat that the target holds was written on the source, in milliseconds since 1970; None
+    where none can be read.
+    """
     try:
         return max(heartbeats(procedure, _HEARTBEAT_SECONDS), default=None)
     except SwitchbackError:
@@ -149,16 +162,22 @@ def living(kept: Recorded) -> frozenset[str]:
 
 
 def looked_at(procedure: Procedure, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
-    """Groups that the recorder had seen shortly before the source was seen for the last time; one that had no member then is taken to have got none since."""
+    """Groups that the recorder had seen shortly before the source was seen for the last time; one that had no member
+    then is taken to have got none since.
+    """
     if procedure.topology.recorder is None or kept.groups_at is None or kept.source_at is None:
         return frozenset()
     # A heartbeat shows that the source lived on while nobody recorded it.
-    late = max(kept.source_at, heartbeat_at or 0) - kept.groups_at > 1000 * (_LOOKS * procedure.topology.recorder.interval_seconds + _HEARTBEAT_LATE_SECONDS)
+    late = max(kept.source_at, heartbeat_at or 0) - kept.groups_at > 1000 * (
+        _LOOKS * procedure.topology.recorder.interval_seconds + _HEARTBEAT_LATE_SECONDS
+    )
     return frozenset() if late else frozenset(kept.groups["group"])
 
 
 def with_movement(known: LastKnown) -> pd.DataFrame:
-    """The positions, each with whether its group may have gone on since it was seen; of one that a checkpoint states nobody knows when that was."""
+    """The positions, each with whether its group may have gone on since it was seen; of one that a checkpoint states
+    nobody knows when that was.
+    """
     rows = known.positions
     return rows.assign(may_have_moved=(rows["group"].isin(known.moving) | (rows["position_at"] == 0)).astype(bool))
 
@@ -169,14 +188,19 @@ def partitions_in(frame: pd.DataFrame) -> set[TopicPartition]:
 
 
 def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
-    """Archived offset syncs, and those that were written since on the target; without an archive all that its topic still holds."""
+    """Archived offset syncs, and those that were written since on the target; without an archive all that its topic
+    still holds.
+    """
     newest = kept.syncs["sequence"].max() if len(kept.syncs) else -1
     both = pd.concat([kept.syncs, on_target[on_target["sequence"] > newest]], ignore_index=True)
-    return both.astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+    return both.astype(
+        {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
+    )
 
 
 def stated_since(procedure: Procedure, kept: Recorded, stated: pd.DataFrame) -> pd.DataFrame:
-    """Of what checkpoints state, that which may say more than the recorder: where it listed all groups, only what was written since.
+    """Of what checkpoints state, that which may say more than the recorder: where it listed all groups, only what
+    was written since.
 
     An older checkpoint may be of a group that is gone, or of an earlier life of one: its topic never forgets.
     """
@@ -184,14 +208,20 @@ def stated_since(procedure: Procedure, kept: Recorded, stated: pd.DataFrame) -> 
 
 
 def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -> pd.DataFrame:
-    """Positions on these topics as the recorder saw them last; of groups and partitions that it never saw, as MirrorMaker 2's checkpoints state them."""
-    both = pd.concat([kept.positions, stated.assign(position_at=0)], ignore_index=True).drop_duplicates(["group", *PARTITION], keep="first")
+    """Positions on these topics as the recorder saw them last; of groups and partitions that it never saw, as
+    MirrorMaker 2's checkpoints state them.
+    """
+    both = pd.concat([kept.positions, stated.assign(position_at=0)], ignore_index=True).drop_duplicates(
+        ["group", *PARTITION], keep="first"
+    )
     types = {"group": object, "topic": object, "partition": "int32", "position": "int64", "position_at": "int64"}
     return both[both["topic"].isin(set(topics))].astype(types).sort_values(["group", *PARTITION], ignore_index=True)
 
 
 def selected(procedure: Procedure, there: Mapping[str, TopicInfo]) -> set[str]:
-    """Topics that have the same name on both sides and are selected by the source connector's filter, as its worker or else the topology states it; none where nobody does."""
+    """Topics that have the same name on both sides and are selected by the source connector's filter, as its worker
+    or else the topology states it; none where nobody does.
+    """
     flow, naming = procedure.flow, procedure.naming
     try:
         settings = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONNECT_SECONDS)
@@ -201,10 +231,14 @@ def selected(procedure: Procedure, there: Mapping[str, TopicInfo]) -> set[str]:
     return {name for name in there if selects and naming.remote(flow.source, name) == name and selects(name)}
 
 
-def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition], missing: list[str]) -> dict[str, tuple[str, int, str | None]]:
-    """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say that they are copies.
+def topics_of_flow(
+    procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
+) -> dict[str, tuple[str, int, str | None]]:
+    """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say
+    that they are copies.
 
-    Where nobody recorded the source and names say nothing, all that the flow's filter selects: an empty copy is spoken of by nobody, and its producers go on, too.
+    Where nobody recorded the source and names say nothing, all that the flow's filter selects: an empty copy is spoken
+    of by nobody, and its producers go on, too.
 
     Not those that the source had deleted: MirrorMaker 2 goes on speaking of them, and the target keeps its copies.
 
@@ -216,12 +250,23 @@ def topics_of_flow(procedure: Procedure, kept: Recorded, spoken: Iterable[TopicP
     known: dict[str, int] = {}
     for topic, partition in (*partitions_in(kept.partitions), *spoken):
         known[topic] = max(known.get(topic, 0), partition + 1)
-    named = {naming.upstream(topic) for topic in there if naming.source_alias(topic) == source and not naming.is_internal(topic)}
+    named = {
+        naming.upstream(topic)
+        for topic in there
+        if naming.source_alias(topic) == source and not naming.is_internal(topic)
+    }
     alone = selected(procedure, there) - {*known, *named} if kept.source_at is None else set()
     if alone:
-        missing.append(f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone: {', '.join(sorted(alone)[:10])}")
+        missing.append(
+            f"{len(alone)} topics are taken for mirrored ones by the flow's filter alone:"
+            f" {', '.join(sorted(alone)[:10])}"
+        )
     named |= alone
-    remote = {topic: naming.remote(source, topic) for topic in sorted({*known, *named} - {*kept.gone}) if not naming.is_heartbeats(topic)}
+    remote = {
+        topic: naming.remote(source, topic)
+        for topic in sorted({*known, *named} - {*kept.gone})
+        if not naming.is_heartbeats(topic)
+    }
     copied = {topic: len(there[name].partitions) for topic, name in remote.items() if name in there}
     return {
         topic: (name, known[topic] if topic in ids else max(known.get(topic, 0), copied[topic]), ids.get(topic))

@@ -1,8 +1,11 @@
-"""Which stretches of two clusters' logs came from which, by the journal of the pair; written down for the translation of positions.
+"""Which stretches of two clusters' logs came from which, by the journal of the pair; written down for the
+translation of positions.
 
 Invariants
-1. Only procedures that opened their target count, each by the receipts that it wrote itself, and by what a later failback found.
-2. What a receipt that is gone, or that contradicts another one, would have told is unknown, and all that is older with it.
+1. Only procedures that opened their target count, each by the receipts that it wrote itself, and by what a later
+   failback found.
+2. What a receipt that is gone, or that contradicts another one, would have told is unknown, and all that is older with
+   it.
 3. Where no procedure moved clients, or each direction has topics of its own, nothing is written.
 """
 
@@ -22,7 +25,16 @@ from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
-from kafka_dr.operators.way_back import ALL_NOTED, CREATES, ENDS_BEFORE, Begun, first_noted, moved_clients, names_protect, told_apart
+from kafka_dr.operators.way_back import (
+    ALL_NOTED,
+    CREATES,
+    ENDS_BEFORE,
+    Begun,
+    first_noted,
+    moved_clients,
+    names_protect,
+    told_apart,
+)
 from kafka_dr.vocabulary import Entry, Step
 
 #: Of a target that is a copy from its beginning, and of nothing else.
@@ -46,7 +58,8 @@ class Grown(NamedTuple):
 
 
 def write_lineage(procedure: Procedure, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
-    """Write `segments` and `syncs_back` beside a translation's other input, if any log of its bounds is more than one copy of the other.
+    """Write `segments` and `syncs_back` beside a translation's other input, if any log of its bounds is more than
+    one copy of the other.
 
     Returns:
         By partition, as text, why nobody knows where its older records are.
@@ -66,25 +79,59 @@ def write_lineage(procedure: Procedure, folder: Path, bounds: pd.DataFrame, posi
 def tell_unknown(procedure: Procedure, step: str, unknown: Mapping[str, str]) -> None:
     """Put into the journal why older positions go to a safe place only, if any do."""
     if unknown:
-        procedure.write(step, Entry.NOTE, {"older_records_unknown": len(unknown), "why": dict(list(unknown.items())[:_NAMED])})
+        procedure.write(
+            step, Entry.NOTE, {"older_records_unknown": len(unknown), "why": dict(list(unknown.items())[:_NAMED])}
+        )
 
 
 def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, Grown]:
     """The logs that a translation's bounds speak of, by the source's partition."""
-    furthest = positions.groupby(_PLACE)["position"].max().rename("furthest").reset_index().astype({"topic": object, "partition": "int32"})
-    rows = bounds[[*_PLACE, "cut_off", "boundary"]].merge(furthest, on=_PLACE, how="left").astype(dict.fromkeys(("cut_off", "boundary", "furthest"), "Int64"))
-    return {TopicPartition(topic, int(p)): Grown(*(None if pd.isna(end) else int(end) for end in ends)) for topic, p, *ends in rows.itertuples(index=False)}
+    furthest = (
+        positions.groupby(_PLACE)["position"]
+        .max()
+        .rename("furthest")
+        .reset_index()
+        .astype({"topic": object, "partition": "int32"})
+    )
+    rows = (
+        bounds[[*_PLACE, "cut_off", "boundary"]]
+        .merge(furthest, on=_PLACE, how="left")
+        .astype(dict.fromkeys(("cut_off", "boundary", "furthest"), "Int64"))
+    )
+    return {
+        TopicPartition(topic, int(p)): Grown(*(None if pd.isna(end) else int(end) for end in ends))
+        for topic, p, *ends in rows.itertuples(index=False)
+    }
 
 
 def checked(lineage: Lineage, log: Grown) -> Lineage:
-    """The lineage, if the logs are long enough for it and no stretch ends before it begins; otherwise one without segments."""
-    whole = [one._replace(source_to=log.source_end if one.source_to is None else one.source_to, target_to=log.target_end if one.target_to is None else one.target_to) for one in lineage.segments]
-    backwards = [one for one in whole for begin, end in ((one.source_from, one.source_to), (one.target_from, one.target_to)) if end is not None and begin > end]
-    return Lineage((), "its logs end before they did when clients changed sides, or the journal contradicts itself") if backwards else lineage
+    """The lineage, if the logs are long enough for it and no stretch ends before it begins; otherwise one without
+    segments.
+    """
+    whole = [
+        one._replace(
+            source_to=log.source_end if one.source_to is None else one.source_to,
+            target_to=log.target_end if one.target_to is None else one.target_to,
+        )
+        for one in lineage.segments
+    ]
+    backwards = [
+        one
+        for one in whole
+        for begin, end in ((one.source_from, one.source_to), (one.target_from, one.target_to))
+        if end is not None and begin > end
+    ]
+    return (
+        Lineage((), "its logs end before they did when clients changed sides, or the journal contradicts itself")
+        if backwards
+        else lineage
+    )
 
 
 def segments_frame(lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, Grown]) -> pd.DataFrame:
-    """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null: open), copied_back, drained."""
+    """One row a segment, oldest first in each partition: topic, partition, segment, its offsets on both sides (null:
+    open), copied_back, drained.
+    """
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})
 
 
@@ -92,12 +139,27 @@ def segments_of(segments: Mapping[TopicPartition, tuple[Segment, ...]]) -> pd.Da
     """The same, of segments by partition."""
     rows = [(*tp, number, *segment) for tp, found in sorted(segments.items()) for number, segment in enumerate(found)]
     frame = pd.DataFrame(rows, columns=[*_PLACE, "segment", *_OFFSETS, "copied_back", "drained"])
-    return frame.astype({"topic": object, "partition": "int32", "segment": "int32", "source_from": "int64", "source_to": "Int64", "target_from": "int64", "target_to": "Int64", "copied_back": bool, "drained": bool})
+    return frame.astype(
+        {
+            "topic": object,
+            "partition": "int32",
+            "segment": "int32",
+            "source_from": "int64",
+            "source_to": "Int64",
+            "target_from": "int64",
+            "target_to": "Int64",
+            "copied_back": bool,
+            "drained": bool,
+        }
+    )
 
 
 def ends_only(log: Grown) -> tuple[Segment, ...]:
-    """In the place of segments that nobody knows: that what follows the ends of both logs belongs together. Positions lie below, where nothing is known."""
-    # One that begins just there would be taken for the target's end: where the source's end is not known, that would be ahead.
+    """In the place of segments that nobody knows: that what follows the ends of both logs belongs together.
+    Positions lie below, where nothing is known.
+    """
+    # One that begins just there would be taken for the target's end: where the source's end is not known, that would be
+    # ahead.
     behind_all = None if log.furthest is None else log.furthest + 1
     at = behind_all if log.source_end is None else log.source_end
     return () if at is None or log.target_end is None else (Segment(at, None, log.target_end, None, copied_back=False),)
@@ -111,10 +173,22 @@ class PairJournal:
         self._procedure = procedure
         self._known: dict[str, Procedure | None] = {procedure.id: procedure}
 
-    def entries(self, step: Step, kind: Entry, after: int, until: int | None = None) -> list[tuple[JournalEntry, Procedure]]:
-        """Those of one kind of one step between two numbers of the journal, oldest first, each with the procedure that wrote it."""
-        found = [e for e in self._procedure.journal.entries(step=step, kind=kind) if after < e.sequence and (until is None or e.sequence < until)]
-        return [(e, writer) for e in found if (writer := self._writer(e.procedure_id)) is not None and writer.pair == self._procedure.pair]
+    def entries(
+        self, step: Step, kind: Entry, after: int, until: int | None = None
+    ) -> list[tuple[JournalEntry, Procedure]]:
+        """Those of one kind of one step between two numbers of the journal, oldest first, each with the procedure
+        that wrote it.
+        """
+        found = [
+            e
+            for e in self._procedure.journal.entries(step=step, kind=kind)
+            if after < e.sequence and (until is None or e.sequence < until)
+        ]
+        return [
+            (e, writer)
+            for e in found
+            if (writer := self._writer(e.procedure_id)) is not None and writer.pair == self._procedure.pair
+        ]
 
     def _writer(self, procedure_id: str) -> Procedure | None:
         if procedure_id not in self._known:
@@ -123,7 +197,9 @@ class PairJournal:
 
 
 def made_anew(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Topics that prepare_topics made between two changes of sides, on the cluster that clients go back to: what is mirrored to them is mirrored from the beginning."""
+    """Topics that prepare_topics made between two changes of sides, on the cluster that clients go back to: what is
+    mirrored to them is mirrored from the beginning.
+    """
     intents = told.entries(Step.PREPARE_TOPICS, Entry.INTENT, after, until)
     return frozenset(name for entry, _ in intents for name in entry.payload.get(CREATES, ()))
 
@@ -136,8 +212,10 @@ class ChangeOfSides:
         planned: whether everything below the cut-off was proven to be on the target.
         cut_off: where the source's logs ended then; None where the receipt is gone, or there is none.
         boundary: where the target's logs ended; None where the receipt is gone.
-        found: what a later failback found of the old source's log: from which offset on nothing was mirrored, and where copies begin; None where none looked, or its receipt is gone.
-        noted: where the old source's logs ended just before copies were first written to them, as far as somebody noted that.
+        found: what a later failback found of the old source's log: from which offset on nothing was mirrored, and where
+            copies begin; None where none looked, or its receipt is gone.
+        noted: where the old source's logs ended just before copies were first written to them, as far as somebody noted
+            that.
         anew: topics of the target that were made anew for this change.
         ids: ids of the source's topics.
         begun: where the flow from its target was told to begin then, where names part the directions.
@@ -155,12 +233,21 @@ class ChangeOfSides:
     begun: dict[TopicPartition, Begun]
 
     @classmethod
-    def of(cls, moved: Procedure, told: PairJournal, begun: dict[TopicPartition, Begun], before: int, opened: int, until: int | None) -> ChangeOfSides:
+    def of(
+        cls,
+        moved: Procedure,
+        told: PairJournal,
+        begun: dict[TopicPartition, Begun],
+        before: int,
+        opened: int,
+        until: int | None,
+    ) -> ChangeOfSides:
         """Read a procedure's receipts, and those that speak of it.
 
         Args:
             begun: as the attribute.
-            before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did, and when the next one did.
+            before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did,
+            and when the next one did.
         """
         fenced = moved.outcome(Step.FENCE_PRODUCERS)
         return cls(
@@ -185,14 +272,18 @@ class ChangeOfSides:
         contradicts = self._contradicts(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
         target_end = None if self.boundary is None else self.boundary.get(tp, None if contradicts else 0)
-        return Move(self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew, self.drained(tp))
+        return Move(
+            self.source, self.target, source_end, target_end, self._resumes(tp), tp.topic in self.anew, self.drained(tp)
+        )
 
     def _contradicts(self, tp: TopicPartition) -> bool:
         """Whether one of the two receipts of a planned procedure knows a partition that the other one does not."""
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Up to which offset of the source its records were mirrored; 0 for a partition that was not there then, None where nobody knows."""
+        """Up to which offset of the source its records were mirrored; 0 for a partition that was not there then,
+        None where nobody knows.
+        """
         found = None if self.found is None else self.found.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -203,7 +294,9 @@ class ChangeOfSides:
         return None if self.found is None or self.boundary is None or tp in self.boundary else 0
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the last copy was proven to be of the last record below the source's end, and that one is still there."""
+        """Whether the last copy was proven to be of the last record below the source's end, and that one is still
+        there.
+        """
         return self.planned and self.source_end(tp) == (self.cut_off or {}).get(tp)
 
     def _resumes(self, tp: TopicPartition) -> int | None:
@@ -213,8 +306,12 @@ class ChangeOfSides:
         return next((offset for offset in told if offset is not None), None)
 
 
-def offsets_in(procedure: Procedure, receipt: Mapping[str, Any] | None, column: str) -> dict[TopicPartition, int] | None:
-    """Offsets by partition of a file that the procedure kept; None where there is none, or not the one that was written."""
+def offsets_in(
+    procedure: Procedure, receipt: Mapping[str, Any] | None, column: str
+) -> dict[TopicPartition, int] | None:
+    """Offsets by partition of a file that the procedure kept; None where there is none, or not the one that was
+    written.
+    """
     if receipt is None:
         return None
     try:
@@ -224,7 +321,9 @@ def offsets_in(procedure: Procedure, receipt: Mapping[str, Any] | None, column: 
 
 
 def begun_then(procedure: Procedure, moved: Procedure) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin when an earlier one had moved clients; empty where it was not, or its receipt is gone."""
+    """Where the procedure's flow was told to begin when an earlier one had moved clients; empty where it was not, or
+    its receipt is gone.
+    """
     try:
         return told_apart(procedure, moved)
     except Contradiction:
@@ -239,18 +338,34 @@ def ids_then(procedure: Procedure) -> dict[str, str]:
 
 def found_later(moved: Procedure, told: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
     """What the last failback that went back from a procedure found of the logs that clients had left."""
-    looks = [(e, one) for e, one in told.entries(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, opened) if e.payload.get("after") == moved.id]
+    looks = [
+        (e, one)
+        for e, one in told.entries(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, opened)
+        if e.payload.get("after") == moved.id
+    ]
     if not looks:
         return None
     entry, finder = looks[-1]
-    ends, resumes = (offsets_in(finder, entry.payload.get("frontier"), column) for column in ("source_tail", "source_resumes"))
+    ends, resumes = (
+        offsets_in(finder, entry.payload.get("frontier"), column) for column in ("source_tail", "source_resumes")
+    )
     return None if ends is None or resumes is None else {tp: (end, resumes[tp]) for tp, end in ends.items()}
 
 
 def noted_ends(told: PairJournal, opened: int, until: int | None) -> dict[TopicPartition, int]:
-    """Where logs ended before the flow back wrote to them for the first time since clients left them; the oldest note counts."""
-    notes = [found for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for found in told.entries(step, Entry.NOTE, opened, until) if ENDS_BEFORE in found[0].payload]
-    read = [(entry.sequence, offsets_in(writer, entry.payload[ENDS_BEFORE], "offset"), entry.payload.get(ALL_NOTED, False)) for entry, writer in notes]
+    """Where logs ended before the flow back wrote to them for the first time since clients left them; the oldest
+    note counts.
+    """
+    notes = [
+        found
+        for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)
+        for found in told.entries(step, Entry.NOTE, opened, until)
+        if ENDS_BEFORE in found[0].payload
+    ]
+    read = [
+        (entry.sequence, offsets_in(writer, entry.payload[ENDS_BEFORE], "offset"), entry.payload.get(ALL_NOTED, False))
+        for entry, writer in notes
+    ]
     return first_noted([(sequence, ends, whole) for sequence, ends, whole in read if ends is not None])[0]
 
 
@@ -279,8 +394,14 @@ class History:
         opened = [entry.sequence for entry, _ in moved]
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
         apart = names_protect(procedure)
-        begun = [begun_then(procedure if one.request.target == source else procedure.turned, one) if apart else {} for _, one in moved]
-        changes = tuple(ChangeOfSides.of(one, told, flow, *window) for (_, one), flow, window in zip(moved, begun, windows, strict=True))
+        begun = [
+            begun_then(procedure if one.request.target == source else procedure.turned, one) if apart else {}
+            for _, one in moved
+        ]
+        changes = tuple(
+            ChangeOfSides.of(one, told, flow, *window)
+            for (_, one), flow, window in zip(moved, begun, windows, strict=True)
+        )
         # Of a source that was given up the recorder says which topics were made anew.
         here = {} if procedure.without_source else ids_then(procedure)
         there = {name: info.topic_id for name, info in procedure.target.topics().items()}
@@ -293,7 +414,9 @@ class History:
         return left[-1] if left else None
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Up to which offset a partition of the target had been copied to the source when clients left for it; None where nobody knows."""
+        """Up to which offset a partition of the target had been copied to the source when clients left for it; None
+        where nobody knows.
+        """
         return self._left.source_end(tp) if self._left else None
 
     def drained(self, tp: TopicPartition) -> bool:
@@ -301,7 +424,9 @@ class History:
         return self._left is not None and self._left.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Where a partition of the source ended that is a copy of the target's, when clients left for it and all was copied; None where nobody knows."""
+        """Where a partition of the source ended that is a copy of the target's, when clients left for it and all was
+        copied; None where nobody knows.
+        """
         if self._left is None or self._left.boundary is None or self.copied_up_to(tp) is None:
             return None
         return self._left.boundary.get(copy)
@@ -313,24 +438,41 @@ class History:
             return _ONE_COPY
         if self._differs(seen, self.target, tp.topic):
             return Lineage((), f"its topic was made anew on {self.target}, and nobody wrote down when")
-        return lineage_of([change.move(tp, number in doubted) for number, change in enumerate(self.changes)], self.source, self.target)
+        return lineage_of(
+            [change.move(tp, number in doubted) for number, change in enumerate(self.changes)], self.source, self.target
+        )
 
     def around_stranded(self, tp: TopicPartition, copy: TopicPartition) -> Lineage:
-        """Of a partition of the source and its copy, where names part the directions: the stretches between which records stayed behind when clients left; none where nothing did, or nobody knows.
+        """Of a partition of the source and its copy, where names part the directions: the stretches between which
+        records stayed behind when clients left; none where nothing did, or nobody knows.
 
-        The flow was told to begin behind such records when clients had come back. All stretches were copied the same way.
+        The flow was told to begin behind such records when clients had come back. All stretches were copied the same
+        way.
         """
         segments, begin = self._stretches(self.source, tp, copy)
-        return Lineage((*segments, Segment(begin[0], None, begin[1], None, copied_back=False))) if segments else Lineage(())
+        return (
+            Lineage((*segments, Segment(begin[0], None, begin[1], None, copied_back=False)))
+            if segments
+            else Lineage(())
+        )
 
     def copied_around_stranded(self, copy: TopicPartition, tp: TopicPartition) -> tuple[Segment, ...]:
-        """The same of a copy on the source and the target's partition that it is a copy of; the last one is open, and the only one where nothing stayed behind, or nobody knows."""
+        """The same of a copy on the source and the target's partition that it is a copy of; the last one is open,
+        and the only one where nothing stayed behind, or nobody knows.
+        """
         segments, begin = self._stretches(self.target, tp, copy)
         along = (*segments, Segment(begin[0], None, begin[1], None, copied_back=False))
-        return tuple(Segment(one.target_from, one.target_to, one.source_from, one.source_to, copied_back=True, drained=one.drained) for one in along)
+        return tuple(
+            Segment(
+                one.target_from, one.target_to, one.source_from, one.source_to, copied_back=True, drained=one.drained
+            )
+            for one in along
+        )
 
     def _stretches(self, home: str, tp: TopicPartition, copy: TopicPartition) -> tuple[list[Segment], tuple[int, int]]:
-        """Stretches of a partition of a cluster behind which records stayed, as copied to the other one; and where what follows begins."""
+        """Stretches of a partition of a cluster behind which records stayed, as copied to the other one; and where
+        what follows begins.
+        """
         doubted, seen = self._sightings(tp.topic)
         begin, end, segments = (0, 0), None, []
         if doubted or copy.topic in self.anew or self._differs(seen, home, tp.topic):
@@ -349,7 +491,9 @@ class History:
         return segments, begin
 
     def _sightings(self, topic: str) -> tuple[set[int], dict[str, str]]:
-        """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster the id that was seen last."""
+        """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster
+        the id that was seen last.
+        """
         doubted, seen = set(), {}
         for number, change in enumerate(self.changes):
             if topic in change.anew:

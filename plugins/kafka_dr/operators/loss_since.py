@@ -1,4 +1,6 @@
-"""What is known of the loss since it was approved: the target's log may have shrunk, and a source that came back may have accepted records."""
+"""What is known of the loss since it was approved: the target's log may have shrunk, and a source that came back
+may have accepted records.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ LOOKED_AT = "looked_at_entry"
 
 
 def loss_grown(procedure: Procedure, until: int | None = None) -> list[Grown]:
-    """Partitions of which more is lost than was approved, by what was known before the target was opened; none where no source was given up.
+    """Partitions of which more is lost than was approved, by what was known before the target was opened; none where
+    no source was given up.
 
     Args:
         until: entries of the journal from this number on are not looked at.
@@ -35,34 +38,58 @@ def loss_since(procedure: Procedure, until: int | None = None) -> list[dict[str,
     """The approved rows of loss as they are by what was found out since, by entries before a number of the journal."""
     accepted = _accepted(procedure, until)
     stopped = procedure.outcome(Step.STOP_MIRROR_MAKER)
-    return loss_now(procedure.plan()["loss"], FoundSince(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted))
+    return loss_now(
+        procedure.plan()["loss"],
+        FoundSince(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
+    )
 
 
 def _since_stopped(procedure: Procedure, stopped: dict[str, Any], accepted: dict[TopicPartition, int]) -> FoundSince:
-    """With the target's ends beside those of the assessment; what Connect keeps of a topic that was made anew speaks of another log."""
+    """With the target's ends beside those of the assessment; what Connect keeps of a topic that was made anew speaks
+    of another log.
+    """
     assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
     bounds = procedure.kept(assessed["bounds"])
     places = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
     then = dict(zip(places, bounds["boundary"].astype("Int64"), strict=True))
-    now, remote = frame_partitions(procedure.kept(stopped["boundary"]), "offset"), dict(zip(places, bounds["target_topic"], strict=True))
+    now, remote = (
+        frame_partitions(procedure.kept(stopped["boundary"]), "offset"),
+        dict(zip(places, bounds["target_topic"], strict=True)),
+    )
     anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.get("copied_anew", ())}
     return FoundSince(
-        target_ends={tp: (None if end is pd.NA else int(end), now.get(TopicPartition(remote[tp], tp.partition))) for tp, end in then.items()},
-        replicated={tp: offset for tp, offset in frame_partitions(procedure.kept(stopped["replicated"]), "offset").items() if tp.topic not in anew},
+        target_ends={
+            tp: (None if end is pd.NA else int(end), now.get(TopicPartition(remote[tp], tp.partition)))
+            for tp, end in then.items()
+        },
+        replicated={
+            tp: offset
+            for tp, offset in frame_partitions(procedure.kept(stopped["replicated"]), "offset").items()
+            if tp.topic not in anew
+        },
         accepted_to=accepted,
     )
 
 
 def _accepted(procedure: Procedure, until: int | None) -> dict[TopicPartition, int]:
-    """Where the source's logs end behind its fence, as far as it accepted records since it was assessed; by the newest list of these."""
-    listed = [entry for step in (Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE) for entry in procedure.journal.entries(procedure.id, step, Entry.OUTCOME) if "accepted" in entry.payload]
+    """Where the source's logs end behind its fence, as far as it accepted records since it was assessed; by the
+    newest list of these.
+    """
+    listed = [
+        entry
+        for step in (Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE)
+        for entry in procedure.journal.entries(procedure.id, step, Entry.OUTCOME)
+        if "accepted" in entry.payload
+    ]
     told = [entry for entry in listed if until is None or entry.sequence < until]
     newest = max(told, key=_number, default=None)
     return {} if newest is None else frame_partitions(procedure.kept(newest.payload["accepted"]), "to_offset")
 
 
 def _opened_at(procedure: Procedure) -> int | None:
-    """The number of the first entry that the opening did not look at; None before its intent. What is found after that moves nobody back."""
+    """The number of the first entry that the opening did not look at; None before its intent. What is found after
+    that moves nobody back.
+    """
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
     return intents[0].payload.get(LOOKED_AT, intents[0].sequence - 1) + 1 if intents else None
 

@@ -35,27 +35,37 @@ _SAMPLES = 15
 _MOVED_TYPES = ("classic", "consumer")
 
 
-def observe(procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None) -> Observation:
-    """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the first).
+def observe(
+    procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
+) -> Observation:
+    """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the
+    first).
 
     Args:
         held: committed positions in scope that were read a moment ago; they are read where there are none.
     """
     with side_by_side() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
-        topics, rules = start(procedure.source.topics), {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))}
+        topics, rules = (
+            start(procedure.source.topics),
+            {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))},
+        )
         flow = flow_view(procedure, procedure.flow)
         config = flow.source_connector.config if flow.source_connector else {}
         scope = scope_of(procedure, topics.result(), config)
         copies = copies_of_target(procedure, topics.result())
         local = local_names(procedure, scope)
-        target_view = start(cluster_view, procedure.target, rules["target"].result(), [*scope.values(), *local.values()])
+        target_view = start(
+            cluster_view, procedure.target, rules["target"].result(), [*scope.values(), *local.values()]
+        )
         source = cluster_view(procedure.source, rules["source"].result(), scope)
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
     with side_by_side() as start:
-        reading = start(held_in_scope, procedure, source.groups, [*scope, *copies], checkpoint) if held is None else None
+        reading = (
+            start(held_in_scope, procedure, source.groups, [*scope, *copies], checkpoint) if held is None else None
+        )
         first, last = two_samples(procedure, partitions, target, apart)
         held = reading.result() if reading else held
     return Observation(
@@ -87,10 +97,13 @@ def side_by_side() -> Iterator[Callable[..., Future]]:
         yield pool.submit
 
 
-def two_samples(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView, apart: float) -> tuple[Sample, Sample]:
+def two_samples(
+    procedure: Procedure, partitions: list[TopicPartition], target: ClusterView, apart: float
+) -> tuple[Sample, Sample]:
     """Two samples of the log ends; the second waits for partitions that grew on the source only.
 
-    While MirrorMaker 2 catches up after a restart, a partition may rest for some seconds though nothing is wrong with it.
+    While MirrorMaker 2 catches up after a restart, a partition may rest for some seconds though nothing is wrong with
+    it.
     """
     first = last = sample(procedure, partitions, target)
     for _ in range(_SAMPLES if apart else 0):
@@ -105,21 +118,33 @@ def scope_of(procedure: Procedure, topics: Iterable[str], config: Mapping[str, s
     """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics."""
     naming, flow = procedure.naming, procedure.flow
     selects = topic_filter_of(config, naming, flow.target)
-    return {topic: naming.remote(flow.source, topic) for topic in sorted(topics) if selects(topic) and not naming.is_heartbeats(topic)}
+    return {
+        topic: naming.remote(flow.source, topic)
+        for topic in sorted(topics)
+        if selects(topic) and not naming.is_heartbeats(topic)
+    }
 
 
 def local_names(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, str]:
-    """Source topics -> the names clients write to on the target: the topic's own name, unless it came from elsewhere."""
+    """Source topics -> the names clients write to on the target: the topic's own name, unless it came from
+    elsewhere.
+    """
     return {topic: topic for topic in scope}
 
 
 def copies_of_target(procedure: Procedure, topics: Iterable[str]) -> dict[str, str]:
-    """Source topics that a flow from the target has filled under names of their own -> the target's topics that they are copies of.
+    """Source topics that a flow from the target has filled under names of their own -> the target's topics that they
+    are copies of.
 
-    Groups that an earlier failover had brought read the older records there; on the target these are in the topics that they come from.
+    Groups that an earlier failover had brought read the older records there; on the target these are in the topics that
+    they come from.
     """
     naming, alias = procedure.naming, procedure.flow.target
-    return {topic: naming.upstream(topic) for topic in sorted(topics) if naming.source_alias(topic) == alias and not naming.is_internal(topic) and not naming.is_heartbeats(topic)}
+    return {
+        topic: naming.upstream(topic)
+        for topic in sorted(topics)
+        if naming.source_alias(topic) == alias and not naming.is_internal(topic) and not naming.is_heartbeats(topic)
+    }
 
 
 def existing_originals(copies: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
@@ -132,14 +157,24 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     """One cluster as it is now; configs only of the named topics."""
     topics = cluster.topics()
     configs = cluster.configs([t for t in dict.fromkeys(configured) if t in topics])
-    views = {name: TopicView(info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})) for name, info in topics.items()}
+    views = {
+        name: TopicView(
+            info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})
+        )
+        for name, info in topics.items()
+    }
     brokers = tuple(sorted(b.id for b in cluster.brokers()))
-    return ClusterView(cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users())
+    return ClusterView(
+        cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users()
+    )
 
 
 def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
     """All groups of a cluster by name."""
-    return {g.name: GroupView(g.state, g.type, g.empty, tuple(f"{m.client_id} at {m.host}" for m in g.members)) for g in cluster.groups().values()}
+    return {
+        g.name: GroupView(g.state, g.type, g.empty, tuple(f"{m.client_id} at {m.host}" for m in g.members))
+        for g in cluster.groups().values()
+    }
 
 
 def source_rules(procedure: Procedure) -> AclRules:
@@ -162,9 +197,21 @@ def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
     """The flow's worker and connectors, and how far its source connector says it replicated."""
     worker = procedure.mirror_maker(flow)
     about, known = worker.worker(), set(worker.connectors())
-    views = {kind: connector_view(worker, name) if name in known else None for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))}
+    views = {
+        kind: connector_view(worker, name) if name in known else None
+        for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))
+    }
     replicated = worker.offsets(flow.connectors.source).of(flow.source) if flow.connectors.source in known else {}
-    return FlowView(flow.source, flow.target, about.version, about.kafka_cluster_id, views["source"], views["checkpoint"], replicated, dedicated=flow.connect is None)
+    return FlowView(
+        flow.source,
+        flow.target,
+        about.version,
+        about.kafka_cluster_id,
+        views["source"],
+        views["checkpoint"],
+        replicated,
+        dedicated=flow.connect is None,
+    )
 
 
 def connector_view(worker: MirrorMaker, name: str) -> ConnectorView:
@@ -176,7 +223,9 @@ def connector_view(worker: MirrorMaker, name: str) -> ConnectorView:
     return ConnectorView(name, status.state, status.tasks, worker.config(name), tuple(status.traces.values()))
 
 
-def held_in_scope(procedure: Procedure, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]) -> pd.DataFrame:
+def held_in_scope(
+    procedure: Procedure, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
+) -> pd.DataFrame:
     """Committed positions on the scope's topics of the groups that the flow's filter selects."""
     selects = group_filter_of(config)
     candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
@@ -187,15 +236,21 @@ def held_in_scope(procedure: Procedure, groups: Mapping[str, GroupView], scope: 
 def sample(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView) -> Sample:
     """Log ends of the scope on both sides, by source partition."""
     remote = remote_partitions(procedure, partitions)
-    there = [tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions]
+    there = [
+        tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
+    ]
     with side_by_side() as start:
         here = start(procedure.source.ends, partitions)
         ends = procedure.target.ends(there)
     return Sample(here.result(), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
 
 
-def remote_partitions(procedure: Procedure, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-    """Source partition -> the partition that holds its records on the target: their copies, or, where the source's are copies, the originals."""
+def remote_partitions(
+    procedure: Procedure, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, TopicPartition]:
+    """Source partition -> the partition that holds its records on the target: their copies, or, where the source's
+    are copies, the originals.
+    """
     alias, wanted = procedure.flow.source, list(partitions)
     topics = {tp.topic for tp in wanted}
     names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)

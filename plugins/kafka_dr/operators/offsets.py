@@ -35,7 +35,9 @@ _EXACT = "exact"
 
 
 class TranslateOffsets(ResumedStep):
-    """Write positions, syncs and bounds; let Spark translate; check what came back and set it beside MirrorMaker 2's checkpoints."""
+    """Write positions, syncs and bounds; let Spark translate; check what came back and set it beside MirrorMaker 2's
+    checkpoints.
+    """
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """One row per committed position, or a failure; never fewer."""
@@ -67,10 +69,20 @@ class TranslateOffsets(ResumedStep):
         """What is translated: the positions that were frozen behind the fence."""
         return procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
 
-    def translated(self, procedure: Procedure, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def translated(
+        self, procedure: Procedure, context: Any, positions: pd.DataFrame
+    ) -> tuple[pd.DataFrame, dict[str, Any]]:
         """The rows that Spark makes of the positions, and its summary."""
-        made = run_spark_job(procedure, context, "translate_offsets", lambda folder: self.write_inputs(procedure, folder, positions), "Spark did not translate the positions")
-        return pd.read_parquet(made / "translation.parquet"), json.loads((made / "summary.json").read_text(encoding="utf-8"))
+        made = run_spark_job(
+            procedure,
+            context,
+            "translate_offsets",
+            lambda folder: self.write_inputs(procedure, folder, positions),
+            "Spark did not translate the positions",
+        )
+        return pd.read_parquet(made / "translation.parquet"), json.loads(
+            (made / "summary.json").read_text(encoding="utf-8")
+        )
 
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, syncs and bounds; answer what the job must know beside."""
@@ -88,8 +100,17 @@ def bounds_frame(procedure: Procedure) -> pd.DataFrame:
     boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
     remote = remote_partitions(procedure, cut_off)
     starts, target_starts = procedure.source.starts(list(cut_off)), procedure.target.starts(list(remote.values()))
-    compacted = {alias: compacted_topics(cluster, names) for alias, cluster, names in (("source", procedure.source, {tp.topic for tp in cut_off}), ("target", procedure.target, {tp.topic for tp in remote.values()}))}
-    comparable, writable = timestamps_comparable(procedure), open_to_clients(procedure, {tp.topic for tp in remote.values()})
+    compacted = {
+        alias: compacted_topics(cluster, names)
+        for alias, cluster, names in (
+            ("source", procedure.source, {tp.topic for tp in cut_off}),
+            ("target", procedure.target, {tp.topic for tp in remote.values()}),
+        )
+    }
+    comparable, writable = (
+        timestamps_comparable(procedure),
+        open_to_clients(procedure, {tp.topic for tp in remote.values()}),
+    )
     stamped = stamped_when_copied_back(procedure, {tp.topic for tp in cut_off})
     return pd.DataFrame(
         {
@@ -113,7 +134,9 @@ def bounds_frame(procedure: Procedure) -> pd.DataFrame:
 
 
 def stamped_when_copied_back(procedure: Procedure, topics: set[str]) -> set[str]:
-    """Those of the source's topics whose records from the target got another time when they were copied back: there are some once clients have changed sides."""
+    """Those of the source's topics whose records from the target got another time when they were copied back: there
+    are some once clients have changed sides.
+    """
     if names_protect(procedure) or not moved_clients(procedure):
         return set()
     return stamped_in(procedure.source.configs(sorted(topics)))
@@ -128,7 +151,11 @@ def open_to_clients(procedure: Procedure, topics: set[str]) -> set[str]:
 
 def compacted_topics(cluster: Any, topics: Iterable[str]) -> set[str]:
     """Those of the topics that the cleaner compacts."""
-    return {t for t, config in cluster.configs(sorted(topics)).items() if "compact" in config.get("cleanup.policy", "delete")}
+    return {
+        t
+        for t, config in cluster.configs(sorted(topics)).items()
+        if "compact" in config.get("cleanup.policy", "delete")
+    }
 
 
 #: What makes a translated position that of a committed one.
@@ -142,12 +169,21 @@ def check_complete(positions: pd.DataFrame, rows: pd.DataFrame) -> None:
     asked, got = (set(map(tuple, frame[KEY].to_numpy())) for frame in (positions, rows))
     if len(rows) != len(asked) or got != asked:
         missing = sorted(asked - got)[:5]
-        raise Contradiction("The translation does not answer every position once", f"{len(asked)} asked, {len(rows)} answered; missing {missing}", "The procedure returns by itself; see the task's log, then start a new one.")
+        raise Contradiction(
+            "The translation does not answer every position once",
+            f"{len(asked)} asked, {len(rows)} answered; missing {missing}",
+            "The procedure returns by itself; see the task's log, then start a new one.",
+        )
 
 
 def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether two frames hold the same rows in any order, by 64-bit hashes: a million tuples take seconds, these tenths."""
-    alike = [frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"}) for frame in (one, other)]
+    """Whether two frames hold the same rows in any order, by 64-bit hashes: a million tuples take seconds, these
+    tenths.
+    """
+    alike = [
+        frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
+        for frame in (one, other)
+    ]
     hashes = [np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in alike]
     return np.array_equal(*hashes)
 
@@ -161,15 +197,26 @@ _GROUPS_NAMED = 20
 
 
 def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """The groups that would read most again by MirrorMaker 2's checkpoints: theirs and our bound, both summed over partitions.
+    """The groups that would read most again by MirrorMaker 2's checkpoints: theirs and our bound, both summed over
+    partitions.
 
     Our bound is null where one of its positions has none; theirs counts positions with a checkpoint only.
     """
     codes, names = ranked(rows["group"])
     found = rows.groupby(codes)
-    sums = pd.DataFrame({"bound": found["bound"].sum(), "unknown": rows["bound"].isna().groupby(codes).any(), "mirror_maker": found["mirror_maker_rereads"].sum()})
+    sums = pd.DataFrame(
+        {
+            "bound": found["bound"].sum(),
+            "unknown": rows["bound"].isna().groupby(codes).any(),
+            "mirror_maker": found["mirror_maker_rereads"].sum(),
+        }
+    )
     most = sums.sort_values("mirror_maker", ascending=False, kind="stable").head(_GROUPS_NAMED)
-    return [{"group": names[code], "bound": None if unknown else int(bound), "mirror_maker": int(theirs)} for code, bound, unknown, theirs in most.itertuples() if theirs]
+    return [
+        {"group": names[code], "bound": None if unknown else int(bound), "mirror_maker": int(theirs)}
+        for code, bound, unknown, theirs in most.itertuples()
+        if theirs
+    ]
 
 
 class CommitGroups(ResumedStep):
@@ -182,7 +229,11 @@ class CommitGroups(ResumedStep):
         groups = list(dict.fromkeys([*wanted["group"].tolist(), *refused["group"].tolist()]))
         active = active_groups(procedure.target, groups)
         if active:
-            raise Refusal("Groups have members on the target", ", ".join(sorted(active)[:10]), "Stop those consumers; positions of a living group are never touched.")
+            raise Refusal(
+                "Groups have members on the target",
+                ", ".join(sorted(active)[:10]),
+                "Stop those consumers; positions of a living group are never touched.",
+            )
         before = held_positions(procedure, groups)
         snapshot = self._snapshot(procedure, before)
         wanted = with_set_back(procedure, wanted, refused, procedure.kept(snapshot))
@@ -195,7 +246,11 @@ class CommitGroups(ResumedStep):
         # A position that is not there at all compares as unknown, and unknown is wrong.
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
         if len(wrong):
-            raise ReadBackFailed(f"{len(wrong)} of {len(wanted)} positions are not what was committed", str(wrong.head(5).to_dict("records")), "The procedure returns by itself; the ledger names every position. Start a new one.")
+            raise ReadBackFailed(
+                f"{len(wrong)} of {len(wanted)} positions are not what was committed",
+                str(wrong.head(5).to_dict("records")),
+                "The procedure returns by itself; the ledger names every position. Start a new one.",
+            )
         local = procedure.target.ends(list(local_partitions(procedure)))
         return {
             "groups": wanted["group"].nunique(),
@@ -208,7 +263,11 @@ class CommitGroups(ResumedStep):
 
     def _snapshot(self, procedure: Procedure, held: pd.DataFrame) -> dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
-        taken = [e.payload["snapshot"] for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE) if "snapshot" in e.payload]
+        taken = [
+            e.payload["snapshot"]
+            for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE)
+            if "snapshot" in e.payload
+        ]
         if taken:
             return taken[0]
         receipt = procedure.keep("snapshot", held)
@@ -217,23 +276,33 @@ class CommitGroups(ResumedStep):
 
 
 def require_reviewed(procedure: Procedure) -> None:
-    """The failover is approved, and so are the translation wherever it must be, and a loss that has grown: by their own figures, whatever the gate's outcome says."""
+    """The failover is approved, and so are the translation wherever it must be, and a loss that has grown: by their
+    own figures, whatever the gate's outcome says.
+    """
     procedure.require_approved_plan()
     procedure.figures(Step.REVIEW_TRANSLATION)
     more = loss_grown(procedure)
     if not more and not must_be_reviewed(procedure):
         return
     try:
-        procedure.require_approval(Step.REVIEW_TRANSLATION, review_digest(procedure.figures(Step.TRANSLATE_OFFSETS)["digest"], more))
+        procedure.require_approval(
+            Step.REVIEW_TRANSLATION, review_digest(procedure.figures(Step.TRANSLATE_OFFSETS)["digest"], more)
+        )
     except ApprovalMissing as error:
         if not more:
             raise
         told = "; ".join(f"{one.topic}-{one.partition}: {one.why}" for one in more[:5])
-        raise ApprovalMissing(f"More is lost than was approved, on {len(more)} partitions", f"{told}. {error.reason}: {error.seen}", error.next_step) from error
+        raise ApprovalMissing(
+            f"More is lost than was approved, on {len(more)} partitions",
+            f"{told}. {error.reason}: {error.seen}",
+            error.next_step,
+        ) from error
 
 
 def must_be_reviewed(procedure: Procedure) -> bool:
-    """Whether a person must see the translation: a position is not exact, records are missing, or groups move that the plan does not name."""
+    """Whether a person must see the translation: a position is not exact, records are missing, or groups move that
+    the plan does not name.
+    """
     figures = procedure.figures(Step.TRANSLATE_OFFSETS)
     inexact = figures["exact"] != figures["positions"]
     return bool(inexact or figures["holes"] or figures["cut"] or groups_born(procedure))
@@ -245,9 +314,11 @@ def groups_born(procedure: Procedure) -> list[str]:
 
 
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:
-    """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown at the review.
+    """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown
+    at the review.
 
-    Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at those topics' beginning.
+    Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at
+    those topics' beginning.
     """
     rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
     found = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
@@ -257,11 +328,18 @@ def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     local = make_local_topics(procedure)
     if local:
         taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
-        reading = {*zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True), *((group, topic) for group, topic, _ in left_alone)}
-        beginnings = {(group, *tp): start for group, topic in reading if topic in local for tp, start in local[topic].items()}
+        reading = {
+            *zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True),
+            *((group, topic) for group, topic, _ in left_alone),
+        }
+        beginnings = {
+            (group, *tp): start for group, topic in reading if topic in local for tp, start in local[topic].items()
+        }
         others |= {place: start for place, start in beginnings.items() if place not in taken}
     if others:
-        wanted = pd.concat([wanted, pd.DataFrame([(*place, position) for place, position in others.items()], columns=COLUMNS)])
+        wanted = pd.concat(
+            [wanted, pd.DataFrame([(*place, position) for place, position in others.items()], columns=COLUMNS)]
+        )
     return in_order(wanted.astype(TYPES))
 
 
@@ -269,10 +347,16 @@ def refused_places(procedure: Procedure) -> pd.DataFrame:
     """Group, topic and partition on the target of every position that was refused."""
     rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
     refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
-    return refused[["group", "target_topic", "partition"]].set_axis(PLACE, axis=1).astype({name: TYPES[name] for name in PLACE})
+    return (
+        refused[["group", "target_topic", "partition"]]
+        .set_axis(PLACE, axis=1)
+        .astype({name: TYPES[name] for name in PLACE})
+    )
 
 
-def with_set_back(procedure: Procedure, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+def with_set_back(
+    procedure: Procedure, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
+) -> pd.DataFrame:
     """The wanted positions, and the log start for refused ones whose group stood further there before.
 
     Danger: an older position on a cluster that clients return to may lie behind records that the group has not read.
@@ -287,12 +371,17 @@ def with_set_back(procedure: Procedure, wanted: pd.DataFrame, refused: pd.DataFr
 
 
 def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartition], int]:
-    """(group, source topic, target partition) -> where an excluded group begins by its policy; `fail` writes nothing."""
+    """(group, source topic, target partition) -> where an excluded group begins by its policy; `fail` writes
+    nothing.
+    """
     policies = {g["group"]: g["policy"] for g in excluded_groups(procedure) if g["policy"] != "fail"}
     if not policies:
         return {}
     held = positions_frame(procedure, sorted(policies))
-    places = [(group, TopicPartition(topic, int(p))) for group, topic, p in zip(held["group"], held["topic"], held["partition"], strict=True)]
+    places = [
+        (group, TopicPartition(topic, int(p)))
+        for group, topic, p in zip(held["group"], held["topic"], held["partition"], strict=True)
+    ]
     remote = remote_partitions(procedure, {tp for _, tp in places})
     starts = procedure.target.starts(list(remote.values()))
     boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
@@ -310,7 +399,11 @@ def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, in
     if not names:
         return {}
     there, configs = procedure.target.topics(), configs_of_clients_topics(procedure, sorted(names))
-    lacking = {topic: partitions for topic, _, partitions, _ in procedure.plan()["topics"] if topic in names and names[topic] not in there}
+    lacking = {
+        topic: partitions
+        for topic, _, partitions, _ in procedure.plan()["topics"]
+        if topic in names and names[topic] not in there
+    }
     if lacking:
         procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in lacking]})
     for topic, partitions in lacking.items():
@@ -321,10 +414,18 @@ def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, in
 
 
 def not_mirrored(procedure: Procedure) -> dict[str, str]:
-    """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not come when MirrorMaker 2 was stopped."""
+    """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not
+    come when MirrorMaker 2 was stopped.
+    """
     plan, stopped = procedure.plan(), procedure.outcome(Step.STOP_MIRROR_MAKER)
-    came = set(procedure.kept(stopped["boundary"])["topic"]) if stopped else {remote for _, remote, _, _ in plan["topics"]}
-    return {topic: plan["local_names"][topic] for topic, remote, _, _ in plan["topics"] if plan["local_names"][topic] != remote or remote not in came}
+    came = (
+        set(procedure.kept(stopped["boundary"])["topic"]) if stopped else {remote for _, remote, _, _ in plan["topics"]}
+    )
+    return {
+        topic: plan["local_names"][topic]
+        for topic, remote, _, _ in plan["topics"]
+        if plan["local_names"][topic] != remote or remote not in came
+    }
 
 
 def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[str, Settings]:
@@ -338,7 +439,9 @@ def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[s
 
 
 def local_partitions(procedure: Procedure) -> list[TopicPartition]:
-    """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far as they are there."""
+    """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far
+    as they are there.
+    """
     names = sorted(not_mirrored(procedure).values())
     infos = procedure.target.topics(names) if names else {}
     return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
@@ -349,7 +452,11 @@ _NOT_PORTABLE = ("replicas", "min.insync.replicas", "unclean.leader.election.ena
 
 def portable_configs(configs: Settings) -> dict[str, str]:
     """A topic's own settings that mean the same on another cluster."""
-    return {k: v for k, v in configs.items() if k in configs.overrides and not k.endswith(_NOT_PORTABLE[0]) and k not in _NOT_PORTABLE}
+    return {
+        k: v
+        for k, v in configs.items()
+        if k in configs.overrides and not k.endswith(_NOT_PORTABLE[0]) and k not in _NOT_PORTABLE
+    }
 
 
 def held_positions(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
@@ -376,10 +483,18 @@ def commit(procedure: Procedure, todo: pd.DataFrame) -> dict[tuple[str, TopicPar
     return {(group, tp): word for group, outcomes in results.items() for tp, word in outcomes.items() if word != OK}
 
 
-def ledger_frame(wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]) -> pd.DataFrame:
-    """One row per group and partition: what it held, what was wanted, what was read back, and the broker's refusal if any."""
-    refused = pd.DataFrame([(group, *tp, word) for (group, tp), word in errors.items()], columns=[*PLACE, "error"]).astype({"group": object, "topic": object, "partition": "int32"})
+def ledger_frame(
+    wanted: pd.DataFrame, before: pd.DataFrame, after: pd.DataFrame, errors: Mapping[tuple[str, TopicPartition], str]
+) -> pd.DataFrame:
+    """One row per group and partition: what it held, what was wanted, what was read back, and the broker's refusal
+    if any.
+    """
+    refused = pd.DataFrame(
+        [(group, *tp, word) for (group, tp), word in errors.items()], columns=[*PLACE, "error"]
+    ).astype({"group": object, "topic": object, "partition": "int32"})
     ledger = wanted.rename(columns={"position": "wanted"})
     ledger = beside(beside(ledger, before, "before"), after, "read_back")
     ledger = ledger.merge(refused, on=PLACE, how="left") if errors else ledger.assign(error=None)
-    return ledger[[*PLACE, "before", "wanted", "read_back", "error"]].astype({"partition": "int64", "before": "Int64", "wanted": "Int64", "read_back": "Int64", "error": "string"})
+    return ledger[[*PLACE, "before", "wanted", "read_back", "error"]].astype(
+        {"partition": "int64", "before": "Int64", "wanted": "Int64", "read_back": "Int64", "error": "string"}
+    )

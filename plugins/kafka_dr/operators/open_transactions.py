@@ -15,9 +15,11 @@ from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.vocabulary import Entry
 
-#: Most transactions end within moments: Kafka's tool, which takes a second or two each time, is asked about those that do not.
+#: Most transactions end within moments: Kafka's tool, which takes a second or two each time, is asked about those that
+#: do not.
 ASK_AFTER_SECONDS = 3.0
-#: How long a transaction is left to its application and its broker after it was named, before it may be ended by decision.
+#: How long a transaction is left to its application and its broker after it was named, before it may be ended by
+#: decision.
 END_AFTER_SECONDS = 5.0
 _NAMED_AT_ONCE = 10
 _NOTED_AT_ONCE = 200
@@ -28,11 +30,17 @@ Key = tuple[str, int, int]
 def transaction_tool(procedure: Procedure) -> TransactionTool | None:
     """Kafka's own tool on the source; None where the topology names none."""
     jars, alias = procedure.topology.kafka_tools, procedure.request.source
-    return TransactionTool(jars, procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias) if jars else None
+    return (
+        TransactionTool(jars, procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias)
+        if jars
+        else None
+    )
 
 
 class OpenTransactions:
-    """What is open on the source behind the fence. What was named is in the journal, so that a step that is woken goes on from there."""
+    """What is open on the source behind the fence. What was named is in the journal, so that a step that is woken
+    goes on from there.
+    """
 
     def __init__(self, procedure: Procedure, step: str) -> None:
         self._procedure, self._step = procedure, step
@@ -51,7 +59,11 @@ class OpenTransactions:
         oldest = {tp: named.get((tp.topic, tp.partition, offset)) for tp, offset in sorted(waiting.items())}
         new = [tp for tp, known in oldest.items() if known is None][:_NOTED_AT_ONCE]
         self._note(self._from_log({tp: Span(waiting[tp], ends[tp]) for tp in new}))
-        asked = [tp for tp, known in oldest.items() if known and known[1]["producer_id"] is None and time.time() - known[0] >= ASK_AFTER_SECONDS]
+        asked = [
+            tp
+            for tp, known in oldest.items()
+            if known and known[1]["producer_id"] is None and time.time() - known[0] >= ASK_AFTER_SECONDS
+        ]
         self._note(self._from_tool(asked[:_NAMED_AT_ONCE]))
         still = self._still_open(waiting)
         if still and self._procedure.plan().get("abort_open_transactions", False):
@@ -73,7 +85,11 @@ class OpenTransactions:
             found = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
             # After the partitions: what was open there then and is still open now is among these.
             known = {k.producer_id: k for k in self._tool.known() if k.open}
-            told = {k.transactional_id: self._tool.started_and_timeout(k.transactional_id) for t in found if (k := known.get(t.producer_id))}
+            told = {
+                k.transactional_id: self._tool.started_and_timeout(k.transactional_id)
+                for t in found
+                if (k := known.get(t.producer_id))
+            }
         except (SystemUnavailable, BadInput) as error:
             self._said.append(str(error))
             return []
@@ -88,7 +104,12 @@ class OpenTransactions:
         except (SystemUnavailable, BadInput) as error:
             self._said.append(str(error))
             records = {}
-        return [OpenTransaction(tp.topic, tp.partition, span.start, since_ms=next((r.timestamp for r in records.get(tp, [])), None)) for tp, span in sorted(spans.items())]
+        return [
+            OpenTransaction(
+                tp.topic, tp.partition, span.start, since_ms=next((r.timestamp for r in records.get(tp, [])), None)
+            )
+            for tp, span in sorted(spans.items())
+        ]
 
     def _named(self) -> dict[Key, tuple[float, dict[str, Any]]]:
         """When each transaction was first named, in seconds since 1970, and what it was called last."""
@@ -102,7 +123,11 @@ class OpenTransactions:
     def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, dict[str, Any]]]:
         """Everything before a partition's last stable offset has ended."""
         named = sorted(self._named().items())
-        return [said for (topic, partition, start), said in named if start >= waiting.get(TopicPartition(topic, partition), start + 1)]
+        return [
+            said
+            for (topic, partition, start), said in named
+            if start >= waiting.get(TopicPartition(topic, partition), start + 1)
+        ]
 
     # -- ending --------------------------------------------------------------------------------------------------
 
@@ -112,7 +137,10 @@ class OpenTransactions:
             return
         try:
             known = self._tool.known()
-            seen = sees_every_transaction(source_rules(self._procedure), self._procedure.topology.cluster(self._procedure.request.source).principals.orchestrator)
+            seen = sees_every_transaction(
+                source_rules(self._procedure),
+                self._procedure.topology.cluster(self._procedure.request.source).principals.orchestrator,
+            )
             ending = [t for t in due if may_be_ended(t, known, seen)]
             self._intend(ending)
             self._act(self._tool, ending)
@@ -129,7 +157,9 @@ class OpenTransactions:
             self._procedure.write(self._step, Entry.INTENT, {"aborts_transactions": new})
 
     def _act(self, tool: TransactionTool, ending: list[dict[str, Any]]) -> None:
-        for transactional_id in dict.fromkeys(t["transactional_id"] for t in ending if t["transactional_id"] is not None):
+        for transactional_id in dict.fromkeys(
+            t["transactional_id"] for t in ending if t["transactional_id"] is not None
+        ):
             self._procedure.hold_lease()
             tool.end(transactional_id)
         for transaction in (t for t in ending if t["transactional_id"] is None):
@@ -137,11 +167,18 @@ class OpenTransactions:
             tool.abort(TopicPartition(transaction["topic"], transaction["partition"]), transaction["start_offset"])
 
 
-def _with_coordinators_words(transaction: OpenTransaction, known: Any, told: Mapping[str, tuple[int | None, int | None]]) -> OpenTransaction:
+def _with_coordinators_words(
+    transaction: OpenTransaction, known: Any, told: Mapping[str, tuple[int | None, int | None]]
+) -> OpenTransaction:
     if known is None:
         return transaction
     since, timeout = told[known.transactional_id]
-    mine = {"transactional_id": known.transactional_id, "state": known.state, "since_ms": since or transaction.since_ms, "timeout_ms": timeout}
+    mine = {
+        "transactional_id": known.transactional_id,
+        "state": known.state,
+        "since_ms": since or transaction.since_ms,
+        "timeout_ms": timeout,
+    }
     return OpenTransaction(**(transaction.as_dict() | mine))
 
 
@@ -151,12 +188,20 @@ def _key(transaction: Mapping[str, Any]) -> Key:
 
 def named_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
     """Every transaction that a step named as open, in the order it met them."""
-    return _once(t for e in procedure.journal.entries(procedure.id, step, Entry.NOTE) for t in e.payload.get("open_transactions", []))
+    return _once(
+        t
+        for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)
+        for t in e.payload.get("open_transactions", [])
+    )
 
 
 def aborted_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
     """Every transaction that a step meant to end, by its intents in the journal."""
-    return _once(t for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) for t in e.payload.get("aborts_transactions", []))
+    return _once(
+        t
+        for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)
+        for t in e.payload.get("aborts_transactions", [])
+    )
 
 
 def _once(transactions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

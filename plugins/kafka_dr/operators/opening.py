@@ -10,29 +10,47 @@ from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.vocabulary import Entry, Step
 
-_ACKNOWLEDGE = "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it sees it"
+_ACKNOWLEDGE = (
+    "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it"
+    " sees it"
+)
 
 
 class OpenProcedure(ProcedureStep):
-    """Take the lease on the pair of clusters; refuse while another procedure holds it, or a cool-down runs that nobody acknowledged."""
+    """Take the lease on the pair of clusters; refuse while another procedure holds it, or a cool-down runs that
+    nobody acknowledged.
+    """
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease first: before it there is no epoch to write anything under."""
         done = procedure.outcome(self.task_id)
         if done is None:
             if procedure.journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
-                raise Refusal("This run has ended", "the journal says that it was closed", "Start a new run; clearing an ended one moves nobody.")
+                raise Refusal(
+                    "This run has ended",
+                    "the journal says that it was closed",
+                    "Start a new run; clearing an ended one moves nobody.",
+                )
             epoch = _take_lease(procedure)
             procedure.journal.append(procedure.id, self.task_id, Entry.OPENED, epoch, _opened(procedure, context))
             procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"try": 1})
-            procedure.journal.append(procedure.id, self.task_id, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": procedure.pair})
+            procedure.journal.append(
+                procedure.id, self.task_id, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": procedure.pair}
+            )
         return {"done": self.task_id, "procedure_id": procedure.id}
 
     def record_failure(self, procedure: Procedure, error: Any) -> None:
         """A lease that was refused is written without one."""
-        details = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+        details = {
+            "error": type(error).__name__,
+            "reason": error.reason,
+            "seen": error.seen,
+            "next_step": error.next_step,
+        }
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        procedure.journal.append(procedure.id, self.task_id, kind, procedure.epoch if procedure.took_lease else 0, details)
+        procedure.journal.append(
+            procedure.id, self.task_id, kind, procedure.epoch if procedure.took_lease else 0, details
+        )
 
 
 def _take_lease(procedure: Procedure) -> int:
@@ -50,7 +68,9 @@ def _take_lease(procedure: Procedure) -> int:
 
 
 def _cool_down(procedure: Procedure) -> dict[str, Any] | None:
-    """The cool-down that is not waited for, and why; None where none was running. What is continued had waited, or said why not."""
+    """The cool-down that is not waited for, and why; None where none was running. What is continued had waited, or
+    said why not.
+    """
     if procedure.continues is not None:
         return procedure.other(procedure.continues).cool_down
     why = procedure.request.choices.get("acknowledge_cool_down")

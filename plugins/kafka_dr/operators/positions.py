@@ -1,4 +1,6 @@
-"""Committed positions of many groups as frames: ten thousand groups hold a million of them, and clients stand still meanwhile."""
+"""Committed positions of many groups as frames: ten thousand groups hold a million of them, and clients stand
+still meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,19 @@ TYPES = {"group": object, "topic": object, "partition": "int32", "position": "in
 
 
 def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: bool = True) -> pd.DataFrame:
-    """All committed positions of the groups: group, topic, partition (int32), position (int64), in order of the first three."""
+    """All committed positions of the groups: group, topic, partition (int32), position (int64), in order of the
+    first three.
+    """
     columns = cluster.position_columns(groups, require_stable=require_stable)
-    return in_order(pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)}))
+    return in_order(
+        pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)})
+    )
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows sorted by group, topic and partition; by ranks of the names, since comparing a million names takes seconds."""
+    """The rows sorted by group, topic and partition; by ranks of the names, since comparing a million names takes
+    seconds.
+    """
     groups, topics = (ranked(frame[name])[0] for name in ("group", "topic"))
     return frame.iloc[np.lexsort((frame["partition"].to_numpy(), topics, groups))].reset_index(drop=True)
 
@@ -30,7 +38,8 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
 def ranked(names: pd.Series) -> tuple[np.ndarray, list[str]]:
     """Each name's rank among the distinct names, and these in order.
 
-    pandas' own factorize, and with it groupby and drop_duplicates, takes names for equal that are alike up to a NUL character.
+    pandas' own factorize, and with it groupby and drop_duplicates, takes names for equal that are alike up to a NUL
+    character.
     """
     listed = names.tolist()
     distinct = sorted(set(listed))
@@ -40,7 +49,9 @@ def ranked(names: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 def placed(frame: pd.DataFrame, values: Mapping[TopicPartition, int], name: str) -> pd.DataFrame:
     """The rows with one value of their partition more; unknown where the partition has none."""
-    known = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype({"topic": object, "partition": "int32", name: "Int64"})
+    known = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype(
+        {"topic": object, "partition": "int32", name: "Int64"}
+    )
     return frame.merge(known, on=["topic", "partition"], how="left")
 
 
@@ -50,6 +61,14 @@ def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, in
     # Few partitions recur in many groups: each is made once.
     places = {pair: TopicPartition._make(pair) for pair in set(zip(topics, numbers, strict=True))}
     partitions = list(map(places.__getitem__, zip(topics, numbers, strict=True)))
-    edges = [0, *(np.flatnonzero(frame["group"].to_numpy()[1:] != frame["group"].to_numpy()[:-1]) + 1).tolist(), len(groups)] if groups else []
+    edges = (
+        [
+            0,
+            *(np.flatnonzero(frame["group"].to_numpy()[1:] != frame["group"].to_numpy()[:-1]) + 1).tolist(),
+            len(groups),
+        ]
+        if groups
+        else []
+    )
     for start, end in zip(edges, edges[1:], strict=False):
         yield groups[start], dict(zip(partitions[start:end], offsets[start:end], strict=True))

@@ -1,8 +1,9 @@
-"""Give the returned cluster the topics that the flow back writes to: what it lacks is added, or all are made anew.
+"""Give the returned cluster the topics that the flow back writes to: what it lacks is added, or all are made
+anew.
 
-Nothing is deleted unless a second person decided on it, the export of what would be lost was read again, both flows stand, and no
-record came since it was made. What is deleted stands in the journal before, each topic with its id, so that one that was made anew
-already is never deleted again.
+Nothing is deleted unless a second person decided on it, the export of what would be lost was read again, both flows
+stand, and no record came since it was made. What is deleted stands in the journal before, each topic with its id, so
+that one that was made anew already is never deleted again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replaying import decided_on, refuse_without_place
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
-from kafka_dr.operators.way_back import CREATES, DELETES, moved_clients, names_protect, partitions_of, refuse_lacking, stop_flows, topics_back, written_since
+from kafka_dr.operators.way_back import (
+    CREATES,
+    DELETES,
+    moved_clients,
+    names_protect,
+    partitions_of,
+    refuse_lacking,
+    stop_flows,
+    topics_back,
+    written_since,
+)
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -41,7 +52,9 @@ _NAMED = 10
 
 
 class PrepareTopics(ProcedureStep):
-    """Make what the returned cluster lacks of the topics; in mode recreate delete them first, behind a decision and a verified export."""
+    """Make what the returned cluster lacks of the topics; in mode recreate delete them first, behind a decision and
+    a verified export.
+    """
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
@@ -54,12 +67,24 @@ class PrepareTopics(ProcedureStep):
         anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and not before else None
         deleted = anew.delete() if anew else {}
         made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure, self.task_id))
-        figures = {"approval": approval, "mode": mode, "topics": len(scope), "created": made, "grown": grown, "settings_differ": settings_that_differ(procedure, scope), "prepared": procedure.keep("prepared", ids_frame(procedure, scope.values()))}
+        figures = {
+            "approval": approval,
+            "mode": mode,
+            "topics": len(scope),
+            "created": made,
+            "grown": grown,
+            "settings_differ": settings_that_differ(procedure, scope),
+            "prepared": procedure.keep("prepared", ids_frame(procedure, scope.values())),
+        }
         if before:
             return {**before, **figures}
         if anew:
             anew.refuse_filled()
-        return {**figures, **deleted, "recreated": procedure.keep("recreated", ids_frame(procedure, made_by(procedure, self.task_id)))}
+        return {
+            **figures,
+            **deleted,
+            "recreated": procedure.keep("recreated", ids_frame(procedure, made_by(procedure, self.task_id))),
+        }
 
 
 class Anew:
@@ -97,17 +122,28 @@ class Anew:
             self._procedure.hold_lease()
             cluster.delete_topics(names, _DELETE_SECONDS)
         self._forget_offsets()
-        return {"export_verified": verified, "stopped": stopped, "deleted": len(self.before), "internal_topics_deleted": sorted(name for _, names in stale for name in names)}
+        return {
+            "export_verified": verified,
+            "stopped": stopped,
+            "deleted": len(self.before),
+            "internal_topics_deleted": sorted(name for _, names in stale for name in names),
+        }
 
     def refuse_filled(self) -> None:
-        """What was made anew is there, has another id than before, and no record: the flow back will fill it from the beginning."""
+        """What was made anew is there, has another id than before, and no record: the flow back will fill it from
+        the beginning.
+        """
         refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name]["topic_id"]]
         ends = self._procedure.target.ends(partitions_of(self._procedure, self.before))
         filled = [str(tp) for tp, end in ends.items() if end]
         if same or filled:
-            raise ReadBackFailed("Topics are not as they were made", ", ".join([*same, *filled][:_NAMED]), "Find who made or wrote them; then start a new run.")
+            raise ReadBackFailed(
+                "Topics are not as they were made",
+                ", ".join([*same, *filled][:_NAMED]),
+                "Find who made or wrote them; then start a new run.",
+            )
 
     def _old(self) -> list[str]:
         """Topics that are there and were not made anew yet."""
@@ -117,21 +153,37 @@ class Anew:
     def _as_they_were(self, names: Iterable[str]) -> list[str]:
         """Those that have the id which was noted before anything was deleted, sorted."""
         infos = self._procedure.target.topics(names)
-        return sorted(name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name]["topic_id"])
+        return sorted(
+            name
+            for name, info in infos.items()
+            if name in self.before and info.topic_id == self.before[name]["topic_id"]
+        )
 
     def _refuse_written(self, old: list[str]) -> None:
-        seen = frame_partitions(self._procedure.kept(self._procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset")
+        seen = frame_partitions(
+            self._procedure.kept(self._procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset"
+        )
         there = partitions_of(self._procedure, set(old) - self._replaced(old))
         if exported_by(self._procedure) != self._procedure.id:
             # What was not there when an earlier run looked was made by it, or by the flow back that it started.
-            counts = {self._scope[topic]: len(info.partitions) for topic, info in self._procedure.source.topics(self._scope).items()}
+            counts = {
+                self._scope[topic]: len(info.partitions)
+                for topic, info in self._procedure.source.topics(self._scope).items()
+            }
             there = [tp for tp in there if tp in seen or tp.partition >= counts.get(tp.topic, 0)]
         written = written_since(self._procedure, {tp: seen.get(tp, 0) for tp in there})
         if written:
-            raise Refusal("Records came to the returned cluster since they were looked through", "; ".join(written[:_NAMED]), "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which looks again.")
+            raise Refusal(
+                "Records came to the returned cluster since they were looked through",
+                "; ".join(written[:_NAMED]),
+                "Nothing was deleted. Find the writer (a super user passes every ACL); then start a new run, which"
+                " looks again.",
+            )
 
     def _replaced(self, old: list[str]) -> set[str]:
-        """Topics that an earlier run has made anew since the look that found what is stranded: they hold copies only."""
+        """Topics that an earlier run has made anew since the look that found what is stranded: they hold copies
+        only.
+        """
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
@@ -143,15 +195,29 @@ class Anew:
     def _note(self, old: list[str]) -> dict[str, dict[str, Any]]:
         """What they are, in the journal before anything is deleted."""
         infos, configs = self._procedure.target.topics(old), self._procedure.target.configs(old)
-        before = {name: {"topic_id": infos[name].topic_id, "replicas": replicas_of(infos[name]), "settings": settings_of_the_cluster(configs.get(name, {}))} for name in old}
-        rows = [(name, was["topic_id"], was["replicas"], json.dumps(was["settings"], sort_keys=True)) for name, was in before.items()]
-        frame = pd.DataFrame(rows, columns=["topic", "topic_id", "replicas", "settings"]).astype({"topic": str, "topic_id": str, "replicas": "int32", "settings": str})
+        before = {
+            name: {
+                "topic_id": infos[name].topic_id,
+                "replicas": replicas_of(infos[name]),
+                "settings": settings_of_the_cluster(configs.get(name, {})),
+            }
+            for name in old
+        }
+        rows = [
+            (name, was["topic_id"], was["replicas"], json.dumps(was["settings"], sort_keys=True))
+            for name, was in before.items()
+        ]
+        frame = pd.DataFrame(rows, columns=["topic", "topic_id", "replicas", "settings"]).astype(
+            {"topic": str, "topic_id": str, "replicas": "int32", "settings": str}
+        )
         self._procedure.hold_lease()
         self._procedure.write(self._step, Entry.INTENT, {DELETES: self._procedure.keep("deleted_topics", frame)})
         return before
 
     def _forget_offsets(self) -> None:
-        """The flow back begins at the beginning: nothing is left that says how far the old logs had come. Forgotten before the logs are gone, they would be filled twice."""
+        """The flow back begins at the beginning: nothing is left that says how far the old logs had come. Forgotten
+        before the logs are gone, they would be filled twice.
+        """
         flow = self._procedure.flow
         worker, name = self._procedure.mirror_maker(flow), flow.connectors.source
         known = worker.offsets(name).of(flow.source)
@@ -163,28 +229,47 @@ class Anew:
 
 def noted_topics(procedure: Procedure, step: str) -> dict[str, dict[str, Any]] | None:
     """What a procedure meant to delete, as it was then, by its first intent in the journal; None before that."""
-    noted = [e.payload[DELETES] for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) if DELETES in e.payload]
+    noted = [
+        e.payload[DELETES] for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) if DELETES in e.payload
+    ]
     if not noted:
         return None
     rows = procedure.kept(noted[0]).to_dict("records")
-    return {row["topic"]: {"topic_id": row["topic_id"], "replicas": int(row["replicas"]), "settings": json.loads(row["settings"])} for row in rows}
+    return {
+        row["topic"]: {
+            "topic_id": row["topic_id"],
+            "replicas": int(row["replicas"]),
+            "settings": json.loads(row["settings"]),
+        }
+        for row in rows
+    }
 
 
 def as_first_noted(procedure: Procedure, step: str) -> dict[str, dict[str, Any]]:
-    """What topics were that runs of this failback, this one or earlier ones, meant to delete since clients left them, each by the oldest note."""
+    """What topics were that runs of this failback, this one or earlier ones, meant to delete since clients left
+    them, each by the oldest note.
+    """
     moved = moved_clients(procedure)
     opened = moved[-1][0].sequence if moved else 0
-    deleting = dict.fromkeys(e.procedure_id for e in procedure.journal.entries(step=step, kind=Entry.INTENT) if DELETES in e.payload and e.sequence > opened)
+    deleting = dict.fromkeys(
+        e.procedure_id
+        for e in procedure.journal.entries(step=step, kind=Entry.INTENT)
+        if DELETES in e.payload and e.sequence > opened
+    )
     runs = [procedure if name == procedure.id else procedure.other(name) for name in deleting]
     found: dict[str, dict[str, Any]] = {}
     for one in runs:
-        if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target):
+        if one is not None and (one.request.source, one.request.target) == (
+            procedure.request.source,
+            procedure.request.target,
+        ):
             found = (noted_topics(one, step) or {}) | found
     return found
 
 
 def verify_export(procedure: Procedure) -> int:
-    """Read every file of the export again, stranded records and those that only the old logs still hold; how many there are.
+    """Read every file of the export again, stranded records and those that only the old logs still hold; how many
+    there are.
 
     Raises:
         Contradiction: a file is missing, or is not what the journal knows.
@@ -200,11 +285,24 @@ def exported_older(procedure: Procedure) -> list[ExportedPartition]:
     export = procedure.figures(Step.FIND_STRANDED_RECORDS)["export"]
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / export["folder"] / _OLDER
     rows = procedure.kept(export["older"]).to_dict("records") if "older" in export else []
-    return [ExportedPartition(row["topic"], int(row["partition"]), 0, folder / row["older_file"], row["older_sha256"], folder / row["older_file"]) for row in rows]
+    return [
+        ExportedPartition(
+            row["topic"],
+            int(row["partition"]),
+            0,
+            folder / row["older_file"],
+            row["older_sha256"],
+            folder / row["older_file"],
+        )
+        for row in rows
+    ]
 
 
-def make_alike(procedure: Procedure, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Make topics that the returned cluster lacks, with the new primary's settings, and grow those that have fewer partitions; answers both, sorted.
+def make_alike(
+    procedure: Procedure, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], list[str]]:
+    """Make topics that the returned cluster lacks, with the new primary's settings, and grow those that have fewer
+    partitions; answers both, sorted.
 
     Args:
         before: what those that were deleted had there beside.
@@ -214,7 +312,9 @@ def make_alike(procedure: Procedure, step: str, scope: Mapping[str, str], before
     """
     here, there = procedure.source.topics(scope), procedure.target.topics(scope.values())
     counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
-    refuse_wider(procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts})
+    refuse_wider(
+        procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts}
+    )
     refuse_other_settings(procedure, scope)
     lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
     smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
@@ -224,7 +324,12 @@ def make_alike(procedure: Procedure, step: str, scope: Mapping[str, str], before
     for topic, name in sorted(lacking.items()):
         was = before.get(name, {})
         procedure.hold_lease()
-        procedure.target.create_topic(name, counts[name], was.get("replicas") or -1, {**portable_configs(configs[topic]), **was.get("settings", {})})
+        procedure.target.create_topic(
+            name,
+            counts[name],
+            was.get("replicas") or -1,
+            {**portable_configs(configs[topic]), **was.get("settings", {})},
+        )
     for name in smaller:
         procedure.hold_lease()
         procedure.target.create_partitions(name, counts[name])
@@ -232,10 +337,20 @@ def make_alike(procedure: Procedure, step: str, scope: Mapping[str, str], before
 
 
 def refuse_wider(procedure: Procedure, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Partitions cannot be taken away: of a topic with more of them on the returned cluster, keys would land elsewhere."""
-    wider = [f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}" for name, (here, there) in sorted(counts.items()) if there > here]
+    """Partitions cannot be taken away: of a topic with more of them on the returned cluster, keys would land
+    elsewhere.
+    """
+    wider = [
+        f"{name}: {here} on {procedure.request.source}, {there} on {procedure.request.target}"
+        for name, (here, there) in sorted(counts.items())
+        if there > here
+    ]
     if wider:
-        raise NotReady("Topics have more partitions on the returned cluster", "; ".join(wider[:_NAMED]), f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.")
+        raise NotReady(
+            "Topics have more partitions on the returned cluster",
+            "; ".join(wider[:_NAMED]),
+            f"Give them as many on {procedure.request.source}, or start a new run with mode recreate.",
+        )
 
 
 def refuse_other_settings(procedure: Procedure, scope: Mapping[str, str]) -> None:
@@ -245,23 +360,38 @@ def refuse_other_settings(procedure: Procedure, scope: Mapping[str, str]) -> Non
         return
     differ = [line for line in settings_that_differ(procedure, scope) if line["setting"] in _DECIDING]
     if differ:
-        told = "; ".join(f"{line['topic']} {line['setting']}: {line['here']} on {procedure.request.source}, {line['there']} on {procedure.request.target}" for line in differ[:_NAMED])
-        raise NotReady("Topics would treat their records otherwise on the returned cluster", told, f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.")
+        told = "; ".join(
+            f"{line['topic']} {line['setting']}: {line['here']} on {procedure.request.source}, {line['there']} on"
+            f" {procedure.request.target}"
+            for line in differ[:_NAMED]
+        )
+        raise NotReady(
+            "Topics would treat their records otherwise on the returned cluster",
+            told,
+            f"The flow does not copy settings ({_SYNC}=false): make them equal, then start a new run.",
+        )
 
 
 def settings_that_differ(procedure: Procedure, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Settings that mean the same on both clusters and differ between a topic and its copy: topic, setting, here, there; null where it has none of its own."""
+    """Settings that mean the same on both clusters and differ between a topic and its copy: topic, setting, here,
+    there; null where it has none of its own.
+    """
     here, there = procedure.source.configs(scope), procedure.target.configs(scope.values())
     found = []
     for topic, name in sorted(scope.items()):
         if topic in here and name in there:
             mine, theirs = portable_configs(here[topic]), portable_configs(there[name])
-            found += [{"topic": name, "setting": key, "here": mine.get(key), "there": theirs.get(key)} for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)]
+            found += [
+                {"topic": name, "setting": key, "here": mine.get(key), "there": theirs.get(key)}
+                for key in sorted(mine.keys() | theirs.keys())
+                if mine.get(key) != theirs.get(key)
+            ]
     return found
 
 
 def stale_places(procedure: Procedure) -> list[tuple[Any, list[str]]]:
-    """Internal topics of MirrorMaker 2 that speak of logs which are deleted, by cluster: offset syncs and checkpoints.
+    """Internal topics of MirrorMaker 2 that speak of logs which are deleted, by cluster: offset syncs and
+    checkpoints.
 
     Where each direction has topics of its own, those of the flow from the returned cluster go on to be true.
     """
@@ -289,8 +419,14 @@ def settings_of_the_cluster(configs: Any) -> dict[str, str]:
 
 
 def made_by(procedure: Procedure, step: str) -> set[str]:
-    """Topics of the returned cluster that this procedure made, by its intents: also those that a try made which was killed."""
-    return {name for entry in procedure.journal.entries(procedure.id, step, Entry.INTENT) for name in entry.payload.get(CREATES, [])}
+    """Topics of the returned cluster that this procedure made, by its intents: also those that a try made which was
+    killed.
+    """
+    return {
+        name
+        for entry in procedure.journal.entries(procedure.id, step, Entry.INTENT)
+        for name in entry.payload.get(CREATES, [])
+    }
 
 
 def ids_frame(procedure: Procedure, names: Iterable[str]) -> pd.DataFrame:

@@ -138,8 +138,8 @@ class Procedure:
     def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
         """The Connect worker that hosts a flow.
 
-        In dedicated mode what can be known without one, for the flow that a planned procedure stops; any other is refused: it could not
-        be seeded or resumed, and without the source nobody asks for what was only stated.
+        In dedicated mode what can be known without one, for the flow that a planned procedure stops; any other is
+        refused: it could not be seeded or resumed, and without the source nobody asks for what was only stated.
         """
         if flow.connect is None and flow == self.flow and not self.without_source:
             return self._dedicated(flow)
@@ -178,7 +178,14 @@ class Procedure:
     def _dedicated(self, flow: Flow) -> DedicatedMirrorMaker:
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
         names = (flow.connectors.source, flow.connectors.checkpoint)
-        return DedicatedMirrorMaker(flow.source, flow.target, names, settings, self.stop_hook(flow), lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value))
+        return DedicatedMirrorMaker(
+            flow.source,
+            flow.target,
+            names,
+            settings,
+            self.stop_hook(flow),
+            lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value),
+        )
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
         """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""
@@ -208,14 +215,18 @@ class Procedure:
 
     @cached_property
     def turned(self) -> Procedure:
-        """This very run as seen from the other cluster: source and target are swapped, id, journal and epoch are the same."""
+        """This very run as seen from the other cluster: source and target are swapped, id, journal and epoch are the
+        same.
+        """
         return _Turned(self)
 
     # -- lease and journal ---------------------------------------------------------------------------------------
 
     @cached_property
     def epoch(self) -> int:
-        """The epoch this process acts under: the newest of this procedure when it was first asked; a refusal if there is none."""
+        """The epoch this process acts under: the newest of this procedure when it was first asked; a refusal if
+        there is none.
+        """
         lease = self.journal.lease(self.pair)
         if lease is not None and lease.holder == self.id:
             return lease.epoch
@@ -231,7 +242,9 @@ class Procedure:
 
     @property
     def cool_down(self) -> dict[str, Any] | None:
-        """The cool-down that this run does not wait for: after whose end, until when, and why; None where none was running."""
+        """The cool-down that this run does not wait for: after whose end, until when, and why; None where none was
+        running.
+        """
         opened = self.opened
         return None if opened is None else opened.payload.get("cool_down")
 
@@ -259,11 +272,18 @@ class Procedure:
         return asked if opened is None else (opened.payload.get("continues") or {}).get("procedure_id")
 
     def other(self, procedure_id: str) -> Procedure | None:
-        """Another procedure of the journal, with what it was triggered with; None if the journal knows none of this name."""
+        """Another procedure of the journal, with what it was triggered with; None if the journal knows none of this
+        name.
+        """
         opened = self.journal.last(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
         if opened is None:
             return None
-        found = Procedure(Identity(opened.payload["dag_id"], opened.payload["run_id"]), Request(**opened.payload["request"]), self.topology, self.connections)
+        found = Procedure(
+            Identity(opened.payload["dag_id"], opened.payload["run_id"]),
+            Request(**opened.payload["request"]),
+            self.topology,
+            self.connections,
+        )
         found.journal = self.journal
         return found
 
@@ -271,10 +291,16 @@ class Procedure:
         """Refuse every step of a procedure that another one goes on from."""
         successor = continued_by(self.journal.entries(self.id, Step.OPEN_PROCEDURE, Entry.NOTE))
         if successor is not None:
-            raise LeaseLost(f"{self.id} is continued by {successor}", "the lease was handed over", "Nothing is left to do in this run; see that one.")
+            raise LeaseLost(
+                f"{self.id} is continued by {successor}",
+                "the lease was handed over",
+                "Nothing is left to do in this run; see that one.",
+            )
 
     def take_turn(self) -> None:
-        """Take a new epoch for this process: an older one of the same procedure, orphaned or frozen, can act no more."""
+        """Take a new epoch for this process: an older one of the same procedure, orphaned or frozen, can act no
+        more.
+        """
         self.hold_lease()
         self.epoch = self.journal.take_lease(self.pair, self.id, renew=True)
 
@@ -282,8 +308,8 @@ class Procedure:
     def acting(self, undo: Callable[[], object]) -> Iterator[None]:
         """The lease is held just before a mutating call and just after it.
 
-        A process that stood still in between may act after the source was given back: it undoes that, unless another procedure
-        has taken the pair since, whose doing it may be by now.
+        A process that stood still in between may act after the source was given back: it undoes that, unless another
+        procedure has taken the pair since, whose doing it may be by now.
         """
         self.hold_lease()
         try:
@@ -301,7 +327,9 @@ class Procedure:
             raise
 
     def may_undo(self) -> bool:
-        """Whether what was done too late is this procedure's to undo: the source was given back, and nobody took the pair since."""
+        """Whether what was done too late is this procedure's to undo: the source was given back, and nobody took the
+        pair since.
+        """
         lease = self.journal.lease(self.pair)
         return lease is not None and lease.holder == self.id and self.began(Step.RETURN_TO_SOURCE) is not None
 
@@ -318,7 +346,12 @@ class Procedure:
         """A done step's figures; a refusal if it left none."""
         done = self.outcome(step)
         if done is None:
-            raise Refusal(f"{step} did not happen", "no outcome of it in the journal", "Marking a task successful does not do its work. Before the opening the procedure returns by itself: start a new one; after it, clear that task.")
+            raise Refusal(
+                f"{step} did not happen",
+                "no outcome of it in the journal",
+                "Marking a task successful does not do its work. Before the opening the procedure returns by itself:"
+                " start a new one; after it, clear that task.",
+            )
         return done
 
     def began(self, step: str) -> float | None:
@@ -334,20 +367,36 @@ class Procedure:
         return started[0] if started else time.time()
 
     def refuse_other_run(self) -> None:
-        """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that one's lease."""
+        """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that
+        one's lease.
+        """
         opened = self.opened
         if opened is not None and opened.payload["run_id"] != self.identity.run_id:
-            raise BadInput(f"The run id {self.identity.run_id} is too much like another", opened.payload["run_id"], "Trigger the DAG again under another run id.")
+            raise BadInput(
+                f"The run id {self.identity.run_id} is too much like another",
+                opened.payload["run_id"],
+                "Trigger the DAG again under another run id.",
+            )
 
     def refuse_if_going_back(self) -> None:
-        """Refuse to go forward once the procedure was aborted or is being given back, unless the target may already be open."""
+        """Refuse to go forward once the procedure was aborted or is being given back, unless the target may already
+        be open.
+        """
         if self.began(Step.OPEN_TARGET) is not None:
             return
         aborted = self.aborted()
         if aborted is not None:
-            raise Refusal(f"{aborted['by']} aborted the procedure", aborted["reason"], "It returns to the source; start a new one when the reason is gone.")
+            raise Refusal(
+                f"{aborted['by']} aborted the procedure",
+                aborted["reason"],
+                "It returns to the source; start a new one when the reason is gone.",
+            )
         if self.began(Step.RETURN_TO_SOURCE) is not None:
-            raise Refusal("The source is being given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
+            raise Refusal(
+                "The source is being given back to its clients",
+                "return_to_source had begun",
+                "Clear return_to_source until it is done; then start a new procedure.",
+            )
 
     def aborted(self) -> dict[str, Any] | None:
         """Who aborted the procedure and why; None if nobody did."""
@@ -365,7 +414,11 @@ class Procedure:
         """Refuse to go on once the fence has lasted too long, unless the target is already open."""
         deadline = self.fence_deadline()
         if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
-            raise DeadlinePassed("Clients have been fenced for as long as allowed", f"max_fence_seconds={self.request.deadlines.max_fence_seconds:.0f}", "The procedure returns to the source; find what took so long before trying again.")
+            raise DeadlinePassed(
+                "Clients have been fenced for as long as allowed",
+                f"max_fence_seconds={self.request.deadlines.max_fence_seconds:.0f}",
+                "The procedure returns to the source; find what took so long before trying again.",
+            )
 
     def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
         """Look until the awaited state is there.
@@ -392,7 +445,11 @@ class Procedure:
                 return look()
             except NotYet as found:
                 if time.time() >= deadline:
-                    raise DeadlinePassed(f"{what}: not within {seconds:.0f} s", str(found), "See this step's page for what may be safely done.") from None
+                    raise DeadlinePassed(
+                        f"{what}: not within {seconds:.0f} s",
+                        str(found),
+                        "See this step's page for what may be safely done.",
+                    ) from None
                 if time.monotonic() >= patience:
                     raise WaitLonger(f"{what}: {found}") from None
             time.sleep(_LOOK_AGAIN_SECONDS)
@@ -421,7 +478,12 @@ class Procedure:
         """Read a frame back; a refusal if it is not the one the journal knows."""
         path = self.folder / receipt["file"]
         if not path.exists() or _sha256(path) != receipt["sha256"]:
-            raise Contradiction(f"{path} is not the file that was written", f"its SHA-256 is not {receipt['sha256'][:12]}...", "Before the opening the procedure returns by itself: start a new one; after it, clear the task that wrote it, so that it is made again.")
+            raise Contradiction(
+                f"{path} is not the file that was written",
+                f"its SHA-256 is not {receipt['sha256'][:12]}...",
+                "Before the opening the procedure returns by itself: start a new one; after it, clear the task that"
+                " wrote it, so that it is made again.",
+            )
         return pd.read_parquet(path)
 
     # -- the plan and its approval -------------------------------------------------------------------------------
@@ -434,7 +496,11 @@ class Procedure:
     @property
     def planning(self) -> tuple[Step, Step]:
         """The step that wrote the plan, and the gate that approves it."""
-        return (Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS) if self.without_source else (Step.FORECAST, Step.APPROVE_FAILOVER)
+        return (
+            (Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS)
+            if self.without_source
+            else (Step.FORECAST, Step.APPROVE_FAILOVER)
+        )
 
     def require_approved_plan(self) -> dict[str, Any]:
         """The valid approval of this run's plan, as of `require_approval`."""
@@ -448,7 +514,11 @@ class Procedure:
         if entry is None or entry.hash != self._checked_plan:
             done = self.figures(step)
             if digest_of(done["plan"]) != done["plan_digest"]:
-                raise Contradiction("The plan in the journal is not the one its digest names", done["plan_digest"], "Start the procedure anew.")
+                raise Contradiction(
+                    "The plan in the journal is not the one its digest names",
+                    done["plan_digest"],
+                    "Start the procedure anew.",
+                )
             self._checked_plan = entry.hash
         return entry.payload["plan"]
 
@@ -456,7 +526,11 @@ class Procedure:
         """Who triggered this run, by Airflow's own record; an unknown starter is refused."""
         name = self.api.dag_run(self.identity.dag_id, self.identity.run_id).triggering_user_name
         if not name:
-            raise ApprovalMissing("Nobody knows who started this run", "Airflow names no triggering user", "Trigger it as a person: in the web page, or over the API with your own account.")
+            raise ApprovalMissing(
+                "Nobody knows who started this run",
+                "Airflow names no triggering user",
+                "Trigger it as a person: in the web page, or over the API with your own account.",
+            )
         return name
 
     def require_approval(self, gate: str, digest: str) -> dict[str, Any]:
@@ -466,11 +540,26 @@ class Procedure:
         """
         answer = self.api.hitl(self.identity.dag_id, self.identity.run_id, gate)
         if answer is None or not answer.chosen_options:
-            raise ApprovalMissing(f"{gate} was never answered", "Airflow holds no answer", "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone and have it answered.")
+            raise ApprovalMissing(
+                f"{gate} was never answered",
+                "Airflow holds no answer",
+                "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start"
+                " a new one; after it, clear that gate alone and have it answered.",
+            )
         problem = self._problem_with(answer, digest)
         if problem:
-            raise ApprovalMissing(f"{gate} is not a valid approval", problem, "Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone and have a second person answer it.")
-        return {"gate": gate, "by": answer.responded_by_name or answer.responded_by_id, "at": answer.responded_at.isoformat(), "digest": digest}
+            raise ApprovalMissing(
+                f"{gate} is not a valid approval",
+                problem,
+                "Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone"
+                " and have a second person answer it.",
+            )
+        return {
+            "gate": gate,
+            "by": answer.responded_by_name or answer.responded_by_id,
+            "at": answer.responded_at.isoformat(),
+            "digest": digest,
+        }
 
     def _problem_with(self, answer: HitlAnswer, digest: str) -> str:
         starter = self.starter()
@@ -485,7 +574,9 @@ class Procedure:
             return f"the answered question does not name digest {digest}"
         # Once the target was opened under it, an approval that grows old must not keep clients standing still.
         if age > self.request.deadlines.approval_valid_seconds and self.outcome(Step.OPEN_TARGET) is None:
-            return f"it was given {age:.0f} s ago and is valid for {self.request.deadlines.approval_valid_seconds:.0f} s"
+            return (
+                f"it was given {age:.0f} s ago and is valid for {self.request.deadlines.approval_valid_seconds:.0f} s"
+            )
         return ""
 
     def now(self) -> str:
@@ -501,7 +592,8 @@ class Procedure:
 class _Turned(Procedure):
     """A procedure seen the other way round: what is written for the source can be done to the target.
 
-    It has the clients, the lease and the entries of the one that it was made of, and does nothing that this one may not do.
+    It has the clients, the lease and the entries of the one that it was made of, and does nothing that this one may not
+    do.
     """
 
     def __init__(self, whole: Procedure) -> None:
@@ -537,12 +629,17 @@ class _Turned(Procedure):
 def partitions_frame(ends: Mapping[TopicPartition, int], column: str) -> pd.DataFrame:
     """Offsets by partition as a frame of topic, partition and the named column, sorted."""
     rows = sorted((tp.topic, tp.partition, offset) for tp, offset in ends.items())
-    return pd.DataFrame(rows, columns=["topic", "partition", column]).astype({"topic": str, "partition": "int32", column: "int64"})
+    return pd.DataFrame(rows, columns=["topic", "partition", column]).astype(
+        {"topic": str, "partition": "int32", column: "int64"}
+    )
 
 
 def frame_partitions(frame: pd.DataFrame, column: str) -> dict[TopicPartition, int]:
     """The reverse of `partitions_frame`."""
-    return {TopicPartition(t, int(p)): int(o) for t, p, o in zip(frame["topic"], frame["partition"], frame[column], strict=True)}
+    return {
+        TopicPartition(t, int(p)): int(o)
+        for t, p, o in zip(frame["topic"], frame["partition"], frame[column], strict=True)
+    }
 
 
 def _sha256(path: Path) -> str:

@@ -1,8 +1,8 @@
 """The base of every step: lease, predecessors, done already?, intent, act, read-back, outcome.
 
 Invariants
-1. No act without a lease held under this process's own epoch, and an intent in the journal. Each process of a step takes a new
-   epoch, so that an older one (orphaned, frozen, started twice) can neither act nor write any more.
+1. No act without a lease held under this process's own epoch, and an intent in the journal. Each process of a step
+   takes a new epoch, so that an older one (orphaned, frozen, started twice) can neither act nor write any more.
 2. Predecessors are looked up in the journal: a task marked successful by hand has no outcome there.
 3. A refusal ends the step at once; what an outside system did not answer is tried again by Airflow.
 4. Between the fence and the opening nothing lasts longer than the fence may: what hangs is interrupted.
@@ -25,7 +25,16 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.errors import ApprovalMissing, BadInput, DeadlinePassed, HookUnavailable, Refusal, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import (
+    ApprovalMissing,
+    BadInput,
+    DeadlinePassed,
+    HookUnavailable,
+    Refusal,
+    Superseded,
+    SwitchbackError,
+    SystemUnavailable,
+)
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
@@ -35,10 +44,16 @@ from kafka_dr.vocabulary import RESTORE, Entry, Step
 
 #: Params of the procedures beside the common ones, and what each of them does not take: it would have no effect.
 _OWN_PARAMS = {
-    "acknowledge_recreated_topics": bool, "acknowledge_cool_down": Reason, "override_source_lost": Reason, "continue_procedure": ProcedureId,
-    "mode": Literal["append", "recreate"], "stranded": StrandedRules, "compare": Literal["proven", "whole"],
-    "undo_procedure": ProcedureId, "overwrite_later_commits": bool,
-}  # fmt: skip
+    "acknowledge_recreated_topics": bool,
+    "acknowledge_cool_down": Reason,
+    "override_source_lost": Reason,
+    "continue_procedure": ProcedureId,
+    "mode": Literal["append", "recreate"],
+    "stranded": StrandedRules,
+    "compare": Literal["proven", "whole"],
+    "undo_procedure": ProcedureId,
+    "overwrite_later_commits": bool,
+}
 _OF_A_RETURN = frozenset({"mode", "stranded", "compare", "catch_up_seconds"})
 _OF_A_RESTORE = frozenset({"undo_procedure", "overwrite_later_commits"})
 _OF_A_LOST_SOURCE = frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"})
@@ -97,13 +112,19 @@ def procedure_holding(source: str, target: str) -> Procedure:
     lease = journal.lease(pair)
     opened = journal.last(lease.holder, Step.OPEN_PROCEDURE, Entry.OPENED) if lease else None
     if opened is None:
-        raise BadInput(f"No procedure holds {pair}", "the journal knows of none", "Name the clusters of a procedure that was started.")
+        raise BadInput(
+            f"No procedure holds {pair}",
+            "the journal knows of none",
+            "Name the clusters of a procedure that was started.",
+        )
     identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
     return Procedure(identity, Request(**opened.payload["request"]), topology, connections)
 
 
 def was_opened(identity: Identity) -> bool:
-    """Whether the journal knows that a run was opened: then it was not refused, whatever became of its params or the topology since."""
+    """Whether the journal knows that a run was opened: then it was not refused, whatever became of its params or the
+    topology since.
+    """
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     except BadInput:
@@ -124,7 +145,8 @@ class JournaledStep:
         """The procedure; whatever goes wrong inside is written to the journal and becomes Airflow's kind of failure."""
         try:
             procedure = self.procedure(context)
-            # Before anything may be written: the journal under this id could be another run's, or another one goes on from it.
+            # Before anything may be written: the journal under this id could be another run's, or another one goes on
+            # from it.
             procedure.refuse_other_run()
             procedure.refuse_if_continued()
         except SwitchbackError as error:
@@ -137,7 +159,12 @@ class JournaledStep:
         except (AirflowException, WaitLonger):
             raise
         except Exception as error:
-            self._try_to_record(procedure, SwitchbackError(f"{type(error).__name__} in {self.task_id}", next_step="See the task's log; it is tried again."))
+            self._try_to_record(
+                procedure,
+                SwitchbackError(
+                    f"{type(error).__name__} in {self.task_id}", next_step="See the task's log; it is tried again."
+                ),
+            )
             raise
         finally:
             procedure.close()
@@ -158,7 +185,12 @@ class JournaledStep:
     def record_failure(self, procedure: Procedure, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        details = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+        details = {
+            "error": type(error).__name__,
+            "reason": error.reason,
+            "seen": error.seen,
+            "next_step": error.next_step,
+        }
         procedure.write(self.task_id, kind, details)
 
     def already_done(self, procedure: Procedure) -> bool:
@@ -170,8 +202,11 @@ class JournaledStep:
         return all(entry is None or entry.sequence < done.sequence for entry in before)
 
     def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
-        """A new epoch (woken: the lease held), not going back, clock not run out, predecessors truly done, intent written."""
-        # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may have begun.
+        """A new epoch (woken: the lease held), not going back, clock not run out, predecessors truly done, intent
+        written.
+        """
+        # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may
+        # have begun.
         procedure.refuse_if_going_back()
         take_turn(procedure, woken)
         procedure.refuse_if_going_back()
@@ -203,21 +238,33 @@ def refuse_unknown_starter(procedure: Procedure) -> None:
 
 
 def _as_airflow(error: SwitchbackError) -> AirflowException:
-    """Airflow's kind of failure: only what did not answer is tried again, and what another process may have done meanwhile."""
+    """Airflow's kind of failure: only what did not answer is tried again, and what another process may have done
+    meanwhile.
+    """
     again = isinstance(error, SystemUnavailable | Superseded)
     return AirflowException(str(error)) if again else AirflowFailException(str(error))
 
 
 @contextmanager
 def bounded_by_fence(procedure: Procedure) -> Iterator[None]:
-    """Interrupt what hangs inside when the fence has lasted as long as it may; signals reach a process's main thread only."""
+    """Interrupt what hangs inside when the fence has lasted as long as it may; signals reach a process's main thread
+    only.
+    """
     deadline = procedure.fence_deadline()
-    if deadline is None or procedure.began(Step.OPEN_TARGET) is not None or threading.current_thread() is not threading.main_thread():
+    if (
+        deadline is None
+        or procedure.began(Step.OPEN_TARGET) is not None
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
 
     def interrupt(*_: Any) -> None:
-        raise DeadlinePassed("Clients have been fenced for as long as allowed", "the step was interrupted", "The procedure returns to the source.")
+        raise DeadlinePassed(
+            "Clients have been fenced for as long as allowed",
+            "the step was interrupted",
+            "The procedure returns to the source.",
+        )
 
     before = signal.signal(signal.SIGALRM, interrupt)
     # Again every second: a library may swallow the first one.
@@ -272,7 +319,11 @@ class ProcedureStep(JournaledStep, BaseOperator):
         deadline = procedure.fence_deadline()
         if deadline is not None and procedure.began(Step.OPEN_TARGET) is None:
             ends = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds")
-            self.log.info("Clients are fenced; at %s, in %.0f s, the procedure returns to the source by itself", ends, deadline - time.time())
+            self.log.info(
+                "Clients are fenced; at %s, in %.0f s, the procedure returns to the source by itself",
+                ends,
+                deadline - time.time(),
+            )
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Do the step's work and read it back; return the figures that prove it."""
@@ -280,7 +331,9 @@ class ProcedureStep(JournaledStep, BaseOperator):
 
 
 class ProcedureGate(JournaledStep, HITLOperator):
-    """A question to a second person, bound to a digest. Silence, rejection and the starter's own answer approve nothing."""
+    """A question to a second person, bound to a digest. Silence, rejection and the starter's own answer approve
+    nothing.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("subject", "")
@@ -311,7 +364,9 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return super().execute(context)
 
     def still_open(self, procedure: Procedure) -> bool:
-        """Whether the gate's outcome still holds: whoever clears a gate takes its approval back, and answers grow old."""
+        """Whether the gate's outcome still holds: whoever clears a gate takes its approval back, and answers grow
+        old.
+        """
         asked = self.question(procedure)
         if asked is None:
             return True
@@ -324,7 +379,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return True
 
     def _cleared(self, procedure: Procedure) -> bool:
-        """Whether a try succeeded after the outcome was written: then this one was not begun because that one was killed.
+        """Whether a try succeeded after the outcome was written: then this one was not begun because that one was
+        killed.
 
         Airflow goes on showing the answer of a gate that is cleared, until it asks again.
         """
@@ -336,23 +392,37 @@ class ProcedureGate(JournaledStep, HITLOperator):
         """Take the answer; the approval written here is what Airflow's API says, not the event."""
         with self.recorded(context) as procedure:
             if "error" in event:
-                raise Refusal(f"{self.task_id} was not answered in time", f"{event.get('error_type')}", "Start the procedure anew when an approver is there.")
+                raise Refusal(
+                    f"{self.task_id} was not answered in time",
+                    f"{event.get('error_type')}",
+                    "Start the procedure anew when an approver is there.",
+                )
             asked = self.question(procedure)
             chosen = event.get("chosen_options") or []
             if chosen != self.options[:1]:
                 by = (event.get("responded_by_user") or {}).get("name")
-                raise Refusal(f"{self.task_id} was rejected", f"{by} chose {', '.join(chosen)}", "Talk to the approver; start the procedure anew.")
+                raise Refusal(
+                    f"{self.task_id} was rejected",
+                    f"{by} chose {', '.join(chosen)}",
+                    "Talk to the approver; start the procedure anew.",
+                )
             approval = self._approval(procedure, asked[2] if asked else "", context)
             procedure.write(self.task_id, Entry.APPROVAL, approval)
             procedure.write(self.task_id, Entry.OUTCOME, {"asked": True, **approval})
             return {"done": self.task_id}
 
     def _approval(self, procedure: Procedure, digest: str, context: Any) -> dict[str, Any]:
-        """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked again, some times."""
+        """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked
+        again, some times.
+        """
         try:
             return procedure.require_approval(self.task_id, digest)
         except ApprovalMissing as error:
             procedure.write(self.task_id, Entry.NOTE, {"answer_ignored": error.seen})
             if getattr(context.get("ti"), "try_number", 1) > self.retries:
-                raise Refusal(f"No answer to {self.task_id} counted", f"asked {self.retries + 1} times; the last answer: {error.seen}", "Start a new procedure when somebody who may approve is there.") from error
+                raise Refusal(
+                    f"No answer to {self.task_id} counted",
+                    f"asked {self.retries + 1} times; the last answer: {error.seen}",
+                    "Start a new procedure when somebody who may approve is there.",
+                ) from error
             raise AirflowException(f"The answer counts for nothing: {error.seen}. Asking again.") from error

@@ -44,7 +44,9 @@ class CheckReadiness(ProcedureStep):
         if found:
             procedure.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
-            raise NotReady(f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found)))
+            raise NotReady(
+                f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found))
+            )
         transactions_can_be_ended(procedure)
         procedure.connections.check_spark(procedure.topology.spark.connection)
         return {
@@ -59,7 +61,9 @@ class CheckReadiness(ProcedureStep):
 
 
 def observed_at_rest(procedure: Procedure, known: dict[str, str]) -> Observation:
-    """Both clusters and the flow; where Connect is just assigning connectors, looked at again until it is done, for some seconds."""
+    """Both clusters and the flow; where Connect is just assigning connectors, looked at again until it is done, for
+    some seconds.
+    """
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while settling(seen := observe(procedure, known)) and time.monotonic() < ends_at:
         time.sleep(_LOOK_AGAIN_SECONDS)
@@ -73,23 +77,38 @@ def transactions_can_be_ended(procedure: Procedure) -> None:
         if tool is not None:
             tool.check()
     except SwitchbackError as error:
-        raise NotReady("Open transactions could not be aborted", str(error), "Mend this, or leave abort_open_transactions out: they are then waited for.") from None
+        raise NotReady(
+            "Open transactions could not be aborted",
+            str(error),
+            "Mend this, or leave abort_open_transactions out: they are then waited for.",
+        ) from None
 
 
 def known_topic_ids(procedure: Procedure) -> dict[str, str]:
-    """Topic ids that the pair's last readiness check in this direction saw, or those that a failback has made anew on the source since."""
+    """Topic ids that the pair's last readiness check in this direction saw, or those that a failback has made anew
+    on the source since.
+    """
     for entry in reversed(procedure.journal.entries(step=Step.CHECK_READINESS, kind=Entry.OUTCOME)):
         opened = procedure.journal.last(entry.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
-        if opened and (opened.payload["source"], opened.payload["target"]) == (procedure.request.source, procedure.request.target):
+        if opened and (opened.payload["source"], opened.payload["target"]) == (
+            procedure.request.source,
+            procedure.request.target,
+        ):
             return entry.payload["topic_ids"] | made_anew_since(procedure, entry.sequence)
     return {}
 
 
 def made_anew_since(procedure: Procedure, sequence: int) -> dict[str, str]:
-    """Ids of topics that failbacks to what is now the source have made anew: what MirrorMaker 2 knew of the old ones they deleted, too."""
+    """Ids of topics that failbacks to what is now the source have made anew: what MirrorMaker 2 knew of the old ones
+    they deleted, too.
+    """
     made: dict[str, str] = {}
     for entry in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME):
-        failback = procedure.other(entry.procedure_id) if entry.sequence > sequence and entry.payload["recreated"]["rows"] else None
+        failback = (
+            procedure.other(entry.procedure_id)
+            if entry.sequence > sequence and entry.payload["recreated"]["rows"]
+            else None
+        )
         if failback is not None and failback.request.target == procedure.request.source:
             made |= failback.kept(entry.payload["recreated"]).set_index("topic")["topic_id"].to_dict()
     return made
@@ -102,23 +121,33 @@ class Forecast(ProcedureStep):
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, seen)
-        groups = forecast_of(procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure)))
+        groups = forecast_of(
+            procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure))
+        )
         plan = _plan(procedure, seen, groups).as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
-            "active_groups": sorted(g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups),
+            "active_groups": sorted(
+                g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups
+            ),
             "end_sum": sum(seen.last.source_ends.values()),
         }
 
 
 def kept_for_forecast(procedure: Procedure, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
     """Figures of positions that the forecast takes if it follows at once; few are better read again."""
-    return {"positions": procedure.keep("positions_at_readiness", positions), "read_at": read_at} if len(positions) > READ_AGAIN_UP_TO else {}
+    return (
+        {"positions": procedure.keep("positions_at_readiness", positions), "read_at": read_at}
+        if len(positions) > READ_AGAIN_UP_TO
+        else {}
+    )
 
 
 def positions_read_just_now(procedure: Procedure) -> pd.DataFrame | None:
-    """The many positions that check_readiness read, if that was just now: ten thousand groups take as long to read again."""
+    """The many positions that check_readiness read, if that was just now: ten thousand groups take as long to read
+    again.
+    """
     ready = procedure.figures(Step.CHECK_READINESS)
     if "read_at" not in ready:
         return None
@@ -130,7 +159,11 @@ def refuse_unknown_groups(procedure: Procedure, seen: Observation) -> None:
     """Whoever excludes a group must have meant one that moves."""
     unknown = unknown_groups(procedure.request.exclude_groups, seen.groups)
     if unknown:
-        raise Refusal("exclude_groups names groups that do not move", ", ".join(unknown[:20]), "Name groups that have a position on the flow's topics; start a new procedure.")
+        raise Refusal(
+            "exclude_groups names groups that do not move",
+            ", ".join(unknown[:20]),
+            "Name groups that have a position on the flow's topics; start a new procedure.",
+        )
 
 
 def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
@@ -147,7 +180,10 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
         reason=procedure.request.reason,
         naming=seen.naming_policy,
         connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
-        topics=tuple((t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id) for t, remote in sorted(seen.scope.items())),
+        topics=tuple(
+            (t, remote, seen.source.topics[t].partitions, seen.source.topics[t].topic_id)
+            for t, remote in sorted(seen.scope.items())
+        ),
         local_names=dict(seen.local_names),
         groups=tuple(g for g in groups if g.group not in procedure.request.exclude_groups),
         fence=tuple(str(e) for e in fence),
@@ -166,14 +202,19 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
 
 def _excluded(procedure: Procedure, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
     why = procedure.request.exclude_groups
-    return tuple(ExcludedGroup(g.group, why[g.group], g.policy, g.partitions, g.lag, g.active) for g in groups if g.group in why)
+    return tuple(
+        ExcludedGroup(g.group, why[g.group], g.policy, g.partitions, g.lag, g.active) for g in groups if g.group in why
+    )
 
 
 def target_opening(seen: Observation) -> list[Any]:
     """DENY entries of the target that opening it will remove."""
     exempt = seen.exempt[seen.source.alias]
     found = []
-    for scope, names in ((FenceScope.writes(seen.scope), seen.local_names.values()), (FenceScope.group_reads(seen.groups), seen.groups)):
+    for scope, names in (
+        (FenceScope.writes(seen.scope), seen.local_names.values()),
+        (FenceScope.group_reads(seen.groups), seen.groups),
+    ):
         renamed = FenceScope(scope.resource_type, scope.operation, frozenset(names))
         found += opening_entries(seen.target.rules, renamed, client_principals(seen.source.rules, scope, exempt))
     return found
@@ -182,7 +223,10 @@ def target_opening(seen: Observation) -> list[Any]:
 def lag_of(seen: Observation) -> int:
     """Records not replicated yet: an upper bound, since offsets without a record count too."""
     replicated = {tp: -1 if last is None else last for tp, last in seen.flow.replicated.items()}
-    return sum(max(0, end - 1 - max(replicated.get(tp, -1), seen.source_starts[tp] - 1)) for tp, end in seen.last.source_ends.items())
+    return sum(
+        max(0, end - 1 - max(replicated.get(tp, -1), seen.source_starts[tp] - 1))
+        for tp, end in seen.last.source_ends.items()
+    )
 
 
 def records_per_second(seen: Observation) -> float:
@@ -195,24 +239,44 @@ def compared_positions(seen: Observation, checkpoints: pd.DataFrame, syncs: pd.D
     """Positions on the scope's topics with what they are measured by.
 
     Returns:
-        Beside group, topic, partition and position: lag (records to the log end); class, as expected; mirror_maker_rereads, the records
-        between MirrorMaker 2's position and the log end on the target that are not lag: an estimate before the drain, null without its checkpoint.
+        Beside group, topic, partition and position: lag (records to the log end); class, as expected;
+        mirror_maker_rereads, the records between MirrorMaker 2's position and the log end on the target that are not
+        lag: an estimate before the drain, null without its checkpoint.
     """
     held = placed(placed(seen.positions, seen.last.source_ends, "end"), seen.last.target_ends, "target_end")
-    known = syncs[["topic", "partition", "upstream"]].drop_duplicates().rename(columns={"upstream": "position"}).assign(synced=True)
+    known = (
+        syncs[["topic", "partition", "upstream"]]
+        .drop_duplicates()
+        .rename(columns={"upstream": "position"})
+        .assign(synced=True)
+    )
     held = held.merge(known, on=["topic", "partition", "position"], how="left")
-    held = held.assign(end=held["end"].fillna(held["position"]), synced=held["synced"].eq(True), target_topic=held["topic"].map(seen.scope).astype(object))
-    held = held.merge(checkpoints.rename(columns={"topic": "target_topic"}), on=["group", "target_topic", "partition"], how="left")
+    held = held.assign(
+        end=held["end"].fillna(held["position"]),
+        synced=held["synced"].eq(True),
+        target_topic=held["topic"].map(seen.scope).astype(object),
+    )
+    held = held.merge(
+        checkpoints.rename(columns={"topic": "target_topic"}), on=["group", "target_topic", "partition"], how="left"
+    )
     lag = (held["end"] - held["position"]).clip(lower=0)
     rereads = (held["target_end"] - held["mirror_maker_position"] - lag).clip(lower=0)
-    return held.assign(lag=lag.astype("int64"), mirror_maker_rereads=rereads.astype("Int64")).assign(**{"class": expected_classes(held)})
+    return held.assign(lag=lag.astype("int64"), mirror_maker_rereads=rereads.astype("Int64")).assign(
+        **{"class": expected_classes(held)}
+    )
 
 
 def forecast_of(procedure: Procedure, seen: Observation, held: pd.DataFrame) -> tuple[GroupForecast, ...]:
     """What is expected for each group in scope."""
     codes, names = ranked(held["group"])
     found = held.groupby(codes)
-    figures = pd.DataFrame({"partitions": found.size(), "lag": found["lag"].sum(), "rereads": found["mirror_maker_rereads"].sum(min_count=1)})
+    figures = pd.DataFrame(
+        {
+            "partitions": found.size(),
+            "lag": found["lag"].sum(),
+            "rereads": found["mirror_maker_rereads"].sum(min_count=1),
+        }
+    )
     known = {names[code]: (partitions, lag, rereads) for code, partitions, lag, rereads in figures.itertuples()}
     classes: dict[str, dict[str, int]] = {}
     for (code, name), count in held.groupby([codes, held["class"]]).size().items():

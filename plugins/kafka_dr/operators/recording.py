@@ -24,7 +24,11 @@ class RecordPositions(BaseOperator):
         """Run until the recorder ends, or the task is ended."""
         topology = load_topology()
         if topology.recorder is None:
-            raise BadInput("The topology has no recorder", "no `recorder` in it", "Name an archive under `recorder`, or pause record_positions.")
+            raise BadInput(
+                "The topology has no recorder",
+                "no `recorder` in it",
+                "Name an archive under `recorder`, or pause record_positions.",
+            )
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kafka_dr.commands.record_positions"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -34,7 +38,9 @@ class RecordPositions(BaseOperator):
         self._process.stdin.flush()
         for line in self._process.stdout:
             self.log.info(line.rstrip())
-        raise SystemUnavailable("The recorder ended", f"exit code {self._process.wait()}", "Its last lines say why; it is started again.")
+        raise SystemUnavailable(
+            "The recorder ended", f"exit code {self._process.wait()}", "Its last lines say why; it is started again."
+        )
 
     def on_kill(self) -> None:
         """End the recorder; it keeps the sample under way."""
@@ -44,7 +50,11 @@ class RecordPositions(BaseOperator):
 
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
     """What the recorder's process is told on its standard input: it has no way to Airflow's connections."""
-    logins = {flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True)) for flow in topology.flows if flow.connect}
+    logins = {
+        flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True))
+        for flow in topology.flows
+        if flow.connect
+    }
     return {
         "topology": os.environ["KAFKA_DR_TOPOLOGY"],
         "clusters": {alias: connections.kafka(cluster.connection) for alias, cluster in topology.clusters.items()},

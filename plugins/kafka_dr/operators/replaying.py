@@ -1,8 +1,9 @@
-"""Write the stranded records that were decided on to the new primary, each once, and prove it by reading all of them back.
+"""Write the stranded records that were decided on to the new primary, each once, and prove it by reading all of
+them back.
 
-What is written and how far it is stands in one transaction: the records, and beside them a record that says so. A process that was
-killed leaves its last one to be ended by the process that it was handed to; the next one fences off whatever is still open, reads how
-far the last committed one came, and goes on.
+What is written and how far it is stands in one transaction: the records, and beside them a record that says so. A
+process that was killed leaves its last one to be ended by the process that it was handed to; the next one fences off
+whatever is still open, reads how far the last committed one came, and goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,19 @@ import pandas as pd
 
 from kafka_dr.domain.naming import topic_problem
 from kafka_dr.domain.plain_text import counted
-from kafka_dr.domain.replay import Expected, Fate, Found, Origin, ReadBack, fate_of, mark_of, marked, size_of, transactions, unmarked
+from kafka_dr.domain.replay import (
+    Expected,
+    Fate,
+    Found,
+    Origin,
+    ReadBack,
+    fate_of,
+    mark_of,
+    marked,
+    size_of,
+    transactions,
+    unmarked,
+)
 from kafka_dr.domain.stranded import Decision
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, NotReady, Superseded
@@ -31,7 +44,16 @@ from kafka_dr.operators.deciding import planned_return, require_decided
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import ends_at_opening
-from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, ExportedPartition, Writers, exported, exported_by, progress_record, written_of
+from kafka_dr.operators.stranded_export import (
+    PROGRESS_TOPIC,
+    REPLAYING,
+    ExportedPartition,
+    Writers,
+    exported,
+    exported_by,
+    progress_record,
+    written_of,
+)
 from kafka_dr.vocabulary import Entry, Step
 
 #: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
@@ -90,7 +112,9 @@ class Part:
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
     def doubtful(self, record: Record, now: float) -> bool:
-        """Whether the new primary may refuse a record: for its size where it cannot be compressed, or for its age in seconds since 1970."""
+        """Whether the new primary may refuse a record: for its size where it cannot be compressed, or for its age in
+        seconds since 1970.
+        """
         age = now * 1000 - (self.stamp(record) or now * 1000)
         return _size(record) > self.largest or not -self.newer < age < self.older
 
@@ -110,8 +134,10 @@ class ReconcileStrandedRecords(ProcedureStep):
         """Write what is not written yet, and read back all of it; nothing else is touched.
 
         Raises:
-            NotReady: there is no place for records that were to be written, or the new primary does not take one of them.
-            Contradiction: the export is not the one that was decided on, or what was read back is not what was exported.
+            NotReady: there is no place for records that were to be written, or the new primary does not take one of
+                them.
+            Contradiction: the export is not the one that was decided on, or what was read back is not what was
+                exported.
         """
         require_decided(procedure)
         parts = parts_of(procedure)
@@ -125,9 +151,13 @@ class ReconcileStrandedRecords(ProcedureStep):
 
 
 def decided_on(procedure: Procedure) -> list[tuple[ExportedPartition, Decision]]:
-    """Partitions whose records are to be written, each with its decision; their files are those that the journal knows."""
+    """Partitions whose records are to be written, each with its decision; their files are those that the journal
+    knows.
+    """
     decisions = planned_return(procedure).decisions
-    wanted = {topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)}
+    wanted = {
+        topic: decision for topic, decision in decisions.items() if decision in (Decision.REPLAY, Decision.QUARANTINE)
+    }
     if not wanted:
         return []
     there = [one for one in exported(procedure) if one.topic in wanted]
@@ -153,10 +183,17 @@ def parts_of(procedure: Procedure) -> list[Part]:
     refuse_without_place(procedure, wanted)
     compacted = {*procedure.figures(Step.FIND_STRANDED_RECORDS)["compacted"]}
     configs = procedure.source.configs({place_of(*one).topic for one in wanted})
-    parts = [_part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted) for one, decision in wanted]
+    parts = [
+        _part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted)
+        for one, decision in wanted
+    ]
     unfit = sorted({part.place.topic for part in parts if part.decision is Decision.QUARANTINE and part.needs_key})
     if unfit:
-        raise NotReady("A topic for the quarantine is compacted: it would not keep every record", ", ".join(unfit[:_NAMED]), "Set its cleanup.policy to delete and start a new run; or one with another decision.")
+        raise NotReady(
+            "A topic for the quarantine is compacted: it would not keep every record",
+            ", ".join(unfit[:_NAMED]),
+            "Set its cleanup.policy to delete and start a new run; or one with another decision.",
+        )
     return parts
 
 
@@ -176,17 +213,29 @@ def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str],
 
 
 def refuse_without_place(procedure: Procedure, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
-    """Refuse where a topic that records are to be replayed to was deleted, or has fewer partitions, or where a quarantine's name is illegal."""
+    """Refuse where a topic that records are to be replayed to was deleted, or has fewer partitions, or where a
+    quarantine's name is illegal.
+    """
     everything = [(place_of(one, decision), decision) for one, decision in wanted]
     places = [place for place, decision in everything if decision is Decision.REPLAY]
     topics = procedure.source.topics({place.topic for place in places}) if places else {}
-    gone = [place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions]
+    gone = [
+        place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
+    ]
     if gone:
         seen = f"{len(gone)} partitions are not on {procedure.request.source}: {', '.join(map(str, gone[:_NAMED]))}"
-        raise NotReady("Stranded records are to be replayed to topics that are not there", seen, "Make these topics with as many partitions and start a new run; or one with another decision for them.")
+        raise NotReady(
+            "Stranded records are to be replayed to topics that are not there",
+            seen,
+            "Make these topics with as many partitions and start a new run; or one with another decision for them.",
+        )
     illegal = [problem for place, _ in everything if (problem := topic_problem(place.topic))]
     if illegal:
-        raise NotReady("A topic for the quarantine would have no legal name", illegal[0], "Decide otherwise for this topic in a new run; its records are in the export.")
+        raise NotReady(
+            "A topic for the quarantine would have no legal name",
+            illegal[0],
+            "Decide otherwise for this topic in a new run; its records are in the export.",
+        )
 
 
 class Replay:
@@ -196,7 +245,9 @@ class Replay:
         self._procedure, self._parts, self._step, self._tell = procedure, parts, step, tell
         self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
         self.transactional_id = f"__switchback-replay-{procedure.pair}"
-        self._writer = replay_writer(procedure, self.transactional_id, min(_LARGEST_BATCH, *(part.largest for part in parts)))
+        self._writer = replay_writer(
+            procedure, self.transactional_id, min(_LARGEST_BATCH, *(part.largest for part in parts))
+        )
         self._committed = procedure.reader(procedure.request.source, READ_COMMITTED)
         self._written, self._interrupted, self._told_at = 0, False, time.monotonic()
         self._seen: Counter[TopicPartition] = Counter()
@@ -212,7 +263,8 @@ class Replay:
                 self._write_all()
                 return
             except Superseded:
-                # The broker knows no epochs of ours: an older process may have fenced this one off. It cannot go on; this one can.
+                # The broker knows no epochs of ours: an older process may have fenced this one off. It cannot go on;
+                # this one can.
                 self._interrupted = True
                 self._procedure.hold_lease()
                 if attempt + 1 == _TAKEN_AGAIN:
@@ -221,11 +273,17 @@ class Replay:
                 self._writer.close()
 
     def _write_down(self) -> None:
-        """What the proof needs later: where the places ended before anything was written, and that this process writes, too."""
+        """What the proof needs later: where the places ended before anything was written, and that this process
+        writes, too.
+        """
         self._make_topics()
         noted = self._ends_noted()
         ends = {place: end for place, end in self._ends().items() if place not in noted}
-        told = {"ends_before": self._procedure.keep("replay_ends_before", partitions_frame(ends, "offset"))} if ends else {}
+        told = (
+            {"ends_before": self._procedure.keep("replay_ends_before", partitions_frame(ends, "offset"))}
+            if ends
+            else {}
+        )
         self._procedure.write(self._step, Entry.NOTE, {REPLAYING: self._of, **told})
 
     def _make_topics(self) -> None:
@@ -233,7 +291,11 @@ class Replay:
         source = self._procedure.source
         source.create_topic(PROGRESS_TOPIC, 1, configs=_KEPT_FOR_EVER)
         # Sorted, so that the last one of a topic has its largest partition.
-        quarantines = {part.place.topic: part.place.partition + 1 for part in sorted(self._parts, key=lambda part: part.place) if part.decision is Decision.QUARANTINE}
+        quarantines = {
+            part.place.topic: part.place.partition + 1
+            for part in sorted(self._parts, key=lambda part: part.place)
+            if part.decision is Decision.QUARANTINE
+        }
         there = source.topics(quarantines) if quarantines else {}
         for topic, partitions in quarantines.items():
             self._procedure.hold_lease()
@@ -267,15 +329,21 @@ class Replay:
         self._write_parts(plain, done, lambda: frozenset())
         for part in self._parts:
             if part.compacted:
-                later = LaterKeys(self._procedure, self._committed, part, self._exports, self._clients_since(part.place))
+                later = LaterKeys(
+                    self._procedure, self._committed, part, self._exports, self._clients_since(part.place)
+                )
                 self._write_parts([part], done, later.look)
 
     def progress(self) -> dict[TopicPartition, int]:
         """The first offset of each partition that is not written, as the committed transactions say."""
         return written_of(self._committed, self._exports)
 
-    def _write_parts(self, parts: list[Part], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]) -> None:
-        rows = chain.from_iterable(((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts)
+    def _write_parts(
+        self, parts: list[Part], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]
+    ) -> None:
+        rows = chain.from_iterable(
+            ((part, record) for record in part.stranded.records(done.get(part.origin, 0))) for part in parts
+        )
         now = time.time()
         for together in transactions(rows, lambda row: _size(row[1]), lambda row: row[0].doubtful(row[1], now)):
             self._write(together, written_later())
@@ -286,7 +354,10 @@ class Replay:
             return
         self._procedure.refuse_if_going_back()
         try:
-            self._writer.write([*(self._outgoing(part, record) for part, record in chosen), self._progress_record(rows)], self._procedure.hold_lease)
+            self._writer.write(
+                [*(self._outgoing(part, record) for part, record in chosen), self._progress_record(rows)],
+                self._procedure.hold_lease,
+            )
         except BaseException:
             self._interrupted = True
             raise
@@ -295,22 +366,33 @@ class Replay:
 
     def _outgoing(self, part: Part, record: Record) -> Outgoing:
         origin = Origin(self._procedure.request.target, *part.origin, record.offset)
-        return Outgoing(*part.place, record.key, record.value, marked(record.headers, origin, self._of), part.stamp(record))
+        return Outgoing(
+            *part.place, record.key, record.value, marked(record.headers, origin, self._of), part.stamp(record)
+        )
 
     def _progress_record(self, rows: list[tuple[Part, Record]]) -> Outgoing:
-        return progress_record(self._of, self._procedure.id, {part.origin: (record.offset + 1, part.decision) for part, record in rows})
+        return progress_record(
+            self._of, self._procedure.id, {part.origin: (record.offset + 1, part.decision) for part, record in rows}
+        )
 
     def _tell_now_and_then(self) -> None:
         if time.monotonic() - self._told_at > _TOLD_EVERY:
             self._told_at = time.monotonic()
-            self._tell(f"{counted(self._written, 'record')} written by this process, of {sum(part.stranded.count() for part in self._parts):,} that were exported")
+            self._tell(
+                f"{counted(self._written, 'record')} written by this process, of"
+                f" {sum(part.stranded.count() for part in self._parts):,} that were exported"
+            )
 
     def _clients_since(self, place: TopicPartition) -> int:
         """Where clients began to write on the new primary, after the failover that stranded the records."""
         after = self._procedure.figures(Step.FIND_STRANDED_RECORDS)["after"]
         failover = self._procedure.other(after)
         if failover is None:
-            raise Contradiction("Nobody knows since when clients write on the new primary", f"the journal has no procedure {after}", "Decide otherwise for compacted topics in a new run: what was written later there cannot be told.")
+            raise Contradiction(
+                "Nobody knows since when clients write on the new primary",
+                f"the journal has no procedure {after}",
+                "Decide otherwise for compacted topics in a new run: what was written later there cannot be told.",
+            )
         return max(ends_at_opening(failover).get(place, 0), self._procedure.source.starts([place])[place])
 
     # -- proof ---------------------------------------------------------------------------------------------------
@@ -324,13 +406,19 @@ class Replay:
         """From where each place ended before, or clients wrote since in compacted ones, to its end."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.source.starts(list(ends))
-        begin = {part.place: self._clients_since(part.place) if part.compacted else noted.get(part.place, 0) for part in self._parts}
+        begin = {
+            part.place: self._clients_since(part.place) if part.compacted else noted.get(part.place, 0)
+            for part in self._parts
+        }
         self._shortened = {place for place in ends if starts[place] > noted.get(place, 0)}
         return {place: Span(max(begin[place], starts[place]), end) for place, end in ends.items()}
 
     def _proven(self, parts: list[Part], spans: Mapping[TopicPartition, Span]) -> list[Proven]:
         left_out = {part.origin: Counter[Fate]() for part in parts}
-        by_origin = {part.origin: ReadBack(_expected(part, left_out[part.origin]), part.compacted, part.place in self._shortened) for part in parts}
+        by_origin = {
+            part.origin: ReadBack(_expected(part, left_out[part.origin]), part.compacted, part.place in self._shortened)
+            for part in parts
+        }
         watched = {part.place: by_origin[part.origin] for part in parts if part.compacted}
         for record in self._committed_in({part.place: spans[part.place] for part in parts}):
             self._take(record, by_origin, watched)
@@ -340,7 +428,9 @@ class Replay:
         """What committed transactions wrote; those that are open there are waited for."""
         return self._committed.scan(spans, _reading_seconds(spans))
 
-    def _take(self, record: Record, by_origin: Mapping[TopicPartition, ReadBack], watched: Mapping[TopicPartition, ReadBack]) -> None:
+    def _take(
+        self, record: Record, by_origin: Mapping[TopicPartition, ReadBack], watched: Mapping[TopicPartition, ReadBack]
+    ) -> None:
         found = unmarked(record.headers, self._exports)
         if found is None:
             if record.topic_partition in watched:
@@ -356,20 +446,28 @@ class Replay:
 
         Where one process wrote everything at its first try there are none, and the logs are not read again.
         """
-        notes = [e for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE) if "replaying" in e.payload]
+        notes = [
+            e
+            for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
+            if "replaying" in e.payload
+        ]
         if len(notes) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
             return {}
         spans, counts = self._spans(), Counter[TopicPartition]()
         reader = self._procedure.reader(self._procedure.request.source)
         for record in reader.scan(spans, _reading_seconds(spans)):
             counts[record.topic_partition] += unmarked(record.headers, self._exports) is not None
-        return {place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]}
+        return {
+            place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]
+        }
 
 
 class LaterKeys:
     """Keys of a compacted topic's stranded records that clients wrote on the new primary since they went there."""
 
-    def __init__(self, procedure: Procedure, reader: RecordReader, part: Part, exports: Collection[str], begin: int) -> None:
+    def __init__(
+        self, procedure: Procedure, reader: RecordReader, part: Part, exports: Collection[str], begin: int
+    ) -> None:
         self._procedure, self._reader, self._place, self._exports = procedure, reader, part.place, exports
         self._read_to, self._marks = begin, part.stranded.key_marks()
         self._found: set[bytes | None] = set()
@@ -379,7 +477,11 @@ class LaterKeys:
         end = self._procedure.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: Span(self._read_to, end)}
-            marks = (mark_of(record.key) for record in self._reader.scan(spans, _reading_seconds(spans)) if unmarked(record.headers, self._exports) is None)
+            marks = (
+                mark_of(record.key)
+                for record in self._reader.scan(spans, _reading_seconds(spans))
+                if unmarked(record.headers, self._exports) is None
+            )
             self._found |= self._marks.intersection(marks)
             self._read_to = end
         return self._found
@@ -388,7 +490,9 @@ class LaterKeys:
 def replay_writer(procedure: Procedure, transactional_id: str, batch_bytes: int) -> ReplayProcess:
     """A transactional writer to the new primary."""
     alias = procedure.request.source
-    return ReplayProcess(procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias, transactional_id, batch_bytes)
+    return ReplayProcess(
+        procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias, transactional_id, batch_bytes
+    )
 
 
 def _size(record: Record) -> int:
@@ -404,27 +508,45 @@ def _expected(part: Part, left_out: Counter[Fate]) -> Iterator[Expected]:
     for record in part.stranded.records():
         fate = part.fate(record)
         if fate is Fate.WRITTEN:
-            yield Expected(record.offset, record.fingerprint(), None if part.restamps else part.stamp(record), mark_of(record.key) if part.compacted else None)
+            yield Expected(
+                record.offset,
+                record.fingerprint(),
+                None if part.restamps else part.stamp(record),
+                mark_of(record.key) if part.compacted else None,
+            )
         else:
             left_out[fate] += 1
 
 
 def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | None], ...]) -> Expected:
-    return Expected(origin.offset, record._replace(headers=headers).fingerprint(), record.timestamp, mark_of(record.key))
+    return Expected(
+        origin.offset, record._replace(headers=headers).fingerprint(), record.timestamp, mark_of(record.key)
+    )
 
 
 def refuse_unproven(procedure: Procedure, proven: Iterable[Proven]) -> None:
     """Refuse unless all that was exported stands where it should, once, as it was."""
     wrong = [f"{one.part.place}: {'; '.join(one.found.problems)}" for one in proven if one.found.problems]
     if wrong:
-        raise Contradiction(f"Replayed records are not on {procedure.request.source} as they were exported", " | ".join(wrong[:_NAMED]), "The export has them. Look who wrote to or deleted from these topics; a new run reads them back again.")
+        raise Contradiction(
+            f"Replayed records are not on {procedure.request.source} as they were exported",
+            " | ".join(wrong[:_NAMED]),
+            "The export has them. Look who wrote to or deleted from these topics; a new run reads them back again.",
+        )
 
 
-def figures_of(procedure: Procedure, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None) -> dict[str, Any]:
+def figures_of(
+    procedure: Procedure, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None
+) -> dict[str, Any]:
     """What was done, summed; by partition in a file."""
-    rows = pd.DataFrame([_row(one, aborted) for one in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]).astype({"partition": "int32"} | dict.fromkeys(_COUNTED, "int64"))
+    rows = pd.DataFrame(
+        [_row(one, aborted) for one in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]
+    ).astype({"partition": "int32"} | dict.fromkeys(_COUNTED, "int64"))
     sums = {name: int(rows[name].sum()) for name in _COUNTED if name != "read_back"}
-    by = {decision: int(rows.loc[rows["decision"] == decision, "read_back"].sum()) for decision in (Decision.REPLAY, Decision.QUARANTINE)}
+    by = {
+        decision: int(rows.loc[rows["decision"] == decision, "read_back"].sum())
+        for decision in (Decision.REPLAY, Decision.QUARANTINE)
+    }
     return {
         "replayed": by[Decision.REPLAY],
         "quarantined": by[Decision.QUARANTINE],

@@ -53,7 +53,10 @@ class Drain:
         left = [v for v in self._with_shared(left) if not self._take(v)]
         left = [v for v in self._counted(left) if not self._take(v)]
         if left:
-            raise NotYet(f"{len(left)} of {len(self.cut_off)} partitions are not drained: " + "; ".join(why_not(v) for v in left[:5]))
+            raise NotYet(
+                f"{len(left)} of {len(self.cut_off)} partitions are not drained: "
+                + "; ".join(why_not(v) for v in left[:5])
+            )
         return self.proofs
 
     def _take(self, view: TailView) -> bool:
@@ -85,9 +88,19 @@ class Drain:
 
     def _with_shared(self, views: list[TailView]) -> list[TailView]:
         """The same views, told whether nobody wrote since clients came to the source."""
-        told = {v.partition: self._begun[v.partition] for v in views if v.partition in self._begun and v.source_last is not None}
+        told = {
+            v.partition: self._begun[v.partition]
+            for v in views
+            if v.partition in self._begun and v.source_last is not None
+        }
         ends = self.procedure.target.ends([self.remote[tp] for tp in told]) if told else {}
-        shared = {v.partition for v in views if v.partition in told and v.source_last[0] <= told[v.partition].replicated and ends[self.remote[v.partition]] >= told[v.partition].target_end}
+        shared = {
+            v.partition
+            for v in views
+            if v.partition in told
+            and v.source_last[0] <= told[v.partition].replicated
+            and ends[self.remote[v.partition]] >= told[v.partition].target_end
+        }
         return [replace(v, shared=v.partition in shared) for v in views]
 
     def _counted(self, views: list[TailView]) -> list[TailView]:
@@ -108,11 +121,15 @@ class Drain:
         keep = self.compare_timestamps[tp.topic]
         here = self.source.range(tp, int(sync.upstream), view.cut_off)
         there = self.target.range(self.remote[tp], int(sync.downstream), end)
-        return replace(view, source_since=[r.fingerprint(keep) for r in here], target_since=[r.fingerprint(keep) for r in there])
+        return replace(
+            view, source_since=[r.fingerprint(keep) for r in here], target_since=[r.fingerprint(keep) for r in there]
+        )
 
 
 def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:
-    """By source topic: whether MirrorMaker 2 keeps the records' timestamps (the target topic does not stamp its own)."""
+    """By source topic: whether MirrorMaker 2 keeps the records' timestamps (the target topic does not stamp its
+    own).
+    """
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
     stamped = stamped_in(procedure.target.configs(list(names.values())))
@@ -121,7 +138,9 @@ def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:
 
 def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Topics whose records get their time from the broker, so that a copy has another one."""
-    return {topic for topic, config in configs.items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"}
+    return {
+        topic for topic, config in configs.items() if config.get("message.timestamp.type", "CreateTime") != "CreateTime"
+    }
 
 
 class WaitForZeroLag(ProcedureStep):
@@ -134,11 +153,16 @@ class WaitForZeroLag(ProcedureStep):
         drain = Drain(procedure)
         proofs = procedure.wait(self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds)
         source_ends_are_cut_off(procedure)
-        return {"partitions": len(proofs), "proofs": {p.value: sum(1 for q in proofs.values() if q is p) for p in Proof}}
+        return {
+            "partitions": len(proofs),
+            "proofs": {p.value: sum(1 for q in proofs.values() if q is p) for p in Proof},
+        }
 
 
 class StopMirrorMaker(ResumedStep):
-    """Stop the source connector and the checkpoint connector, or in dedicated mode the processes; the target's still ends are the boundary."""
+    """Stop the source connector and the checkpoint connector, or in dedicated mode the processes; the target's still
+    ends are the boundary.
+    """
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """STOPPED, no tasks, ends still for a window, and drained still."""
@@ -158,9 +182,16 @@ class StopMirrorMaker(ResumedStep):
             checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
             ends = still_target_ends(procedure, self.task_id)
             checkpoint.result()
-        proofs = procedure.wait(self.task_id, "Still drained after the stop", Drain(procedure).look, procedure.request.deadlines.zero_lag_seconds)
+        proofs = procedure.wait(
+            self.task_id,
+            "Still drained after the stop",
+            Drain(procedure).look,
+            procedure.request.deadlines.zero_lag_seconds,
+        )
         refuse_replaced(procedure)
-        replicated = {tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None}
+        replicated = {
+            tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None
+        }
         return {
             "stopped": list(names),
             "partitions_drained": len(proofs),
@@ -169,7 +200,9 @@ class StopMirrorMaker(ResumedStep):
         }
 
 
-def still_target_ends(procedure: Procedure, step: str, remote: Sequence[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+def still_target_ends(
+    procedure: Procedure, step: str, remote: Sequence[TopicPartition] | None = None
+) -> dict[TopicPartition, int]:
     """Wait until the target's log ends stood still for a window: then they are the boundary.
 
     Args:

@@ -1,7 +1,8 @@
 """Put groups' positions on a cluster back to what stood there before a procedure committed its own.
 
 Invariants
-1. Only groups without members are touched, and of these only positions that are as that procedure left them, unless a person said otherwise.
+1. Only groups without members are touched, and of these only positions that are as that procedure left them, unless a
+   person said otherwise.
 2. What is written was approved, position by position, under one digest; what changed since is left alone and named.
 3. What stands as it was before is done: a second try, or a second process, writes what is left.
 """
@@ -32,7 +33,9 @@ _NAMED = 10
 
 
 class PlanRestore(ProcedureStep):
-    """Set what stood on the cluster before the commit beside what stands there now: what will be written, and what will not."""
+    """Set what stood on the cluster before the commit beside what stands there now: what will be written, and what
+    will not.
+    """
 
     expires = True
 
@@ -62,22 +65,39 @@ class PlanRestore(ProcedureStep):
 
 
 def undone_procedure(procedure: Procedure) -> Procedure:
-    """The procedure whose commit is undone: the one that was named, or the last one in this direction that committed.
+    """The procedure whose commit is undone: the one that was named, or the last one in this direction that
+    committed.
 
     Raises:
         NotReady: there is none.
         Refusal: the one that was named moves clients otherwise.
     """
     named, request = procedure.request.choices.get("undo_procedure"), procedure.request
-    ids = [entry.procedure_id for entry in procedure.journal.entries(step=Step.COMMIT_GROUPS, kind=Entry.NOTE) if "snapshot" in entry.payload]
-    known = [one for name in dict.fromkeys(reversed(ids)) if named in (None, name) and (one := procedure.other(name)) is not None]
+    ids = [
+        entry.procedure_id
+        for entry in procedure.journal.entries(step=Step.COMMIT_GROUPS, kind=Entry.NOTE)
+        if "snapshot" in entry.payload
+    ]
+    known = [
+        one
+        for name in dict.fromkeys(reversed(ids))
+        if named in (None, name) and (one := procedure.other(name)) is not None
+    ]
     same = [one for one in known if (one.request.source, one.request.target) == (request.source, request.target)]
     if same:
         return same[0]
     if named and known:
         seen = f"it goes from {known[0].request.source} to {known[0].request.target}"
-        raise Refusal(f"{named} is no procedure from {request.source} to {request.target}", seen, "Start a new run with its source and target.")
-    raise NotReady("There is no commit to be undone", f"no procedure{f' called {named}' if named else ''} committed positions on {request.target}", "Look for its id in the evidence folder; a procedure that ended before commit_groups changed no position.")
+        raise Refusal(
+            f"{named} is no procedure from {request.source} to {request.target}",
+            seen,
+            "Start a new run with its source and target.",
+        )
+    raise NotReady(
+        "There is no commit to be undone",
+        f"no procedure{f' called {named}' if named else ''} committed positions on {request.target}",
+        "Look for its id in the evidence folder; a procedure that ended before commit_groups changed no position.",
+    )
 
 
 def snapshot_of(undone: Procedure) -> pd.DataFrame:
@@ -97,11 +117,17 @@ def committed_by(undone: Procedure) -> pd.DataFrame:
 
 
 def compared(procedure: Procedure, undone: Procedure, overwrites: bool) -> pd.DataFrame:
-    """One row a position: group, topic, partition, what stood there before, what was committed, what stands there now, and what becomes of it."""
+    """One row a position: group, topic, partition, what stood there before, what was committed, what stands there
+    now, and what becomes of it.
+    """
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
     now = held_positions(procedure, groups)
-    places = {place for frame in (before, wanted, now) for place in zip(*(frame[name].tolist() for name in PLACE), strict=True)}
+    places = {
+        place
+        for frame in (before, wanted, now)
+        for place in zip(*(frame[name].tolist() for name in PLACE), strict=True)
+    }
     rows = in_order(pd.DataFrame(sorted(places), columns=PLACE).astype({name: TYPES[name] for name in PLACE}))
     for name, frame in (("before", before), ("wanted", wanted), ("now", now)):
         rows = beside(rows, frame, name)
@@ -112,7 +138,12 @@ def actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
     """What becomes of each position."""
     same = rows["now"].eq(rows["before"]).fillna(rows["now"].isna() & rows["before"].isna())
     ours = rows["now"].eq(rows["wanted"]).fillna(False) | overwrites
-    found = pd.Series(SINCE, index=rows.index, dtype=object).mask(ours, WRITE).mask(ours & rows["before"].isna(), LEFT).mask(same, SAME)
+    found = (
+        pd.Series(SINCE, index=rows.index, dtype=object)
+        .mask(ours, WRITE)
+        .mask(ours & rows["before"].isna(), LEFT)
+        .mask(same, SAME)
+    )
     # A group that held nothing before, and holds nothing that anybody else gave it, is not there once more.
     kept = set(rows.loc[rows["before"].notna() | (found == SINCE), "group"])
     return found.mask((found == LEFT) & ~rows["group"].isin(kept), DELETE)
@@ -141,14 +172,23 @@ def touched(rows: pd.DataFrame) -> list[str]:
 def digest_of_rows(rows: pd.DataFrame) -> str:
     """Over every position that is written and every group that is deleted."""
     written = rows.loc[rows["action"] == WRITE, [*PLACE, "before"]]
-    return digest_of({"writes": [list(row) for row in zip(*(written[name].tolist() for name in written), strict=True)], "deletes": groups_with(rows, DELETE)})
+    return digest_of(
+        {
+            "writes": [list(row) for row in zip(*(written[name].tolist() for name in written), strict=True)],
+            "deletes": groups_with(rows, DELETE),
+        }
+    )
 
 
 def refuse_living(procedure: Procedure, groups: list[str]) -> None:
     """No group that is touched has a member on the cluster."""
     active = active_groups(procedure.target, groups)
     if active:
-        raise Refusal(f"Groups have members on {procedure.request.target}, and cannot be put back", ", ".join(sorted(active)[:_NAMED]), "Stop those consumers, and start a new run; positions of a living group are never touched.")
+        raise Refusal(
+            f"Groups have members on {procedure.request.target}, and cannot be put back",
+            ", ".join(sorted(active)[:_NAMED]),
+            "Stop those consumers, and start a new run; positions of a living group are never touched.",
+        )
 
 
 def group_sync_runs(procedure: Procedure) -> bool | None:
@@ -164,9 +204,16 @@ def group_sync_runs(procedure: Procedure) -> bool | None:
 def planned_restore(procedure: Procedure) -> tuple[RestorePlan, pd.DataFrame]:
     """The plan and its rows; a refusal if either is not what its digest names."""
     figures = procedure.figures(Step.PLAN_RESTORE)
-    plan, rows = restore_plan_of(figures["plan"]), procedure.kept(figures["rows"]).astype(dict.fromkeys(("before", "wanted", "now"), "Int64"))
+    plan, rows = (
+        restore_plan_of(figures["plan"]),
+        procedure.kept(figures["rows"]).astype(dict.fromkeys(("before", "wanted", "now"), "Int64")),
+    )
     if plan.digest != figures["plan_digest"] or plan.rows != digest_of_rows(rows):
-        raise Contradiction("The plan of the restore is not the one that its digest names", figures["plan_digest"], "Start a new run: it looks again.")
+        raise Contradiction(
+            "The plan of the restore is not the one that its digest names",
+            figures["plan_digest"],
+            "Start a new run: it looks again.",
+        )
     return plan, rows
 
 
@@ -181,14 +228,23 @@ class ApproveRestore(ProcedureGate):
         plan, _ = planned_restore(procedure)
         if not plan.changes:
             return None
-        return f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan {plan.digest}", restore_markdown(plan), plan.digest
+        return (
+            (
+                f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan"
+                f" {plan.digest}"
+            ),
+            restore_markdown(plan),
+            plan.digest,
+        )
 
 
 class RestorePositions(ProcedureStep):
     """Write what was approved to groups at rest, and read every position back."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """What was done by an earlier try is not done again; what somebody changed since it was planned is left alone."""
+        """What was done by an earlier try is not done again; what somebody changed since it was planned is left
+        alone.
+        """
         procedure.figures(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.require_approval(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
@@ -234,7 +290,10 @@ class Left:
         """Set what was planned beside what is held now."""
         seen = beside(rows.rename(columns={"now": "planned"}), held, "now")
         writes, deletes = (seen[seen["action"] == action] for action in (WRITE, DELETE))
-        done, as_planned = (writes["now"].eq(writes[name]).fillna(writes["now"].isna() & writes[name].isna()) for name in ("before", "planned"))
+        done, as_planned = (
+            writes["now"].eq(writes[name]).fillna(writes["now"].isna() & writes[name].isna())
+            for name in ("before", "planned")
+        )
         mine = done | as_planned | overwrites
         wanted = writes.assign(position=writes["before"]).astype({"position": "int64"})[COLUMNS]
         other = deletes["now"].notna() & deletes["now"].ne(deletes["planned"]).fillna(True)
@@ -250,7 +309,11 @@ def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
     """Groups to be deleted that hold a position which the plan does not know."""
     known = set(zip(*(deletes[name].tolist() for name in PLACE), strict=True))
     doomed = set(deletes["group"])
-    return {place[0] for place in zip(*(held[name].tolist() for name in PLACE), strict=True) if place[0] in doomed and place not in known}
+    return {
+        place[0]
+        for place in zip(*(held[name].tolist() for name in PLACE), strict=True)
+        if place[0] in doomed and place not in known
+    }
 
 
 def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, refused: dict[str, str]) -> None:
@@ -258,5 +321,13 @@ def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, 
     wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
     there = sorted(set(after["group"]) & set(doomed) | set(refused))
     if len(wrong) or there:
-        seen = f"{wrong.head(5).to_dict('records')}; still there: {[f'{group} {refused.get(group, str())}'.strip() for group in there[:_NAMED]]}"
-        raise ReadBackFailed(f"{len(wrong)} positions and {len(there)} groups are not what was put back", seen, "The ledger beside the evidence names every position. Stop consumers of these groups, then clear restore_positions.")
+        seen = (
+            f"{wrong.head(5).to_dict('records')}; still there:"
+            f" {[f'{group} {refused.get(group, str())}'.strip() for group in there[:_NAMED]]}"
+        )
+        raise ReadBackFailed(
+            f"{len(wrong)} positions and {len(there)} groups are not what was put back",
+            seen,
+            "The ledger beside the evidence names every position. Stop consumers of these groups, then clear"
+            " restore_positions.",
+        )

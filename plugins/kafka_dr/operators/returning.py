@@ -24,7 +24,13 @@ _SHOW_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.2
 #: For a connector of a source that was given up to run again.
 _GIVEN_UP_SECONDS = 20.0
-_ON_RETURNED_CLUSTER = (Step.FENCE_RETURNED_CLUSTER, Step.PREPARE_TOPICS, Step.RECONCILE_STRANDED_RECORDS, Step.SEED_FLOW_BACK, Step.START_FLOW_BACK)
+_ON_RETURNED_CLUSTER = (
+    Step.FENCE_RETURNED_CLUSTER,
+    Step.PREPARE_TOPICS,
+    Step.RECONCILE_STRANDED_RECORDS,
+    Step.SEED_FLOW_BACK,
+    Step.START_FLOW_BACK,
+)
 #: Without a journal nothing is done, and clients stand still: it is waited for half an hour, not for two more tries.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
 
@@ -46,12 +52,16 @@ class ReturnToSource(ProcedureStep):
         return super().run_once(procedure, context, woken)
 
     def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
-        """Lease and intent only: predecessors failed, that is why this step runs, and the fence's clock does not count."""
+        """Lease and intent only: predecessors failed, that is why this step runs, and the fence's clock does not
+        count.
+        """
         take_turn(procedure, woken)
         self.intend(procedure, context)
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told, is waited for."""
+        """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told,
+        is waited for.
+        """
         if procedure.began(Step.FENCE_PRODUCERS) is None and procedure.began(Step.FENCE_SOURCE) is None:
             left = left_on_returned_cluster(procedure)
             return {"touched": True, **left} if left else {"touched": False}
@@ -62,15 +72,20 @@ class ReturnToSource(ProcedureStep):
             except (SystemUnavailable, DeadlinePassed, ReadBackFailed) as error:
                 raise NotYet(str(error)) from None
 
-        return procedure.wait(self.task_id, "Everything as it was found", given_back, procedure.request.deadlines.return_seconds)
+        return procedure.wait(
+            self.task_id, "Everything as it was found", given_back, procedure.request.deadlines.return_seconds
+        )
 
     def _give_back(self, procedure: Procedure) -> dict[str, Any]:
         if procedure.began(Step.OPEN_TARGET) is not None:
             self._close_target_again(procedure)
         if not procedure.without_source:
-            # It must answer first: while it cannot be given back its fence stands, and so does what another procedure builds on that.
+            # It must answer first: while it cannot be given back its fence stands, and so does what another procedure
+            # builds on that.
             source_rules(procedure)
-        if not any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)):
+        if not any(
+            "reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)
+        ):
             procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
         lifted = self._lift_fence(procedure)
         let_in = lift_fence_hook(procedure)
@@ -99,15 +114,23 @@ class ReturnToSource(ProcedureStep):
         procedure.target_acls.add(removed_entries(procedure))
         missing = procedure.target_acls.missing(removed_entries(procedure))
         if missing:
-            raise ReadBackFailed("The target could not be fenced again", ", ".join(map(str, missing[:5])), "Clear return_to_source: it goes on from here.")
+            raise ReadBackFailed(
+                "The target could not be fenced again",
+                ", ".join(map(str, missing[:5])),
+                "Clear return_to_source: it goes on from here.",
+            )
         # Brokers learn of an ACL within moments; what was on its way then is in the log after this.
         time.sleep(procedure.request.deadlines.stable_seconds)
         moved = boundary_moved(procedure)
         if moved:
-            raise Refusal("Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target.")
+            raise Refusal(
+                "Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target."
+            )
 
     def _resume_replication(self, procedure: Procedure) -> dict[str, Any]:
-        """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in dedicated mode, only what can be resumed now, and why not the rest."""
+        """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in
+        dedicated mode, only what can be resumed now, and why not the rest.
+        """
         # A cluster that was away once may be away again: whose clients are elsewhere keeps nobody's lease.
         flows_back = procedure.began(Step.FENCE_RETURNED_CLUSTER) is not None
         if not procedure.without_source and not flows_back and procedure.flow.connect:
@@ -126,14 +149,26 @@ class ReturnToSource(ProcedureStep):
         for name in names:
             procedure.hold_lease()
             # A checkpoint connector without groups runs without tasks, and a source connector without its source.
-            worker.resume(name, deadline=seconds, needs_tasks=name == procedure.flow.connectors.source and not procedure.without_source)
+            worker.resume(
+                name,
+                deadline=seconds,
+                needs_tasks=name == procedure.flow.connectors.source and not procedure.without_source,
+            )
         return names
 
     def _stopped_by(self, procedure: Procedure) -> list[str]:
-        """The flow's connectors, or in dedicated mode the flow, if this procedure or its watcher had begun to stop them; without those that a continued one had stopped."""
+        """The flow's connectors, or in dedicated mode the flow, if this procedure or its watcher had begun to stop
+        them; without those that a continued one had stopped.
+        """
         both = list(parts_of(procedure.flow))
-        intents = [e.payload for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE) for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)]
-        stopped = {name for told in intents for name in (*told.get(ASKED, ()), told.get(ASKED_PROCESSES)) if name in both}
+        intents = [
+            e.payload
+            for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
+            for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)
+        ]
+        stopped = {
+            name for told in intents for name in (*told.get(ASKED, ()), told.get(ASKED_PROCESSES)) if name in both
+        }
         if procedure.continues:
             return [name for name in both if name in stopped]
         return both if stopped or procedure.began(Step.STOP_MIRROR_MAKER) is not None else []
@@ -149,12 +184,17 @@ class ReturnToSource(ProcedureStep):
         procedure.source_acls.remove(added)
         left = [str(e) for e in source_rules(procedure).entries & frozenset(added)]
         if left:
-            raise ReadBackFailed("The source's fence is still there", ", ".join(left[:5]), "Clear return_to_source: it goes on from here.")
+            raise ReadBackFailed(
+                "The source's fence is still there",
+                ", ".join(left[:5]),
+                "Clear return_to_source: it goes on from here.",
+            )
         return len(added)
 
 
 def left_on_returned_cluster(procedure: Procedure) -> dict[str, list[str]]:
-    """What a failback did on the cluster that its clients are not on: it stays, so that the next run goes on from there; empty where nothing was done.
+    """What a failback did on the cluster that its clients are not on: it stays, so that the next run goes on from
+    there; empty where nothing was done.
 
     Its fence above all: while its clients work elsewhere, nobody may write there.
     """
@@ -163,7 +203,9 @@ def left_on_returned_cluster(procedure: Procedure) -> dict[str, list[str]]:
 
 
 def probe_refused_by(procedure: Procedure) -> dict[str, str]:
-    """Brokers of the source that still refuse the probe's write some seconds after the fence was lifted, and their words."""
+    """Brokers of the source that still refuse the probe's write some seconds after the fence was lifted, and their
+    words.
+    """
     ends_at = time.monotonic() + min(_SHOW_SECONDS, procedure.request.deadlines.fence_seconds)
     while True:
         answers = probe_answers(procedure) or {}
@@ -174,7 +216,8 @@ def probe_refused_by(procedure: Procedure) -> dict[str, str]:
 
 
 def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, Any]:
-    """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored; or why that cannot be seen.
+    """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored; or why that cannot
+    be seen.
 
     Args:
         told: what the drain hook answered; only if it says that producers run, their first records are waited for.
@@ -193,7 +236,9 @@ def _flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, int]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     before = _sums(procedure, remote)
-    ends_at = time.monotonic() + (_SHOW_SECONDS if told.get("producers_running") else procedure.request.deadlines.stable_seconds)
+    ends_at = time.monotonic() + (
+        _SHOW_SECONDS if told.get("producers_running") else procedure.request.deadlines.stable_seconds
+    )
     while True:
         time.sleep(min(_LOOK_AGAIN_SECONDS, procedure.request.deadlines.stable_seconds))
         written, mirrored = (now - then for now, then in zip(_sums(procedure, remote), before, strict=True))

@@ -1,4 +1,6 @@
-"""Turn MirrorMaker 2 round: seed the reverse flow, start it, and prove that it copies what is new and nothing else."""
+"""Turn MirrorMaker 2 round: seed the reverse flow, start it, and prove that it copies what is new and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _LOST_WORKER_SECONDS = 5.0
 
 
 class SeedReverseReplication(ResumedStep):
-    """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now on, nothing else."""
+    """Set the reverse flow's offsets to boundary - 1 while it is STOPPED: it will copy what clients write from now
+    on, nothing else.
+    """
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
@@ -35,16 +39,28 @@ class SeedReverseReplication(ResumedStep):
         if not status.stopped and procedure.topology.naming.policy == "default":
             return {"seeded": 0, "why_not": f"{name} runs and already replicates what clients write on {flow.source}"}
         if not status.stopped:
-            raise Refusal(f"{name} is not STOPPED", f"{status.state} with {len(status.tasks)} tasks", "Stop it: it would copy records in a circle.")
-        seeds = {tp: (end - 1 if end > 0 else None) for tp, end in ends_at_opening(procedure).items()}
+            raise Refusal(
+                f"{name} is not STOPPED",
+                f"{status.state} with {len(status.tasks)} tasks",
+                "Stop it: it would copy records in a circle.",
+            )
+        seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
         procedure.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
         procedure.hold_lease()
         worker.change_offsets(name, flow.source, seeds)
-        return {"seeded": len(seeds), "connector": name, "seeds": procedure.keep("reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated"))}
+        return {
+            "seeded": len(seeds),
+            "connector": name,
+            "seeds": procedure.keep(
+                "reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
+            ),
+        }
 
 
 def ends_at_opening(procedure: Procedure) -> dict[TopicPartition, int]:
-    """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics' ends."""
+    """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics'
+    ends.
+    """
     boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
     local = frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
     names = set(procedure.plan()["local_names"].values())
@@ -52,27 +68,42 @@ def ends_at_opening(procedure: Procedure) -> dict[TopicPartition, int]:
 
 
 def refuse_loop(procedure: Procedure) -> None:
-    """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against loops."""
+    """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against
+    loops.
+    """
     flow = procedure.reverse_flow
     if flow is None or procedure.topology.naming.policy == "default":
         return
     # The worker stands beside the source, and may have died with it.
     worker, limits = procedure.mirror_maker(flow), {"timeout": _LOST_WORKER_SECONDS} if procedure.without_source else {}
-    if flow.connectors.source in worker.connectors(**limits) and not (status := worker.status(flow.connectors.source, **limits)).stopped:
-        raise Refusal(f"{flow.connectors.source} is not STOPPED", str(status), "Stop it first: both directions at once copy records in a circle.")
+    if (
+        flow.connectors.source in worker.connectors(**limits)
+        and not (status := worker.status(flow.connectors.source, **limits)).stopped
+    ):
+        raise Refusal(
+            f"{flow.connectors.source} is not STOPPED",
+            str(status),
+            "Stop it first: both directions at once copy records in a circle.",
+        )
 
 
 class StartReverseReplication(ProcedureStep):
     """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks; then look at both logs."""
+        """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks; then look at
+        both logs.
+        """
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return {"started": False}
         forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
         if not forward.stopped:
-            raise Refusal(f"{procedure.flow.connectors.source} is not STOPPED", f"{forward.state} with {len(forward.tasks)} tasks", "Stop it first: both directions at once copy records in a circle.")
+            raise Refusal(
+                f"{procedure.flow.connectors.source} is not STOPPED",
+                f"{forward.state} with {len(forward.tasks)} tasks",
+                "Stop it first: both directions at once copy records in a circle.",
+            )
         seeded = procedure.figures(Step.SEED_REVERSE_REPLICATION)["seeded"]
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
         worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
@@ -80,9 +111,15 @@ class StartReverseReplication(ProcedureStep):
             procedure.hold_lease()
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
         if copies is None:
-            return {"started": True, "connectors": connectors, "note": "it ran before and was not seeded: nothing to prove"}
+            return {
+                "started": True,
+                "connectors": connectors,
+                "note": "it ran before and was not seeded: nothing to prove",
+            }
         try:
-            flowing = procedure.wait(self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds)
+            flowing = procedure.wait(
+                self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
+            )
         except Contradiction:
             worker.stop(flow.connectors.source, deadline=procedure.request.deadlines.stop_seconds)
             raise
@@ -97,7 +134,9 @@ class StartReverseReplication(ProcedureStep):
 
 
 def mirrored_ends(procedure: Procedure, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends of all that the procedure's flow mirrors from its source, and of these copies there; 0 of what is not there."""
+    """Ends of all that the procedure's flow mirrors from its source, and of these copies there; 0 of what is not
+    there.
+    """
     infos = procedure.source.topics()
     mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
     return existing_ends(procedure, sorted({*mirrored, *copies}))
@@ -109,13 +148,23 @@ def ends_are_noted(procedure: Procedure, step: str) -> bool:
 
 
 def note_ends(procedure: Procedure, step: str, ends: dict[TopicPartition, int]) -> None:
-    """Note, before the flow is resumed for the first time, where all logs ended that it may write to: a partition that is not among them was made afterwards."""
-    procedure.write(step, Entry.NOTE, {ENDS_BEFORE: procedure.keep("ends_before_flow", partitions_frame(ends, "offset")), ALL_NOTED: True})
+    """Note, before the flow is resumed for the first time, where all logs ended that it may write to: a partition
+    that is not among them was made afterwards.
+    """
+    procedure.write(
+        step,
+        Entry.NOTE,
+        {ENDS_BEFORE: procedure.keep("ends_before_flow", partitions_frame(ends, "offset")), ALL_NOTED: True},
+    )
 
 
 def noted_ends(procedure: Procedure, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
     """What a step noted first of the copies; 0 of those that were not there."""
-    noted = next(e.payload[ENDS_BEFORE] for e in procedure.journal.entries(procedure.id, step, Entry.NOTE) if ENDS_BEFORE in e.payload)
+    noted = next(
+        e.payload[ENDS_BEFORE]
+        for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)
+        if ENDS_BEFORE in e.payload
+    )
     ends = frame_partitions(procedure.kept(noted), "offset")
     return {copy: ends.get(copy, 0) for copy in copies}
 
@@ -137,11 +186,18 @@ class ReverseCopies:
 
     Args:
         before: where the copies ended before the flow was resumed.
-        since: the first offset on the new primary that is to be copied, by partition; where it is left out, where its log ended at the opening.
-            What was written long ago may be deleted or compacted away between the copying and the look: of such a partition only the copy counts.
+        since: the first offset on the new primary that is to be copied, by partition; where it is left out, where its
+            log ended at the opening. What was written long ago may be deleted or compacted away between the copying and
+            the look: of such a partition only the copy counts.
     """
 
-    def __init__(self, procedure: Procedure, flow: Flow, before: dict[TopicPartition, int], since: dict[TopicPartition, int] | None = None) -> None:
+    def __init__(
+        self,
+        procedure: Procedure,
+        flow: Flow,
+        before: dict[TopicPartition, int],
+        since: dict[TopicPartition, int] | None = None,
+    ) -> None:
         self._procedure, self._before = procedure, before
         self._since, self._long_ago = ends_at_opening(procedure) if since is None else since, since is not None
         self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
@@ -150,7 +206,8 @@ class ReverseCopies:
         self._copies = procedure.reader(procedure.request.source)
 
     def flowing(self) -> int:
-        """How many partitions were written to since the opening; the first new record of each is the first that was copied.
+        """How many partitions were written to since the opening; the first new record of each is the first that was
+        copied.
 
         Raises:
             NotYet: a new record has no copy yet.
@@ -161,14 +218,24 @@ class ReverseCopies:
         first_copies = first_records(self._copies, {tp: Span(start, copied[tp]) for tp, start in self._before.items()})
         ends = self._procedure.target.ends(list(self._since))
         firsts = first_records(self._originals, {tp: Span(start, ends[tp]) for tp, start in self._since.items()})
-        differing = [tp for tp in self._since if self._copy[tp] in first_copies and first_copies[self._copy[tp]] != firsts.get(tp)]
+        differing = [
+            tp
+            for tp in self._since
+            if self._copy[tp] in first_copies and first_copies[self._copy[tp]] != firsts.get(tp)
+        ]
         cleaned = self._cleaned(differing)
         wrong = [f"{tp} -> {self._copy[tp]}" for tp in differing if tp not in cleaned]
         if wrong:
-            raise Contradiction("The reverse flow copies other records than those written since the opening", ", ".join(wrong[:10]), "It was stopped again; look at its offsets before resuming it.")
+            raise Contradiction(
+                "The reverse flow copies other records than those written since the opening",
+                ", ".join(wrong[:10]),
+                "It was stopped again; look at its offsets before resuming it.",
+            )
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:
-            raise NotYet(f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {', '.join(waiting[:5])}")
+            raise NotYet(
+                f"{len(waiting)} of {len(firsts)} written partitions have no copy yet: {', '.join(waiting[:5])}"
+            )
         return len(firsts)
 
     def _cleaned(self, partitions: list[TopicPartition]) -> set[TopicPartition]:
@@ -177,7 +244,11 @@ class ReverseCopies:
             return set()
         cluster = self._procedure.target
         configs, starts = cluster.configs({tp.topic for tp in partitions}), cluster.starts(partitions)
-        return {tp for tp in partitions if starts[tp] > self._since[tp] or "compact" in configs.get(tp.topic, {}).get("cleanup.policy", "delete")}
+        return {
+            tp
+            for tp in partitions
+            if starts[tp] > self._since[tp] or "compact" in configs.get(tp.topic, {}).get("cleanup.policy", "delete")
+        }
 
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, Span]) -> dict[TopicPartition, str]:

@@ -1,7 +1,8 @@
 """How the source looks from three sides: from here, from the target's Connect worker, from the application.
 
 Invariants
-1. A look never raises for what outside systems do, and never outlasts its time: what hangs is left behind on a thread that nobody waits for.
+1. A look never raises for what outside systems do, and never outlasts its time: what hangs is left behind on a thread
+   that nobody waits for.
 2. Nothing is written but records to the probe's topic, a topic of our own.
 3. From here the source is gone only where the target answered meanwhile: else it may be our own network that is broken.
 """
@@ -54,7 +55,9 @@ class Pace:
 
 
 def pace_of(deadlines: Deadlines) -> Pace:
-    """Rounds that fill `confirm_seconds`, three at least; of so short a window each round still outlasts a slow answer."""
+    """Rounds that fill `confirm_seconds`, three at least; of so short a window each round still outlasts a slow
+    answer.
+    """
     shortest = _LONGER_THAN_SLOW * deadlines.slow_seconds
     rounds = min(_MOST_ROUNDS, max(_LEAST_ROUNDS, int(deadlines.confirm_seconds / shortest)))
     return Pace(rounds, max(shortest, deadlines.confirm_seconds / rounds))
@@ -73,7 +76,10 @@ def confirmed(procedure: Procedure, tell: Callable[[str], object] = str) -> Verd
         procedure.hold_lease()
         found = [replace(look, round=number) for look in one_round(procedure, pace.seconds)]
         looks += found
-        tell(f"Round {number + 1} of {pace.rounds}: " + "; ".join(f"from {look.view}: {look.sight.value.replace('_', ' ')} ({look.words})" for look in found))
+        tell(
+            f"Round {number + 1} of {pace.rounds}: "
+            + "; ".join(f"from {look.view}: {look.sight.value.replace('_', ' ')} ({look.words})" for look in found)
+        )
         if any(look.sight is Sight.ANSWERS for look in found):
             return verdict_of(looks, number + 1)
     return verdict_of(looks, pace.rounds)
@@ -100,7 +106,9 @@ def in_background(call: Callable[[], T]) -> Future[T]:
 
 
 def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[[Tell], None]) -> Look:
-    """What `see` told last when it ended, or when its time was over; a system that failed it means that it could not look."""
+    """What `see` told last when it ended, or when its time was over; a system that failed it means that it could not
+    look.
+    """
     told, began, at = [at_first], time.monotonic(), datetime.now(UTC).isoformat()
     seen = in_background(lambda: see(lambda sight, words: told.append((sight, words))))
     try:
@@ -117,14 +125,25 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
 
 
 def view_from_here(procedure: Procedure, seconds: float) -> Look:
-    """Ask the source for metadata with a fresh client, then write to the probe's topic with the orchestrator's own principal."""
+    """Ask the source for metadata with a fresh client, then write to the probe's topic with the orchestrator's own
+    principal.
+    """
     allowed, target = _HOOKS_SHARE * seconds, procedure.request.target
     control = in_background(lambda: procedure.cluster(target).metadata(allowed))
-    look = _look(FROM_HERE, seconds, (Sight.GONE, f"no answer within {seconds:.1f} s"), partial(_see_from_here, procedure, allowed))
+    look = _look(
+        FROM_HERE,
+        seconds,
+        (Sight.GONE, f"no answer within {seconds:.1f} s"),
+        partial(_see_from_here, procedure, allowed),
+    )
     if look.sight is Sight.GONE:
         wait([control], max(0.0, seconds - look.seconds))
         if not control.done() or control.exception() is not None:
-            return replace(look, sight=Sight.UNKNOWN, words="the target did not answer either: it may be our own network that is broken")
+            return replace(
+                look,
+                sight=Sight.UNKNOWN,
+                words="the target did not answer either: it may be our own network that is broken",
+            )
     return look
 
 
@@ -142,7 +161,9 @@ def _see_from_here(procedure: Procedure, seconds: float, tell: Tell) -> None:
         return
     tell(Sight.ANSWERS, "it described itself; there was no time to try a write")
     partitions = _probe_partitions(cluster, found, (seconds - took) / 4)
-    _see_a_write(procedure.writer(procedure.request.source), partitions, began + seconds - time.monotonic(), limit, tell)
+    _see_a_write(
+        procedure.writer(procedure.request.source), partitions, began + seconds - time.monotonic(), limit, tell
+    )
 
 
 def _without_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[Sight, str]:
@@ -156,7 +177,9 @@ def _without_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[S
 
 
 def _probe_partitions(cluster: KafkaCluster, found: Metadata, seconds: float) -> dict[int, int | None]:
-    """Leaders of the probe topic's partitions; the topic is made where it is missing. Empty where it can not be made."""
+    """Leaders of the probe topic's partitions; the topic is made where it is missing. Empty where it can not be
+    made.
+    """
     if PROBE_TOPIC in found.leaders:
         return found.leaders[PROBE_TOPIC]
     try:
@@ -166,10 +189,15 @@ def _probe_partitions(cluster: KafkaCluster, found: Metadata, seconds: float) ->
         return {}
 
 
-def _see_a_write(writer: RecordWriter, partitions: dict[int, int | None], seconds: float, limit: float, tell: Tell) -> None:
+def _see_a_write(
+    writer: RecordWriter, partitions: dict[int, int | None], seconds: float, limit: float, tell: Tell
+) -> None:
     led = [partition for partition, leader in partitions.items() if leader is not None][:_MOST_WRITES]
     if not partitions:
-        tell(Sight.ANSWERS, f"it described itself; no write was tried, as {PROBE_TOPIC} is not there and could not be made")
+        tell(
+            Sight.ANSWERS,
+            f"it described itself; no write was tried, as {PROBE_TOPIC} is not there and could not be made",
+        )
     elif not led:
         tell(Sight.REFUSES_WRITES, f"it described itself, but no partition of {PROBE_TOPIC} has a leader")
     else:
@@ -177,7 +205,9 @@ def _see_a_write(writer: RecordWriter, partitions: dict[int, int | None], second
         tell(*_of_writes(_answers_to_writes(writer, led, seconds), limit))
 
 
-def _answers_to_writes(writer: RecordWriter, partitions: Sequence[int], seconds: float) -> list[tuple[WriteResult, float]]:
+def _answers_to_writes(
+    writer: RecordWriter, partitions: Sequence[int], seconds: float
+) -> list[tuple[WriteResult, float]]:
     """What the leaders answered in time, and after how many seconds."""
     began = time.monotonic()
 
@@ -190,13 +220,24 @@ def _answers_to_writes(writer: RecordWriter, partitions: Sequence[int], seconds:
 
 
 def _of_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tuple[Sight, str]:
-    """One partition that takes writes is enough: somebody may be writing to it. A refusal for want of rights comes from a living broker."""
-    alive = [(seconds, answer) for answer, seconds in answers if isinstance(answer, Accepted) or refused_by_rights(answer)]
+    """One partition that takes writes is enough: somebody may be writing to it. A refusal for want of rights comes
+    from a living broker.
+    """
+    alive = [
+        (seconds, answer) for answer, seconds in answers if isinstance(answer, Accepted) or refused_by_rights(answer)
+    ]
     if not alive:
         errors = sorted({answer.error for answer, _ in answers if not isinstance(answer, Accepted)})
-        return Sight.REFUSES_WRITES, f"it described itself, but acknowledged no write: {', '.join(errors) or 'no answer in time'}"
+        return (
+            Sight.REFUSES_WRITES,
+            f"it described itself, but acknowledged no write: {', '.join(errors) or 'no answer in time'}",
+        )
     seconds, answer = min(alive, key=lambda one: one[0])
-    what = "took a write" if isinstance(answer, Accepted) else "refused a write for want of rights, as only a living broker does,"
+    what = (
+        "took a write"
+        if isinstance(answer, Accepted)
+        else "refused a write for want of rights, as only a living broker does,"
+    )
     return (Sight.SLOW if seconds > limit else Sight.ANSWERS), f"it {what} after {seconds:.1f} s"
 
 
@@ -206,16 +247,27 @@ def _of_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tu
 def view_from_connect(procedure: Procedure, seconds: float) -> Look:
     """Watch for a heartbeat that was written on the source and mirrored since the look began.
 
-    A running connector proves nothing: MirrorMaker 2's tasks go on asking a source that is dead. What proves that it lives is a newer
-    heartbeat on the target, by the heartbeats' own times. Silence says something only where heartbeats were coming, often enough.
+    A running connector proves nothing: MirrorMaker 2's tasks go on asking a source that is dead. What proves that it
+    lives is a newer heartbeat on the target, by the heartbeats' own times. Silence says something only where heartbeats
+    were coming, often enough.
     """
-    return _look(FROM_CONNECT, seconds, (Sight.UNKNOWN, "Connect did not answer in time"), partial(_see_from_connect, procedure, _HOOKS_SHARE * seconds))
+    return _look(
+        FROM_CONNECT,
+        seconds,
+        (Sight.UNKNOWN, "Connect did not answer in time"),
+        partial(_see_from_connect, procedure, _HOOKS_SHARE * seconds),
+    )
 
 
 def _see_from_connect(procedure: Procedure, seconds: float, tell: Tell) -> None:
     ends_at = time.monotonic() + seconds
-    # In dedicated mode nobody tells how the tasks are: a heartbeat that arrives says as much as ever, silence says nothing.
-    status = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds) if procedure.flow.connect else None
+    # In dedicated mode nobody tells how the tasks are: a heartbeat that arrives says as much as ever, silence says
+    # nothing.
+    status = (
+        procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds)
+        if procedure.flow.connect
+        else None
+    )
     if status and "RUNNING" not in status.tasks.values():
         tell(Sight.UNKNOWN, f"no task reads the source: {status}")
         return
@@ -231,22 +283,32 @@ def _see_from_connect(procedure: Procedure, seconds: float, tell: Tell) -> None:
 
 def _of_silence(known: Sequence[int], seconds: float, status: ConnectorStatus | None) -> tuple[Sight, str]:
     if len(known) < 2 or known[-1] - known[-2] > 1000 * seconds:
-        return Sight.UNKNOWN, f"heartbeats come too rarely to tell, and a running connector proves nothing: {status or 'dedicated mode'}"
+        return (
+            Sight.UNKNOWN,
+            f"heartbeats come too rarely to tell, and a running connector proves nothing: {status or 'dedicated mode'}",
+        )
     since = datetime.fromtimestamp(known[-1] / 1000, UTC).isoformat(timespec="seconds")
     if status is None:
-        return Sight.UNKNOWN, f"no heartbeat since {since}, and in dedicated mode nobody tells whether a task reads the source"
+        return (
+            Sight.UNKNOWN,
+            f"no heartbeat since {since}, and in dedicated mode nobody tells whether a task reads the source",
+        )
     if not status.running:
         return Sight.UNKNOWN, f"no heartbeat since {since}, but not all tasks run: {status}"
     return Sight.GONE, f"no heartbeat was mirrored since the one of {since}"
 
 
 def heartbeats(procedure: Procedure, seconds: float) -> list[int]:
-    """When the newest heartbeats that were mirrored from the source had been written there: milliseconds since 1970, two at most of each partition, sorted."""
+    """When the newest heartbeats that were mirrored from the source had been written there: milliseconds since 1970,
+    two at most of each partition, sorted.
+    """
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
     found = procedure.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, p) for p in found[topic].partitions] if topic in found else []
     tails = procedure.reader(procedure.request.target).last_records(partitions, 2, timeout=seconds)
-    return sorted(decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records)
+    return sorted(
+        decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records
+    )
 
 
 # -- from the application ----------------------------------------------------------------------------------------
@@ -254,7 +316,12 @@ def heartbeats(procedure: Procedure, seconds: float) -> list[int]:
 
 def view_from_application(procedure: Procedure, seconds: float) -> Look:
     """Ask the application's own probe."""
-    return _look(FROM_APPLICATION, seconds, (Sight.UNKNOWN, "the application's source probe did not answer in time"), partial(_see_from_application, procedure, _HOOKS_SHARE * seconds))
+    return _look(
+        FROM_APPLICATION,
+        seconds,
+        (Sight.UNKNOWN, "the application's source probe did not answer in time"),
+        partial(_see_from_application, procedure, _HOOKS_SHARE * seconds),
+    )
 
 
 def _see_from_application(procedure: Procedure, seconds: float, tell: Tell) -> None:

@@ -25,8 +25,11 @@ _INPUT_SECONDS = 300.0
 _FAILED = "failed"
 
 
-def run_spark_job(procedure: Procedure, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str) -> Path:
-    """Run one of the jobs of `spark/jobs` and return the folder that it made. Spark takes seconds to start: its input is written meanwhile.
+def run_spark_job(
+    procedure: Procedure, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str
+) -> Path:
+    """Run one of the jobs of `spark/jobs` and return the folder that it made. Spark takes seconds to start: its
+    input is written meanwhile.
 
     Args:
         job: the job's name, and its file's.
@@ -52,7 +55,9 @@ def run_spark_job(procedure: Procedure, context: Any, job: str, write: Callable[
 
 
 def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
-    """Write one file of a job's input. Texts are texts also where there are no rows: pandas alone would give their columns no type."""
+    """Write one file of a job's input. Texts are texts also where there are no rows: pandas alone would give their
+    columns no type.
+    """
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
     (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
 
@@ -84,7 +89,14 @@ def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path
     submission = SparkSubmitOperator(
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
-        application_args=["--input", str(given), "--output", str(made), "--wait-for-input", str(_input_seconds(procedure))],
+        application_args=[
+            "--input",
+            str(given),
+            "--output",
+            str(made),
+            "--wait-for-input",
+            str(_input_seconds(procedure)),
+        ],
         conn_id=procedure.topology.spark.connection,
         env_vars=secrets,
         name=f"{job} {procedure.id}",
@@ -96,7 +108,11 @@ def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path
             submission.execute(context)
     except AirflowException as error:
         if late.is_set():
-            raise SparkFailed(in_vain, f"it had not ended after {limit:.0f} s, and was killed", "Look at the task's log for what Spark waited for; where it was at work, raise `spark_seconds`.") from None
+            raise SparkFailed(
+                in_vain,
+                f"it had not ended after {limit:.0f} s, and was killed",
+                "Look at the task's log for what Spark waited for; where it was at work, raise `spark_seconds`.",
+            ) from None
         # The message of an ended spark-submit holds its whole command: of that only the exit code is told.
         code = re.search(r"Error code is: (-?\d+)", str(error))
         seen = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
@@ -105,7 +121,9 @@ def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path
 
 @contextmanager
 def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Event]:
-    """Kill a job that lasts longer, so that whoever waits for it goes on; the event tells that it did. From a thread: signals reach the main one only."""
+    """Kill a job that lasts longer, so that whoever waits for it goes on; the event tells that it did. From a
+    thread: signals reach the main one only.
+    """
     late = Event()
 
     def kill() -> None:

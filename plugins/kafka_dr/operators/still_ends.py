@@ -16,8 +16,11 @@ from kafka_dr.operators.procedure import NotYet, Procedure
 _NAMED = 10
 
 
-def wait_until_still(procedure: Procedure, step: str, partitions: list[TopicPartition]) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the step's beginning.
+def wait_until_still(
+    procedure: Procedure, step: str, partitions: list[TopicPartition]
+) -> tuple[dict[TopicPartition, int], float]:
+    """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the
+    step's beginning.
 
     Raises:
         FenceNotProven: records still arrive, or transactions stay open, for longer than they may; both are named.
@@ -25,7 +28,9 @@ def wait_until_still(procedure: Procedure, step: str, partitions: list[TopicPart
     ends = StillEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
     # Each kind of restlessness has its own, earlier end; this one is for everything that comes after both.
-    found = procedure.wait(step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds)
+    found = procedure.wait(
+        step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
+    )
     # By the step's clock: who waits long is woken many times, and each time only goes on.
     return found, time.time() - procedure.clock(step)
 
@@ -47,7 +52,12 @@ class StillEnds:
         written = newest_records(self._procedure, moving)
         if written:
             said = f"records still arrive on {len(written)} partitions: {'; '.join(written[:_NAMED])}"
-            raise self._not_yet(deadlines.fence_seconds, "Writes still get through on the source", said, "A super user passes every ACL: stop this writer, then start a new procedure.")
+            raise self._not_yet(
+                deadlines.fence_seconds,
+                "Writes still get through on the source",
+                said,
+                "A super user passes every ACL: stop this writer, then start a new procedure.",
+            )
         waiting = {tp: stable[tp] for tp in self._partitions if stable[tp] != after[tp]}
         if waiting:
             said = self._transactions.look(waiting, after)
@@ -63,8 +73,8 @@ class StillEnds:
 
 
 _WAYS_OUT = (
-    "Have the application commit or abort, or wait until the broker ends them, or start a new procedure with a longer transaction_seconds,"
-    " or with abort_open_transactions to have Kafka's own tool end them."
+    "Have the application commit or abort, or wait until the broker ends them, or start a new procedure with a longer"
+    " transaction_seconds, or with abort_open_transactions to have Kafka's own tool end them."
 )
 
 
@@ -79,12 +89,20 @@ def newest_records(procedure: Procedure, moving: Mapping[TopicPartition, int]) -
         tails = procedure.reader(procedure.request.source).last_records(sorted(moving))
     except SystemUnavailable as error:
         return [f"{tp} from offset {offset} on ({error.reason})" for tp, offset in sorted(moving.items())]
-    return [f"{tp}: {described(tail.last)}" for tp, tail in sorted(tails.items()) if tail.last is not None and tail.last.offset >= moving[tp]]
+    return [
+        f"{tp}: {described(tail.last)}"
+        for tp, tail in sorted(tails.items())
+        if tail.last is not None and tail.last.offset >= moving[tp]
+    ]
 
 
 def described(record: Record) -> str:
     """A record by what tells its writer: offset, time, a hash of its key (keys may be personal data), size."""
-    at = "no timestamp" if record.timestamp is None else datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
+    at = (
+        "no timestamp"
+        if record.timestamp is None
+        else datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
+    )
     key = "no key" if record.key is None else f"key with SHA-256 {hashlib.sha256(record.key).hexdigest()[:16]}"
     size = sum(len(part or b"") for part in (record.key, record.value, *(value for _, value in record.headers)))
     return f"newest record at offset {record.offset}, {at}, {key}, {size} bytes"

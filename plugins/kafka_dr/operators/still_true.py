@@ -1,4 +1,6 @@
-"""Looking again: what was proven before may have changed while people decided, a process was killed, or a machine stood still."""
+"""Looking again: what was proven before may have changed while people decided, a process was killed, or a
+machine stood still.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _STATUS_SECONDS = 5.0
 
 
 class ResumedStep(ProcedureStep):
-    """A step between zero lag and the opening: begun again after a crash, it first looks whether what came before it still holds."""
+    """A step between zero lag and the opening: begun again after a crash, it first looks whether what came before it
+    still holds.
+    """
 
     def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
         """As every step; then look again, unless this is its first beginning."""
@@ -43,7 +47,9 @@ class ResumedStep(ProcedureStep):
 
 
 def refuse_if_changed(procedure: Procedure) -> None:
-    """The source, if it was not given up, is fenced and as it was cut off; once MirrorMaker 2 was stopped it still is, and the target is as it was left."""
+    """The source, if it was not given up, is fenced and as it was cut off; once MirrorMaker 2 was stopped it still
+    is, and the target is as it was left.
+    """
     if not procedure.without_source:
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
@@ -54,7 +60,10 @@ def refuse_if_changed(procedure: Procedure) -> None:
 
 def source_reopened(procedure: Procedure) -> bool:
     """Whether return_to_source began to give the source back."""
-    return any("reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, Step.RETURN_TO_SOURCE, Entry.INTENT))
+    return any(
+        "reopens_source" in e.payload
+        for e in procedure.journal.entries(procedure.id, Step.RETURN_TO_SOURCE, Entry.INTENT)
+    )
 
 
 def source_still_fenced(procedure: Procedure) -> None:
@@ -67,10 +76,18 @@ def source_still_fenced(procedure: Procedure) -> None:
         scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
     open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
     if open_:
-        raise FenceNotProven("The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source.")
-    let_in = {broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)}
+        raise FenceNotProven(
+            "The source's fence is not what it was", ", ".join(open_[:10]), "The procedure returns to the source."
+        )
+    let_in = {
+        broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
+    }
     if let_in:
-        raise FenceNotProven("The source may accept writes again", f"the probe's write was not refused for want of rights: {let_in}", "The procedure returns to the source.")
+        raise FenceNotProven(
+            "The source may accept writes again",
+            f"the probe's write was not refused for want of rights: {let_in}",
+            "The procedure returns to the source.",
+        )
 
 
 def source_ends_are_cut_off(procedure: Procedure) -> None:
@@ -82,29 +99,49 @@ def source_ends_are_cut_off(procedure: Procedure) -> None:
     ends = procedure.source.ends(partitions_of_plan(procedure))
     shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
     if shrunk:
-        raise Contradiction("Log ends of the source lie before the cut-off", ", ".join(shrunk[:10]), "A topic was recreated or cut; the procedure returns to the source.")
+        raise Contradiction(
+            "Log ends of the source lie before the cut-off",
+            ", ".join(shrunk[:10]),
+            "A topic was recreated or cut; the procedure returns to the source.",
+        )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
-        raise FenceNotProven("Somebody wrote on the source after the cut-off", "; ".join(written[:10]), "Find the writer (a super user passes every ACL); the procedure returns to the source.")
+        raise FenceNotProven(
+            "Somebody wrote on the source after the cut-off",
+            "; ".join(written[:10]),
+            "Find the writer (a super user passes every ACL); the procedure returns to the source.",
+        )
 
 
 def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> str:
-    """No group has a member on these clusters, and what they committed on the source is what was frozen; answers what shows that."""
+    """No group has a member on these clusters, and what they committed on the source is what was frozen; answers
+    what shows that.
+    """
     groups = groups_of(procedure)
     for cluster in clusters:
         active = active_groups(cluster, groups)
         if active:
-            raise FenceNotProven(f"Groups came alive on {cluster.alias}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
+            raise FenceNotProven(
+                f"Groups came alive on {cluster.alias}",
+                ", ".join(sorted(active)[:10]),
+                "Stop those consumers; the procedure returns to the source.",
+            )
     drained = procedure.figures(Step.DRAIN_CONSUMERS)
     frozen = procedure.kept(drained["positions"])
     unchanged = still_held(procedure, groups, frozen, drained.get("commits_end", {}))
     if unchanged is None:
-        raise FenceNotProven("Committed positions on the source are not the frozen ones", f"{len(frozen)} were frozen", "The procedure returns to the source.")
+        raise FenceNotProven(
+            "Committed positions on the source are not the frozen ones",
+            f"{len(frozen)} were frozen",
+            "The procedure returns to the source.",
+        )
     return unchanged
 
 
 def mirror_maker_still_stopped(procedure: Procedure) -> None:
-    """Both connectors of the flow are STOPPED without tasks, or in dedicated mode no process runs; without the source one that still has to is as good: nothing can come of it."""
+    """Both connectors of the flow are STOPPED without tasks, or in dedicated mode no process runs; without the
+    source one that still has to is as good: nothing can come of it.
+    """
     for name, status in connector_states(procedure):
         as_asked = procedure.without_source and (status.state == STOPPED or still_stopping(procedure, name))
         if not (status.stopped or as_asked):
@@ -113,17 +150,25 @@ def mirror_maker_still_stopped(procedure: Procedure) -> None:
 
 def running_again(status: ConnectorStatus) -> Refusal:
     """The refusal of a connector that stood, or that nobody asked to stop, and runs."""
-    return Refusal(f"{status.name} runs again", f"{status.state} with {len(status.tasks)} tasks", "Find who resumed it; the procedure returns to the source.")
+    return Refusal(
+        f"{status.name} runs again",
+        f"{status.state} with {len(status.tasks)} tasks",
+        "Find who resumed it; the procedure returns to the source.",
+    )
 
 
 def still_stopping(procedure: Procedure, part: str) -> bool:
-    """Whether a part of the flow was asked to stop, was not seen STOPPED since, and has time for it left: Connect closes the clients of a dead source for a minute."""
+    """Whether a part of the flow was asked to stop, was not seen STOPPED since, and has time for it left: Connect
+    closes the clients of a dead source for a minute.
+    """
     since = stopping_since(procedure, part)
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
-    """How the flow's connectors stand; without those that cannot be asked where the source was given up: a silent worker is not waited for twice."""
+    """How the flow's connectors stand; without those that cannot be asked where the source was given up: a silent
+    worker is not waited for twice.
+    """
     names = parts_of(procedure.flow)
     if not procedure.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
@@ -133,7 +178,9 @@ def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
 
 
 def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
-    """How a part of the flow stands, where the source was given up; None where nobody can tell: what it mirrors would show in the target's ends."""
+    """How a part of the flow stands, where the source was given up; None where nobody can tell: what it mirrors
+    would show in the target's ends.
+    """
     if procedure.flow.connect is None:
         return _processes_state(procedure)
     try:
@@ -143,7 +190,9 @@ def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
 
 
 def _processes_state(procedure: Procedure) -> ConnectorStatus | None:
-    """What the stop hook says of the flow's processes, told as of one connector with a task for each; None where it is silent."""
+    """What the stop hook says of the flow's processes, told as of one connector with a task for each; None where it
+    is silent.
+    """
     (name,) = parts_of(procedure.flow)
     try:
         running = procedure.stop_hook(procedure.flow).running(name, timeout=_STATUS_SECONDS)
@@ -156,4 +205,8 @@ def target_ends_are_boundary(procedure: Procedure) -> None:
     """Nobody wrote on the target since MirrorMaker 2 was stopped."""
     moved = boundary_moved(procedure)
     if moved:
-        raise Refusal("Somebody wrote on the target before it was opened", ", ".join(moved[:10]), "Find the writer; the procedure returns to the source.")
+        raise Refusal(
+            "Somebody wrote on the target before it was opened",
+            ", ".join(moved[:10]),
+            "Find the writer; the procedure returns to the source.",
+        )

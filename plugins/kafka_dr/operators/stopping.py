@@ -12,26 +12,36 @@ from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
 STOPPED = "STOPPED"
-#: Keys of the intents that name the connectors which are asked to stop, and in dedicated mode the flow whose processes are.
+#: Keys of the intents that name the connectors which are asked to stop, and in dedicated mode the flow whose processes
+#: are.
 ASKED, ASKED_PROCESSES = "stops_connectors", "stops_processes"
 _LOOK_AGAIN_SECONDS = 0.2
 
 
 def parts_of(flow: Flow) -> tuple[str, ...]:
-    """What is asked to stop, as the journal names it: the source and the checkpoint connector, or in dedicated mode the flow itself."""
-    return (f"{flow.source}->{flow.target}",) if flow.connect is None else (flow.connectors.source, flow.connectors.checkpoint)
+    """What is asked to stop, as the journal names it: the source and the checkpoint connector, or in dedicated mode
+    the flow itself.
+    """
+    return (
+        (f"{flow.source}->{flow.target}",)
+        if flow.connect is None
+        else (flow.connectors.source, flow.connectors.checkpoint)
+    )
 
 
-def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True) -> dict[str, str]:
-    """Ask all that replicates a flow to stop, at once; what stands already is not asked, and leaves no entry in the journal.
+def stop_flow(
+    procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
+) -> dict[str, str]:
+    """Ask all that replicates a flow to stop, at once; what stands already is not asked, and leaves no entry in the
+    journal.
 
     What a worker or a stop hook says is no proof that nothing is written any more: the target's still log ends are.
 
     Args:
         ask_seconds: how long each may take to say how it stands, and to take the request.
         stop_seconds: how long all together are waited for after that; 0 for not at all.
-        trusted: whether a connector stands because its worker says so. One that was frozen says what was so before, and goes on
-            with what it was told last: there all are asked, and the request comes after whatever that was.
+        trusted: whether a connector stands because its worker says so. One that was frozen says what was so before, and
+            goes on with what it was told last: there all are asked, and the request comes after whatever that was.
 
     Returns:
         State by connector, or by flow in dedicated mode: `STOPPED` where it stands, else how it stood at last.
@@ -53,7 +63,9 @@ def stop_flow(procedure: Procedure, step: str, flow: Flow, ask_seconds: float, s
     return dict.fromkeys(sorted(there), STOPPED) | _states(worker, asked, ask_seconds, stop_seconds)
 
 
-def _ask_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float) -> None:
+def _ask_connectors(
+    procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float
+) -> None:
     """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
@@ -64,7 +76,8 @@ def _ask_connectors(procedure: Procedure, step: str, worker: MirrorMaker, names:
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
     with procedure.acting(undo), side_by_side() as start:
-        # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits for the other.
+        # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits
+        # for the other.
         asked = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
         for one in asked:
             one.result()
@@ -81,8 +94,14 @@ def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seco
 
 
 def stopping_since(procedure: Procedure, part: str) -> float | None:
-    """Since when a part of a flow, as of `parts_of`, has been asked to stop without being seen STOPPED, in seconds since 1970; None where nobody asked, or it was."""
-    entries = [e for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE) for e in procedure.journal.entries(procedure.id, step)]
+    """Since when a part of a flow, as of `parts_of`, has been asked to stop without being seen STOPPED, in seconds
+    since 1970; None where nobody asked, or it was.
+    """
+    entries = [
+        e
+        for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
+        for e in procedure.journal.entries(procedure.id, step)
+    ]
     since = None
     for entry in sorted(entries, key=lambda e: e.sequence):
         if part in (*entry.payload.get(ASKED, ()), entry.payload.get(ASKED_PROCESSES)):

@@ -1,4 +1,6 @@
-"""What the returned cluster holds that was never replicated: looked for by its records, and exported before anything is changed."""
+"""What the returned cluster holds that was never replicated: looked for by its records, and exported before
+anything is changed.
+"""
 
 from __future__ import annotations
 
@@ -27,31 +29,59 @@ from kafka_dr.operators.replication import stamped_in
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
 from kafka_dr.operators.stranded_export import exported
-from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE, first_noted, moved_clients, names_protect, partitions_of, topics_back
+from kafka_dr.operators.way_back import (
+    ALL_NOTED,
+    ENDS_BEFORE,
+    first_noted,
+    moved_clients,
+    names_protect,
+    partitions_of,
+    topics_back,
+)
 from kafka_dr.vocabulary import Entry, Step
 
 JOB = "find_stranded_records"
-#: Most records of a partition and side that are compared: a worker of Spark takes some 150 bytes for each while it reads.
+#: Most records of a partition and side that are compared: a worker of Spark takes some 150 bytes for each while it
+#: reads.
 _COMPARED_AT_MOST = 5_000_000
 #: How long a task of Spark may read: so long, and a second more for so many records of both logs.
 _READ_SECONDS, _READ_A_SECOND = 60, 20_000
 _PLACE = ["topic", "partition"]
 _COUNTS = ("records", "bytes", "aborted", "undecided", "lacking", "older", "older_bytes")
-_ROW = {"frontier": "int64", "from_offset": "int64", "resumes": "int64", **dict.fromkeys(_COUNTS, "int64"), "first_at": "Int64", "last_at": "Int64", "exact": "bool"}
-_NO_SYNCS = pd.DataFrame(columns=[*_PLACE, "upstream", "downstream", "sequence"]).astype({"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64"))
-_NOTHING_KEPT = pd.DataFrame(columns=[*_PLACE, "offset"]).astype({"topic": object, "partition": "int32", "offset": "int64"})
+_ROW = {
+    "frontier": "int64",
+    "from_offset": "int64",
+    "resumes": "int64",
+    **dict.fromkeys(_COUNTS, "int64"),
+    "first_at": "Int64",
+    "last_at": "Int64",
+    "exact": "bool",
+}
+_NO_SYNCS = pd.DataFrame(columns=[*_PLACE, "upstream", "downstream", "sequence"]).astype(
+    {"partition": "int32"} | dict.fromkeys(("upstream", "downstream", "sequence"), "int64")
+)
+_NOTHING_KEPT = pd.DataFrame(columns=[*_PLACE, "offset"]).astype(
+    {"topic": object, "partition": "int32", "offset": "int64"}
+)
 _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 #: What is exported: which column counts it, which one names its file, and what the receipt holds.
-_EXPORTED = {"files": ("records", "file", "file", "sha256", "uncommitted_sha256"), "older": ("older", "older_file", "older_file", "older_sha256")}
+_EXPORTED = {
+    "files": ("records", "file", "file", "sha256", "uncommitted_sha256"),
+    "older": ("older", "older_file", "older_file", "older_sha256"),
+}
 
 
 class FindStrandedRecords(ProcedureStep):
-    """Look through the returned cluster's log, beside the log of the cluster that clients went to, and export what that one never got."""
+    """Look through the returned cluster's log, beside the log of the cluster that clients went to, and export what
+    that one never got.
+    """
 
     expires = True
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """What was found before anything was deleted stays found; else look, and by the records where nothing else proves it."""
+        """What was found before anything was deleted stays found; else look, and by the records where nothing else
+        proves it.
+        """
         deleted = found_before_deleting(procedure)
         if deleted is not None:
             return taken_over(procedure, deleted)
@@ -60,8 +90,16 @@ class FindStrandedRecords(ProcedureStep):
         if there.nothing_beyond and not looks_at_all(procedure):
             rows, digest, folder = there.untouched(), None, ""
         else:
-            made = run_spark_job(procedure.turned, context, JOB, lambda given: write_inputs(given, procedure, failover, there), "Spark did not look for stranded records")
-            rows = pd.read_parquet(made / "stranded_summary.parquet", dtype_backend="numpy_nullable").astype({"partition": "int32"})
+            made = run_spark_job(
+                procedure.turned,
+                context,
+                JOB,
+                lambda given: write_inputs(given, procedure, failover, there),
+                "Spark did not look for stranded records",
+            )
+            rows = pd.read_parquet(made / "stranded_summary.parquet", dtype_backend="numpy_nullable").astype(
+                {"partition": "int32"}
+            )
             digest, folder = json.loads((made / "summary.json").read_text(encoding="utf-8"))["digest"], made.name
         return figures_of(procedure, failover, there, rows, folder, digest)
 
@@ -72,12 +110,16 @@ def looks_at_all(procedure: Procedure) -> bool:
 
 
 def will_be_deleted(procedure: Procedure) -> bool:
-    """Whether the logs that clients wrote to on the returned cluster will be deleted, with all that the flow back has written behind that."""
+    """Whether the logs that clients wrote to on the returned cluster will be deleted, with all that the flow back
+    has written behind that.
+    """
     return mode_of(procedure) is Mode.RECREATE and not names_protect(procedure)
 
 
 def deleted_copies(procedure: Procedure) -> list[TopicPartition]:
-    """Partitions of the returned cluster with copies of the new primary's own topics that the run will delete, where names part them from clients' topics."""
+    """Partitions of the returned cluster with copies of the new primary's own topics that the run will delete, where
+    names part them from clients' topics.
+    """
     if mode_of(procedure) is not Mode.RECREATE or not names_protect(procedure):
         return []
     return partitions_of(procedure, topics_back(procedure).values())
@@ -92,13 +134,24 @@ def last_failover(procedure: Procedure) -> Procedure:
     moved, request = moved_clients(procedure), procedure.request
     last = moved[-1][1] if moved else None
     if last is None or (last.request.source, last.request.target) != (request.target, request.source):
-        seen = "no procedure of the journal opened it" if last is None else f"{last.id} took clients from {last.request.source} to {last.request.target}"
-        raise Refusal(f"Nobody knows how clients came from {request.target} to {request.source}", seen, "Look where clients are, and name that cluster as the source; clients that were moved without any procedure have to be moved back like that.")
+        seen = (
+            "no procedure of the journal opened it"
+            if last is None
+            else f"{last.id} took clients from {last.request.source} to {last.request.target}"
+        )
+        raise Refusal(
+            f"Nobody knows how clients came from {request.target} to {request.source}",
+            seen,
+            "Look where clients are, and name that cluster as the source; clients that were moved without any procedure"
+            " have to be moved back like that.",
+        )
     return last
 
 
 def opened_before(procedure: Procedure, failover: Procedure) -> Procedure | None:
-    """The procedure that took clients to the returned cluster, before the failover took them away; None where they had been there from the beginning."""
+    """The procedure that took clients to the returned cluster, before the failover took them away; None where they
+    had been there from the beginning.
+    """
     before = [one for _, one in moved_clients(procedure) if one.id != failover.id]
     earlier = [one for one in before if one.request.target == failover.request.source]
     return earlier[-1] if earlier else None
@@ -111,9 +164,11 @@ class LogsThere:
     Attributes:
         remote: each one's copy on the other cluster.
         resumes: where each ended before the flow back wrote to it.
-        proven: below which offset everything was on the other cluster when clients left; only after a failover whose source was healthy.
+        proven: below which offset everything was on the other cluster when clients left; only after a failover whose
+            source was healthy.
         gone: copies whose partition the returned cluster does not have any more, with how many offsets each holds.
-        copied_back: those that hold copies of the other cluster's own topics, and will be deleted; never stranded, looked through for what is there only.
+        copied_back: those that hold copies of the other cluster's own topics, and will be deleted; never stranded,
+            looked through for what is there only.
     """
 
     starts: dict[TopicPartition, int]
@@ -132,13 +187,26 @@ class LogsThere:
         there = procedure.turned
         infos = there.source.topics()
         copied = deleted_copies(procedure)
-        partitions = [*(TopicPartition(topic, p) for topic in sorted(mirrored_of(there, infos)) for p in sorted(infos[topic].partitions)), *copied]
+        partitions = [
+            *(
+                TopicPartition(topic, p)
+                for topic in sorted(mirrored_of(there, infos))
+                for p in sorted(infos[topic].partitions)
+            ),
+            *copied,
+        ]
         with side_by_side() as start:
-            starts, stable = start(there.source.starts, partitions), start(there.source.ends, partitions, "read_committed")
+            starts, stable = (
+                start(there.source.starts, partitions),
+                start(there.source.ends, partitions, "read_committed"),
+            )
             ends = there.source.ends(partitions)
         fenced = failover.outcome(Step.FENCE_PRODUCERS)
         boundary = frame_partitions(failover.kept(failover.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-        remote, proven = remote_partitions(there, partitions), {} if fenced is None else frame_partitions(failover.kept(fenced["cut_off"]), "offset")
+        remote, proven = (
+            remote_partitions(there, partitions),
+            ({} if fenced is None else frame_partitions(failover.kept(fenced["cut_off"]), "offset")),
+        )
         noted = resumed_at(procedure, failover, remote)
         return cls(
             starts=starts.result(),
@@ -155,36 +223,73 @@ class LogsThere:
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ends where it was proven to have ended when clients left, and no copies are to be looked through."""
+        """Whether every log ends where it was proven to have ended when clients left, and no copies are to be looked
+        through.
+        """
         return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
         """Rows of logs that end where they were proven to end."""
         frame = partitions_frame(self.resumes, "resumes")
-        told = {"frontier": frame["resumes"], "from_offset": frame["resumes"], **dict.fromkeys(_COUNTS, 0), "first_at": None, "last_at": None, "exact": True, "evidence": "it ends where clients left it", **dict.fromkeys(_FILES)}
+        told = {
+            "frontier": frame["resumes"],
+            "from_offset": frame["resumes"],
+            **dict.fromkeys(_COUNTS, 0),
+            "first_at": None,
+            "last_at": None,
+            "exact": True,
+            "evidence": "it ends where clients left it",
+            **dict.fromkeys(_FILES),
+        }
         return frame.assign(**told)
 
 
-def resumed_at(procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition]) -> dict[TopicPartition, int]:
-    """Where logs of the returned cluster ended before the flow back was started for the first time since the failover; nothing where it never was, or writes to topics of its own.
+def resumed_at(
+    procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where logs of the returned cluster ended before the flow back was started for the first time since the
+    failover; nothing where it never was, or writes to topics of its own.
 
     0 of a partition that was not there then and is on the other cluster: the flow has made it.
     """
     if names_protect(procedure):
         return {}
     opened = failover.journal.entries(failover.id, Step.OPEN_TARGET, Entry.INTENT)[0].sequence
-    notes = [e for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK) for e in procedure.journal.entries(step=step, kind=Entry.NOTE)]
-    since = [(e, procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id)) for e in notes if e.sequence > opened and ENDS_BEFORE in e.payload]
-    told = [(e.sequence, frame_partitions(writer.kept(e.payload[ENDS_BEFORE]), "offset"), e.payload.get(ALL_NOTED, False)) for e, writer in since if writer is not None and writer.pair == procedure.pair]
+    notes = [
+        e
+        for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)
+        for e in procedure.journal.entries(step=step, kind=Entry.NOTE)
+    ]
+    since = [
+        (e, procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id))
+        for e in notes
+        if e.sequence > opened and ENDS_BEFORE in e.payload
+    ]
+    told = [
+        (e.sequence, frame_partitions(writer.kept(e.payload[ENDS_BEFORE]), "offset"), e.payload.get(ALL_NOTED, False))
+        for e, writer in since
+        if writer is not None and writer.pair == procedure.pair
+    ]
     noted, whole = first_noted(told)
     infos = procedure.source.topics({copy.topic for copy in remote.values()}) if whole else {}
     made = [tp for tp, copy in remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
     return dict.fromkeys(made, 0) | {tp: end for tp, end in noted.items() if tp in remote}
 
 
-def gone_from(procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition], boundary: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Partitions that the failover moved and the returned cluster does not have, by their names there, with how many offsets their copies hold."""
-    planned = {TopicPartition(name, p): TopicPartition(topic, p) for topic, name, count, _ in failover.plan()["topics"] for p in range(count)}
+def gone_from(
+    procedure: Procedure,
+    failover: Procedure,
+    remote: dict[TopicPartition, TopicPartition],
+    boundary: dict[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Partitions that the failover moved and the returned cluster does not have, by their names there, with how many
+    offsets their copies hold.
+    """
+    planned = {
+        TopicPartition(name, p): TopicPartition(topic, p)
+        for topic, name, count, _ in failover.plan()["topics"]
+        for p in range(count)
+    }
     missing = [copy for copy, original in planned.items() if copy in boundary and original not in remote]
     infos = procedure.source.topics({copy.topic for copy in missing})
     there = [copy for copy in missing if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
@@ -203,11 +308,24 @@ def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there:
         write_frame(folder, "kept", kept)
     write_frame(folder, "syncs", failover.kept(assessed["syncs"]) if "syncs" in assessed else _NO_SYNCS)
     if "floors" in assessed:
-        write_frame(folder, "floors", plain(failover.kept(assessed["floors"]), "source_end", "target_end", "sampled_at"))
-    offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(lower=0).sum()
-    offsets += sum(max(end - there.resumes[tp], 0) for tp, end in there.ends.items()) if will_be_deleted(procedure) else 0
+        write_frame(
+            folder, "floors", plain(failover.kept(assessed["floors"]), "source_end", "target_end", "sampled_at")
+        )
+    offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(
+        lower=0
+    ).sum()
+    offsets += (
+        sum(max(end - there.resumes[tp], 0) for tp, end in there.ends.items()) if will_be_deleted(procedure) else 0
+    )
     seconds = _READ_SECONDS + int(offsets) // _READ_A_SECOND
-    return {"isolation": procedure.turned.flow.isolation, "source_readable": True, "source_final": True, "content_limit": _COMPARED_AT_MOST, "deadline_seconds": seconds, "whole": looks_at_all(procedure)}
+    return {
+        "isolation": procedure.turned.flow.isolation,
+        "source_readable": True,
+        "source_final": True,
+        "content_limit": _COMPARED_AT_MOST,
+        "deadline_seconds": seconds,
+        "whole": looks_at_all(procedure),
+    }
 
 
 class Bounds:
@@ -219,23 +337,39 @@ class Bounds:
         infos = procedure.source.topics({copy.topic for copy in there.remote.values()})
         known = {*there.boundary, *(there.remote[tp] for tp in there.copied_back)}
         # Also of topics that were born since: what was copied from them is deleted, too.
-        self._all_copies = {tp: copy for tp, copy in there.remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions}
+        self._all_copies = {
+            tp: copy
+            for tp, copy in there.remote.items()
+            if copy.topic in infos and copy.partition in infos[copy.topic].partitions
+        }
         self._copies = {tp: copy for tp, copy in self._all_copies.items() if copy in known}
-        self._starts, self._ends = (ask(list(self._all_copies.values())) for ask in (procedure.source.starts, procedure.source.ends))
+        self._starts, self._ends = (
+            ask(list(self._all_copies.values())) for ask in (procedure.source.starts, procedure.source.ends)
+        )
         self._begins, self._copied = begun_at(procedure, failover, there)
-        self._partitions = pd.DataFrame(list(there.remote), columns=_PLACE).astype({"topic": object, "partition": "int32"})
+        self._partitions = pd.DataFrame(list(there.remote), columns=_PLACE).astype(
+            {"topic": object, "partition": "int32"}
+        )
 
     def bounds(self) -> pd.DataFrame:
-        """One row a partition; the cut-off is where it ends now, the boundary where its copy ended before clients wrote there."""
+        """One row a partition; the cut-off is where it ends now, the boundary where its copy ended before clients
+        wrote there.
+        """
         there, names = self._there, pd.Series([copy.topic for copy in self._there.remote.values()], dtype=object)
         columns = {
             "source_start": {tp: min(start, there.resumes[tp]) for tp, start in there.starts.items()},
             "cut_off": there.resumes,
             "target_start": {tp: self._starts[copy] for tp, copy in self._copies.items()},
             # A copy that was made anew since ends below the old boundary.
-            "boundary": {tp: min(there.boundary.get(copy, self._ends[copy]), self._ends[copy]) for tp, copy in self._copies.items()},
+            "boundary": {
+                tp: min(there.boundary.get(copy, self._ends[copy]), self._ends[copy])
+                for tp, copy in self._copies.items()
+            },
         }
-        ours, theirs = (one.configs(sorted({*topics})) for one, topics in ((self._procedure.target, self._partitions["topic"]), (self._procedure.source, names)))
+        ours, theirs = (
+            one.configs(sorted({*topics}))
+            for one, topics in ((self._procedure.target, self._partitions["topic"]), (self._procedure.source, names))
+        )
         topics = self._partitions["topic"]
         return self._with(self._partitions.assign(target_topic=names), columns).assign(
             drained=False,
@@ -254,15 +388,23 @@ class Bounds:
             "source_from": {tp: self._begins[tp] if tp in self._copied else 0 for tp in there.remote},
             "target_from": {tp: self._copied.get(tp, 0) for tp in there.remote},
             "proven_end": there.proven,
-            "replicated": frame_partitions(self._failover.kept(stopped["replicated"]), "offset") if "replicated" in stopped else {},
+            "replicated": (
+                frame_partitions(self._failover.kept(stopped["replicated"]), "offset")
+                if "replicated" in stopped
+                else {}
+            ),
             "stable_end": {tp: min(end, there.resumes[tp]) for tp, end in there.stable.items()},
             "target_end": {tp: self._ends[copy] for tp, copy in self._all_copies.items()},
             "decided_to": {tp: self._begins.get(tp, 0) for tp in there.remote},
             "deleted_to": there.ends if will_be_deleted(self._procedure) else {},
-            "written_from": {tp: max(there.boundary.get(copy, 0), self._starts[copy]) for tp, copy in self._all_copies.items()},
+            "written_from": {
+                tp: max(there.boundary.get(copy, 0), self._starts[copy]) for tp, copy in self._all_copies.items()
+            },
         }
         places = self._partitions.itertuples(index=False, name=None)
-        return self._with(self._partitions, columns).assign(copied_back=[place in there.copied_back for place in places])
+        return self._with(self._partitions, columns).assign(
+            copied_back=[place in there.copied_back for place in places]
+        )
 
     @staticmethod
     def _with(frame: pd.DataFrame, columns: dict[str, dict[TopicPartition, int]]) -> pd.DataFrame:
@@ -276,11 +418,15 @@ def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
     return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
 
 
-def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where the old flow began in each log when clients had come to the returned cluster, and where its first copies stand on the other one, as far as that is known.
+def begun_at(
+    procedure: Procedure, failover: Procedure, there: LogsThere
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where the old flow began in each log when clients had come to the returned cluster, and where its first copies
+    stand on the other one, as far as that is known.
 
-    What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is looked at again.
-    Where names part the directions the flow went on behind its older copies: they are known by where it was told to begin then.
+    What stands below came from the other cluster, or was decided on then; where all of the log will be deleted, it is
+    looked at again. Where names part the directions the flow went on behind its older copies: they are known by where
+    it was told to begin then.
     """
     before = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if before is None:
@@ -289,7 +435,11 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
     if names_protect(procedure):
         # A failover in mode recreate had the copies made anew from the log's beginning, what was kept there among them.
         begun = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.turned, before)
-        return begins, {tp: begun[tp].target_end for tp, begin in begins.items() if tp in begun and begun[tp].replicated + 1 == begin}
+        return begins, {
+            tp: begun[tp].target_end
+            for tp, begin in begins.items()
+            if tp in begun and begun[tp].replicated + 1 == begin
+        }
     fenced = before.outcome(Step.FENCE_PRODUCERS)
     if fenced is None:
         return begins, {}
@@ -298,7 +448,8 @@ def begun_at(procedure: Procedure, failover: Procedure, there: LogsThere) -> tup
 
 
 def kept_before(procedure: Procedure) -> pd.DataFrame:
-    """Records of the returned cluster that earlier failbacks exported and left where they were: topic, partition, offset. No flow has mirrored them since: each was told to begin behind them.
+    """Records of the returned cluster that earlier failbacks exported and left where they were: topic, partition,
+    offset. No flow has mirrored them since: each was told to begin behind them.
 
     Of a topic that was made anew since, on either side, none; nor of an export that is not there any more.
     """
@@ -321,7 +472,11 @@ def _left_by(failback: Procedure) -> pd.DataFrame:
     except Contradiction:
         return _NOTHING_KEPT
     offsets = {one.topic_partition: one.offsets() for one in files}
-    rows = [pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "offset": some}) for tp, some in offsets.items() if len(some)]
+    rows = [
+        pd.DataFrame({"topic": tp.topic, "partition": tp.partition, "offset": some})
+        for tp, some in offsets.items()
+        if len(some)
+    ]
     return pd.concat([_NOTHING_KEPT, *rows], ignore_index=True).astype(_NOTHING_KEPT.dtypes.to_dict())
 
 
@@ -331,14 +486,23 @@ def made_anew(procedure: Procedure, failover: Procedure) -> set[str]:
     return {topic for topic, info in procedure.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]}
 
 
-def figures_of(procedure: Procedure, failover: Procedure, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None) -> dict[str, Any]:
+def figures_of(
+    procedure: Procedure, failover: Procedure, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None
+) -> dict[str, Any]:
     """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
     rows = rows.astype(_ROW)
-    # Below source_end all is on the other cluster, from source_tail on nothing is; what is stranded in between was overtaken by what was mirrored behind it.
+    # Below source_end all is on the other cluster, from source_tail on nothing is; what is stranded in between was
+    # overtaken by what was mirrored behind it.
     mirrored = [place not in there.copied_back for place in rows[_PLACE].itertuples(index=False, name=None)]
-    frontier = rows.loc[mirrored, [*_PLACE, "frontier", "resumes", "from_offset"]].rename(columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"})
+    frontier = rows.loc[mirrored, [*_PLACE, "frontier", "resumes", "from_offset"]].rename(
+        columns={"frontier": "source_end", "resumes": "source_resumes", "from_offset": "source_tail"}
+    )
     topics = by_topic(rows, there.gone)
-    told = {"rows": digest, "frontier": frontier.values.tolist(), "gone": sorted([*tp, count] for tp, count in there.gone.items())}
+    told = {
+        "rows": digest,
+        "frontier": frontier.values.tolist(),
+        "gone": sorted([*tp, count] for tp, count in there.gone.items()),
+    }
     return {
         "after": failover.id,
         "digest": digest_of(told),
@@ -349,7 +513,13 @@ def figures_of(procedure: Procedure, failover: Procedure, there: LogsThere, rows
         "first_at": min((row["first_at"] for row in topics if row["first_at"] is not None), default=None),
         "last_at": max((row["last_at"] for row in topics if row["last_at"] is not None), default=None),
         "frontier": procedure.keep("frontier", frontier),
-        "export": {"folder": folder} | {name: procedure.keep(f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *files]]) for name, (count, file, *files) in _EXPORTED.items()},
+        "export": (
+            {"folder": folder}
+            | {
+                name: procedure.keep(f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *files]])
+                for name, (count, file, *files) in _EXPORTED.items()
+            }
+        ),
         "returned_ends": procedure.keep("returned_ends", partitions_frame(there.ends, "offset")),
     }
 
@@ -358,26 +528,52 @@ def compacted_of(procedure: Procedure, there: LogsThere) -> set[str]:
     """Topics of the returned cluster that are compacted there, or whose copies are."""
     names = {tp.topic: copy.topic for tp, copy in there.remote.items()}
     copies = compacted_in(procedure.source.configs(sorted(set(names.values()))))
-    return compacted_in(procedure.target.configs(sorted(names))) | {topic for topic, copy in names.items() if copy in copies}
+    return compacted_in(procedure.target.configs(sorted(names))) | {
+        topic for topic, copy in names.items() if copy in copies
+    }
 
 
 def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[str, Any]]:
     """Of each topic with stranded, older or lacking records: how many, how large and from when."""
-    lost = pd.DataFrame([{**dict.fromkeys(_COUNTS, 0), "topic": tp.topic, "lacking": count, "exact": True} for tp, count in gone.items()])
+    lost = pd.DataFrame(
+        [
+            {**dict.fromkeys(_COUNTS, 0), "topic": tp.topic, "lacking": count, "exact": True}
+            for tp, count in gone.items()
+        ]
+    )
     both = pd.concat([rows, lost.astype({"lacking": "int64"})], ignore_index=True) if len(lost) else rows
     told = both.assign(inexact=(~both["exact"].astype(bool)).astype("int64")).groupby("topic", sort=True)
-    sums = told[[*_COUNTS, "inexact"]].sum().astype("int64").join(told.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
+    sums = (
+        told[[*_COUNTS, "inexact"]]
+        .sum()
+        .astype("int64")
+        .join(told.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
+    )
     some = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
-    return [{"topic": topic} | {name: None if pd.isna(value) else int(value) for name, value in row.items()} for topic, row in some.to_dict("index").items()]
+    return [
+        {"topic": topic} | {name: None if pd.isna(value) else int(value) for name, value in row.items()}
+        for topic, row in some.to_dict("index").items()
+    ]
 
 
 def found_before_deleting(procedure: Procedure) -> Procedure | None:
-    """The run, this one or an earlier failback since the last failover, that found what is stranded and then deleted topics; None where none did."""
+    """The run, this one or an earlier failback since the last failover, that found what is stranded and then deleted
+    topics; None where none did.
+    """
     opened = moved_clients(procedure)
     since = opened[-1][0].sequence if opened else 0
-    deleting = [e for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT) if DELETES in e.payload and e.sequence > since]
+    deleting = [
+        e
+        for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT)
+        if DELETES in e.payload and e.sequence > since
+    ]
     runs = [procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id) for e in deleting]
-    same = [one for one in runs if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)]
+    same = [
+        one
+        for one in runs
+        if one is not None
+        and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)
+    ]
     # One that died before it had deleted anything has left all records where they were.
     return next((one for one in same if one.id == procedure.id or deleted_since(procedure, one)), None)
 
@@ -391,11 +587,19 @@ def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
     export = {"procedure_id": finder.id, **found["export"]}
     files = {name: procedure.keep(f"exported_{name}", finder.kept(export[name])) for name in ("files", "older")}
     gone = deleted_since(procedure, finder)
-    return {**found, **receipts, **copy_sizes(procedure, procedure.other(found["after"]), gone), "gone": gone, "export": {**export, **files}}
+    return {
+        **found,
+        **receipts,
+        **copy_sizes(procedure, procedure.other(found["after"]), gone),
+        "gone": gone,
+        "export": {**export, **files},
+    }
 
 
 def deleted_since(procedure: Procedure, finder: Procedure) -> list[str]:
-    """Topics of the returned cluster that the finder noted to delete, and that have another id by now or are not there, sorted."""
+    """Topics of the returned cluster that the finder noted to delete, and that have another id by now or are not
+    there, sorted.
+    """
     noted = noted_topics(finder, Step.PREPARE_TOPICS) or {}
     infos = procedure.target.topics(noted)
     return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was["topic_id"])

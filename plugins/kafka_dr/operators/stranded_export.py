@@ -1,4 +1,6 @@
-"""The export of stranded records, as find_stranded_records wrote it and the journal knows it: one Parquet file a partition, by receipt."""
+"""The export of stranded records, as find_stranded_records wrote it and the journal knows it: one Parquet file a
+partition, by receipt.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.way_back import moved_clients
 from kafka_dr.vocabulary import Entry, Step
 
-#: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under the same name.
+#: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under
+#: the same name.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 #: What is written, committed together with it; and the key of the notes of whoever writes.
 PROGRESS_TOPIC, REPLAYING = "__switchback_replayed", "replaying"
@@ -59,7 +62,12 @@ class ExportedPartition:
         """Return if the files are those that the journal knows; Contradiction otherwise."""
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
             if digest is not None and _sha256(path) != digest:
-                raise Contradiction(f"{path} is not the file that was exported", f"its SHA-256 is not {digest[:12]}...", "Bring the file back as it was, and start a new run; nothing else holds these records where the topics were made anew.")
+                raise Contradiction(
+                    f"{path} is not the file that was exported",
+                    f"its SHA-256 is not {digest[:12]}...",
+                    "Bring the file back as it was, and start a new run; nothing else holds these records where the"
+                    " topics were made anew.",
+                )
 
     @cached_property
     def uncommitted(self) -> frozenset[int]:
@@ -70,7 +78,11 @@ class ExportedPartition:
 
     def offsets(self) -> list[int]:
         """Offsets of the stranded records, ascending."""
-        return [offset for offset in pq.read_table(self.file, columns=["offset"])["offset"].to_pylist() if offset >= self.since]
+        return [
+            offset
+            for offset in pq.read_table(self.file, columns=["offset"])["offset"].to_pylist()
+            if offset >= self.since
+        ]
 
     def count(self) -> int:
         """How many records the file holds."""
@@ -96,7 +108,9 @@ class ExportedPartition:
 
 
 def exported_by(procedure: Procedure) -> str:
-    """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier one left undone."""
+    """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier
+    one left undone.
+    """
     return (procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}).get("procedure_id", procedure.id)
 
 
@@ -106,8 +120,9 @@ class Writers:
 
     Attributes:
         procedures: oldest first, this one among them once it has begun.
-        exports: of which they write, each by the procedure that made it; last the one that this procedure reconciles. An earlier
-            run of the failback that looked itself has found the same records: what it has written is not written again.
+        exports: of which they write, each by the procedure that made it; last the one that this procedure reconciles.
+            An earlier run of the failback that looked itself has found the same records: what it has written is not
+            written again.
     """
 
     procedures: tuple[Procedure, ...]
@@ -120,8 +135,16 @@ class Writers:
         opened = moved[-1][0].sequence if moved else 0
         notes = procedure.journal.entries(step=Step.RECONCILE_STRANDED_RECORDS, kind=Entry.NOTE)
         since = [e for e in notes if e.sequence > opened and REPLAYING in e.payload]
-        known = {name: procedure if name == procedure.id else procedure.other(name) for name in dict.fromkeys(e.procedure_id for e in since)}
-        back = {name: one for name, one in known.items() if one is not None and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)}
+        known = {
+            name: procedure if name == procedure.id else procedure.other(name)
+            for name in dict.fromkeys(e.procedure_id for e in since)
+        }
+        back = {
+            name: one
+            for name, one in known.items()
+            if one is not None
+            and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)
+        }
         others = [e.payload[REPLAYING] for e in since if e.procedure_id in back and e.payload[REPLAYING] != own]
         return cls(tuple(back.values()), (*dict.fromkeys(others), own))
 
@@ -141,7 +164,9 @@ def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicP
 
 
 def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
-    """The decision with which records of each topic were written, and the procedure that wrote first; arguments as of `written_of`."""
+    """The decision with which records of each topic were written, and the procedure that wrote first; arguments as
+    of `written_of`.
+    """
     first: dict[str, tuple[Decision, str]] = {}
     for topic, _, _, decision, writer in _progress_of(committed, exports):
         first.setdefault(topic, (Decision(decision), writer))
@@ -149,7 +174,9 @@ def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str,
 
 
 def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
-    """What is written together with records of an export: by partition the first offset that is not written, and with which decision; by whom."""
+    """What is written together with records of an export: by partition the first offset that is not written, and
+    with which decision; by whom.
+    """
     rows = [[*where, offset, decision, writer] for where, (offset, decision) in following.items()]
     return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())
 
@@ -173,15 +200,35 @@ def exported(procedure: Procedure) -> list[ExportedPartition]:
 def record_of_row(row: dict[str, Any]) -> Record:
     """A row of the export as the record that it was."""
     headers = tuple(zip(row["header_names"], row["header_values"], strict=True))
-    return Record(row["topic"], row["partition"], row["offset"], row["timestamp"], row["log_append_time"], row["key"], row["value"], headers)
+    return Record(
+        row["topic"],
+        row["partition"],
+        row["offset"],
+        row["timestamp"],
+        row["log_append_time"],
+        row["key"],
+        row["value"],
+        headers,
+    )
 
 
 def _partition(row: dict[str, Any], since: dict[TopicPartition, int], folder: Path) -> ExportedPartition:
     where = TopicPartition(row["topic"], int(row["partition"]))
     if where not in since:
-        raise Contradiction(f"Nobody knows which of the exported records of {where} are stranded", "find_stranded_records told no frontier of it", "Start a new run: what was replicated once must not be written again.")
+        raise Contradiction(
+            f"Nobody knows which of the exported records of {where} are stranded",
+            "find_stranded_records told no frontier of it",
+            "Start a new run: what was replicated once must not be written again.",
+        )
     uncommitted = row.get("uncommitted_sha256")
-    return ExportedPartition(*where, since[where], folder / STRANDED / row["file"], row["sha256"], folder / UNCOMMITTED / row["file"], None if pd.isna(uncommitted) else uncommitted)
+    return ExportedPartition(
+        *where,
+        since[where],
+        folder / STRANDED / row["file"],
+        row["sha256"],
+        folder / UNCOMMITTED / row["file"],
+        None if pd.isna(uncommitted) else uncommitted,
+    )
 
 
 def _last_offset(file: pq.ParquetFile, number: int) -> int:

@@ -1,7 +1,8 @@
-"""Positions translated together with the assessment of the loss: clients need not stand still while Spark starts a second time.
+"""Positions translated together with the assessment of the loss: clients need not stand still while Spark starts
+a second time.
 
-Invariant: the same input gives the same rows. Of what a translation without the source reads only the target's log can change after the
-assessment; where it begins and ends as it did then, the rows made then are the rows.
+Invariant: the same input gives the same rows. Of what a translation without the source reads only the target's log can
+change after the assessment; where it begins and ends as it did then, the rows made then are the rows.
 """
 
 from __future__ import annotations
@@ -22,13 +23,22 @@ from kafka_dr.operators.spark_jobs import plain, write_frame
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: Whoever decides about the loss would wait for more than these, and for reading that takes longer: ten minutes, as the job's own step may.
+#: Whoever decides about the loss would wait for more than these, and for reading that takes longer: ten minutes, as the
+#: job's own step may.
 MOST_POSITIONS, _MOST_SECONDS = 200_000, 60
 _TOLD = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
 
-def write_ahead(procedure: Procedure, assessment: Path, positions: pd.DataFrame, *recorded: pd.DataFrame, bounds: pd.DataFrame, flowed_back: bool) -> None:
-    """Beside the assessment's input write that of the translation, with the target as it is now; not if there are too many positions, or none.
+def write_ahead(
+    procedure: Procedure,
+    assessment: Path,
+    positions: pd.DataFrame,
+    *recorded: pd.DataFrame,
+    bounds: pd.DataFrame,
+    flowed_back: bool,
+) -> None:
+    """Beside the assessment's input write that of the translation, with the target as it is now; not if there are
+    too many positions, or none.
 
     Args:
         recorded, flowed_back: as of `write_translation`.
@@ -37,12 +47,21 @@ def write_ahead(procedure: Procedure, assessment: Path, positions: pd.DataFrame,
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
     folder.mkdir()
-    told = write_translation(procedure, folder, positions, *recorded, bounds=as_assessed(bounds), flowed_back=flowed_back)
+    told = write_translation(
+        procedure, folder, positions, *recorded, bounds=as_assessed(bounds), flowed_back=flowed_back
+    )
     (folder / "job.json").write_text(json.dumps(told | {"deadline_seconds": _MOST_SECONDS}), encoding="utf-8")
 
 
 def write_translation(
-    procedure: Procedure, folder: Path, positions: pd.DataFrame, floors: pd.DataFrame, syncs: pd.DataFrame, pairs: pd.DataFrame, bounds: pd.DataFrame, flowed_back: bool
+    procedure: Procedure,
+    folder: Path,
+    positions: pd.DataFrame,
+    floors: pd.DataFrame,
+    syncs: pd.DataFrame,
+    pairs: pd.DataFrame,
+    bounds: pd.DataFrame,
+    flowed_back: bool,
 ) -> dict[str, Any]:
     """Write all files of a translation without the source; answer what its job.json says.
 
@@ -60,17 +79,23 @@ def write_translation(
 
 
 def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
-    """Keep the rows that were made with an assessment: their receipt, which evidence is verified by, and what is told of them; None where Spark made none."""
+    """Keep the rows that were made with an assessment: their receipt, which evidence is verified by, and what is
+    told of them; None where Spark made none.
+    """
     made = assessment / Step.TRANSLATE_OFFSETS
     if not made.exists():
         return None
     summary = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-    given = pd.read_parquet(assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet")
+    given = pd.read_parquet(
+        assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet"
+    )
     rows = procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet"))
     return {**rows, "copies": ends_of_copies(procedure, given), **{name: summary[name] for name in _TOLD}}
 
 
-def taken_if_unchanged(procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]] | None:
+def taken_if_unchanged(
+    procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame, positions: pd.DataFrame
+) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
 
     Args:
@@ -86,9 +111,12 @@ def taken_if_unchanged(procedure: Procedure, made: Mapping[str, Any] | None, bou
 
 
 def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
-    """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any more."""
+    """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any
+    more.
+    """
     boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-    # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its settings say.
+    # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its
+    # settings say.
     return _bounds_with(bounds, boundary, procedure.target.starts(list(boundary)))
 
 
@@ -102,23 +130,42 @@ def _of_target(bounds: pd.DataFrame, name: str) -> dict[TopicPartition, int]:
     return {TopicPartition(topic, int(p)): int(value) for topic, p, value in rows.itertuples(index=False)}
 
 
-def _bounds_with(bounds: pd.DataFrame, boundary: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]) -> pd.DataFrame:
-    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(columns=["boundary", "target_start"])
-    placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(columns={"topic": "target_topic", "source_topic": "topic"})
-    # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says nothing of what is there.
-    drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(bool)
-    return placed_now[bounds.columns].assign(cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained)
+def _bounds_with(
+    bounds: pd.DataFrame, boundary: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+) -> pd.DataFrame:
+    by_remote = bounds.rename(columns={"topic": "source_topic", "target_topic": "topic"}).drop(
+        columns=["boundary", "target_start"]
+    )
+    placed_now = placed(placed(by_remote, boundary, "boundary"), starts, "target_start").rename(
+        columns={"topic": "target_topic", "source_topic": "topic"}
+    )
+    # Only where the target ends as a continued run had left it is the cut-off a pair with the boundary: else it says
+    # nothing of what is there.
+    drained = bounds["drained"] & placed_now["boundary"].eq(bounds["boundary"].astype("Int64")).fillna(False).astype(
+        bool
+    )
+    return placed_now[bounds.columns].assign(
+        cut_off=bounds["cut_off"].astype("Int64").where(drained), drained=drained, complete=drained
+    )
 
 
 def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the target's log.
+    """Pairs found by content, and MirrorMaker 2's offset syncs of before the first sample: in the order of the
+    target's log.
 
-    A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's records are counted.
+    A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's
+    records are counted.
     """
-    first = floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
+    first = (
+        floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
+    )
     older = syncs.merge(first, on=PARTITION, how="left")
     older = older[older["recorded_from"].isna() | (older["downstream"] < older["recorded_from"])]
     names = [*PARTITION, "upstream", "downstream"]
     # Syncs keep their own order, in which a rewound target shows; pairs come after them, in that of the log.
-    ordered = pd.concat([older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True)
-    return ordered.assign(sequence=range(len(ordered))).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+    ordered = pd.concat(
+        [older.sort_values("sequence")[names], pairs.sort_values("sampled_at")[names]], ignore_index=True
+    )
+    return ordered.assign(sequence=range(len(ordered))).astype(
+        {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
+    )

@@ -1,4 +1,5 @@
-"""Watch old sources that could not be fenced: each is fenced as soon as it answers, and what it accepted until then is listed.
+"""Watch old sources that could not be fenced: each is fenced as soon as it answers, and what it accepted until
+then is listed.
 
 Beside that it watches that no two flows copy the same topics in a circle, whoever started them.
 
@@ -6,7 +7,8 @@ Invariants
 1. Looks end in the same state however often they are made, and by however many watchers at once.
 2. What the watcher means to do stands in the journal first; a fence is over only once it was proven and read back.
 3. A source that was given back or opened to clients again is not fenced; what was done too late is undone.
-4. Of two flows that run against each other the one is stopped that the journal says must stand; where it says nothing, none.
+4. Of two flows that run against each other the one is stopped that the journal says must stand; where it says nothing,
+   none.
 """
 
 from __future__ import annotations
@@ -20,7 +22,20 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_dr.domain.armed import ANSWERS_SINCE, BY_ACL, DISARMS, MOVING, ArmedFence, Move, Watch, Watched, armed_fences, last_moves, unstopped, watched
+from kafka_dr.domain.armed import (
+    ANSWERS_SINCE,
+    BY_ACL,
+    DISARMS,
+    MOVING,
+    ArmedFence,
+    Move,
+    Watch,
+    Watched,
+    armed_fences,
+    last_moves,
+    unstopped,
+    watched,
+)
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, KafkaUnavailable, LeaseLost, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.outside_text import one_line
@@ -53,7 +68,9 @@ _REFRESH_SECONDS = 60.0
 
 
 class WatchOldSource(BaseOperator):
-    """Look at every armed source once a second, for as long as the task lives; at a slow one as soon as the last look at it has ended."""
+    """Look at every armed source once a second, for as long as the task lives; at a slow one as soon as the last
+    look at it has ended.
+    """
 
     def execute(self, context: Any) -> None:
         """Look until the task is ended; what goes wrong is told and looked at again."""
@@ -72,7 +89,12 @@ def watch(tell: Callable[[str], object]) -> None:
 class Watcher:
     """Looks at what the journal says is armed; knows nothing that the journal does not."""
 
-    def __init__(self, tell: Callable[[str], object], connections: Callable[[], Any] = Connections, patience: float = _LOOK_SECONDS) -> None:
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        connections: Callable[[], Any] = Connections,
+        patience: float = _LOOK_SECONDS,
+    ) -> None:
         """Nothing is read yet.
 
         Args:
@@ -87,7 +109,9 @@ class Watcher:
         self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
-        """One pass over every armed source, each on a thread of its own: one that is slow, or goes wrong, keeps no other waiting for its fence."""
+        """One pass over every armed source, each on a thread of its own: one that is slow, or goes wrong, keeps no
+        other waiting for its fence.
+        """
         self._say("watching", self._pass)
 
     def _pass(self) -> str:
@@ -121,7 +145,8 @@ class Watcher:
         try:
             return stop_if_both_run(procedure)
         except SystemUnavailable:
-            # A worker that is away copies nothing that could be seen from here; whoever runs without it is looked at again.
+            # A worker that is away copies nothing that could be seen from here; whoever runs without it is looked at
+            # again.
             return ""
         finally:
             procedure.close()
@@ -132,8 +157,14 @@ class Watcher:
             self._journal.show_life(STEP)
             self._sign_due = time.monotonic() + _SIGN_SECONDS
 
-    def _attend(self, fence: ArmedFence, duty: Callable[[Procedure, ArmedFence], str], entries: Iterable[JournalEntry]) -> str:
-        opened = next(e.payload for e in entries if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED))
+    def _attend(
+        self, fence: ArmedFence, duty: Callable[[Procedure, ArmedFence], str], entries: Iterable[JournalEntry]
+    ) -> str:
+        opened = next(
+            e.payload
+            for e in entries
+            if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        )
         identity = Identity(opened["dag_id"], opened["run_id"])
         procedure = WatchedProcedure(identity, Request(**opened["request"]), self._topology, self._remembered)
         procedure.journal = self._journal
@@ -157,7 +188,9 @@ class Watcher:
                 self._tell(f"{about}: {line}")
 
     def _refresh(self) -> None:
-        """Topology and connections, asked for once a minute: Airflow's API is not asked at every look, and may be away."""
+        """Topology and connections, asked for once a minute: Airflow's API is not asked at every look, and may be
+        away.
+        """
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
@@ -174,20 +207,25 @@ class Remembered:
     """Connections, each asked for once."""
 
     def __init__(self, connections: Any) -> None:
-        self.kafka, self.login, self.journal_url = cache(connections.kafka), cache(connections.login), cache(connections.journal_url)
+        self.kafka, self.login, self.journal_url = (
+            cache(connections.kafka),
+            cache(connections.login),
+            cache(connections.journal_url),
+        )
 
 
 class WatchedProcedure(Procedure):
     """A procedure as the watcher acts for it: by the armed fence, not by the lease.
 
-    The watcher takes no epoch. While the procedure runs, a new one would supersede the step that works just then; and once the
-    procedure is closed it holds no lease, and its id takes no entry any more as soon as another procedure has the pair. What
-    gives the right to act is the armed fence itself: it was approved, and it is read from the journal just before each act and
-    just after it. So two watchers, or one beside the procedure's own steps, do the same thing twice at most.
+    The watcher takes no epoch. While the procedure runs, a new one would supersede the step that works just then; and
+    once the procedure is closed it holds no lease, and its id takes no entry any more as soon as another procedure has
+    the pair. What gives the right to act is the armed fence itself: it was approved, and it is read from the journal
+    just before each act and just after it. So two watchers, or one beside the procedure's own steps, do the same thing
+    twice at most.
 
-    Its entries stand under the procedure while that is open, so that they are in its evidence. After that they stand under the
-    watcher's own name and epoch 0, which the journal takes at any time since no lease was ever held under that name. All of
-    them name the procedure.
+    Its entries stand under the procedure while that is open, so that they are in its evidence. After that they stand
+    under the watcher's own name and epoch 0, which the journal takes at any time since no lease was ever held under
+    that name. All of them name the procedure.
     """
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
@@ -203,13 +241,21 @@ class WatchedProcedure(Procedure):
         return watched(telling_entries(self.journal)).get(self.id)
 
     def hold_lease(self) -> None:
-        """Refuse once the source was given back, opened to clients, or taken over; that it is fenced already is no reason to."""
+        """Refuse once the source was given back, opened to clients, or taken over; that it is fenced already is no
+        reason to.
+        """
         now = self.watch()
         if now is None or now.state in (Watch.DISARMED, Watch.REOPENED):
-            raise LeaseLost("The old source is not to be fenced any more", now.state.value if now else "never armed", "Nothing: whoever took it over goes on.")
+            raise LeaseLost(
+                "The old source is not to be fenced any more",
+                now.state.value if now else "never armed",
+                "Nothing: whoever took it over goes on.",
+            )
 
     def may_undo(self) -> bool:
-        """Whether clients were let onto the source again, and nobody took that pair since, whose doing the fence may be by now."""
+        """Whether clients were let onto the source again, and nobody took that pair since, whose doing the fence may
+        be by now.
+        """
         now = self.watch()
         if now is None or now.state is not Watch.REOPENED:
             return False
@@ -219,10 +265,12 @@ class WatchedProcedure(Procedure):
 
 
 class MovedProcedure(WatchedProcedure):
-    """The procedure that changed sides last, as the watcher keeps its flow from running against the one the other way.
+    """The procedure that changed sides last, as the watcher keeps its flow from running against the one the other
+    way.
 
     Attributes:
-        move: what the journal said when this was made; None where it knows of no change of sides, and nobody knows which flow must stand.
+        move: what the journal said when this was made; None where it knows of no change of sides, and nobody knows
+            which flow must stand.
     """
 
     move: Move | None = None
@@ -234,14 +282,26 @@ class MovedProcedure(WatchedProcedure):
         opened = journal.last(move.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) if move else None
         identity = Identity(opened.payload["dag_id"], opened.payload["run_id"]) if opened else Identity(STEP, "flows")
         source, target = (move.source, move.target) if move else (flow.source, flow.target)
-        made = cls(identity, Request(source=source, target=target, reason="no two flows may copy in a circle"), topology, connections)
+        made = cls(
+            identity,
+            Request(source=source, target=target, reason="no two flows may copy in a circle"),
+            topology,
+            connections,
+        )
         made.journal, made.move = journal, move
         return made
 
     def hold_lease(self) -> None:
         """Refuse once clients were moved again: another flow must stand then."""
-        if last_moves(moving_entries(self.journal)).get(frozenset((self.request.source, self.request.target))) != self.move:
-            raise LeaseLost("Clients were moved meanwhile", "another procedure opened its target, or this one was taken back", "Nothing: the next look goes by that.")
+        if (
+            last_moves(moving_entries(self.journal)).get(frozenset((self.request.source, self.request.target)))
+            != self.move
+        ):
+            raise LeaseLost(
+                "Clients were moved meanwhile",
+                "another procedure opened its target, or this one was taken back",
+                "Nothing: the next look goes by that.",
+            )
 
     def may_undo(self) -> bool:
         """Never: what was stopped copied in a circle."""
@@ -254,10 +314,16 @@ def moving_entries(journal: Journal) -> list[JournalEntry]:
 
 
 def circles(topology: Any) -> list[Flow]:
-    """One flow of each pair that would copy records in a circle if both ran: names protect against that under the default policy only."""
+    """One flow of each pair that would copy records in a circle if both ran: names protect against that under the
+    default policy only.
+    """
     if topology.naming.policy == "default":
         return []
-    return [flow for flow in topology.flows if flow.source < flow.target and topology.find_flow(flow.target, flow.source) is not None]
+    return [
+        flow
+        for flow in topology.flows
+        if flow.source < flow.target and topology.find_flow(flow.target, flow.source) is not None
+    ]
 
 
 def stop_if_both_run(procedure: MovedProcedure) -> str:
@@ -270,14 +336,25 @@ def stop_if_both_run(procedure: MovedProcedure) -> str:
     # The first again after the second: a procedure may just have stopped the one to start the other.
     if not all(copies(procedure, one) for one in (flow, reverse, flow)):
         return ""
-    named = f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
+    named = (
+        f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
+    )
     if procedure.move is None:
         return f"{named}. The journal knows of no failover: stop the flow that does not come from where clients are"
     procedure.hold_lease()
     seen_at = procedure.now()
     states = stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS)
-    procedure.write(STEP, Entry.NOTE, {"both_flows_run": {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}})
-    return " ".join([f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped", *_left(states)])
+    procedure.write(
+        STEP,
+        Entry.NOTE,
+        {"both_flows_run": {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}},
+    )
+    return " ".join(
+        [
+            f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
+            *_left(states),
+        ]
+    )
 
 
 def copies(procedure: Procedure, flow: Flow) -> bool:
@@ -310,43 +387,76 @@ def fence_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
         made, topics = fence_old_source(procedure, STEP, fence.topics)
         fenced_at = procedure.now()
         if not made.authorizer:
-            raise FenceNotProven("The old source answers and has no authorizer", "nothing but an ACL can fence it from here", "Keep clients from it by other means, or disarm it with a failback.")
-        figures = {"fenced_at": fenced_at, **_fence_figures(procedure, fence, made, fenced_at), **accepted_since(procedure, topics), **_ends_when_seen(procedure, seen.result())}
+            raise FenceNotProven(
+                "The old source answers and has no authorizer",
+                "nothing but an ACL can fence it from here",
+                "Keep clients from it by other means, or disarm it with a failback.",
+            )
+        figures = {
+            "fenced_at": fenced_at,
+            **_fence_figures(procedure, fence, made, fenced_at),
+            **accepted_since(procedure, topics),
+            **_ends_when_seen(procedure, seen.result()),
+        }
         states = stopping.result()
-    procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)})
+    procedure.write(
+        STEP,
+        Entry.OUTCOME,
+        {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)},
+    )
     if not _left(states):
         tell_producers(procedure)
-    return " ".join([f"{fence.source} is fenced; it answered since {figures['answers_since']}, and accepted at most {figures['records_at_most']} records on {figures['partitions_written']} partitions", *_left(states)])
+    return " ".join(
+        [
+            (
+                f"{fence.source} is fenced; it answered since {figures['answers_since']}, and accepted at most"
+                f" {figures['records_at_most']} records on {figures['partitions_written']} partitions"
+            ),
+            *_left(states),
+        ]
+    )
 
 
 def stop_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
     """One look at the MirrorMaker 2 of a source that is fenced: its worker may come back later than the brokers."""
     states = stop_replication(procedure, True)
     if not _left(states):
-        procedure.write(STEP, Entry.OUTCOME, {"source": fence.source, "mirror_maker": states, "mirror_maker_stopped": True})
+        procedure.write(
+            STEP, Entry.OUTCOME, {"source": fence.source, "mirror_maker": states, "mirror_maker_stopped": True}
+        )
         tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced", *_left(states)])
 
 
 def tell_producers(procedure: Procedure) -> None:
-    """Note who wrote meanwhile, as far as brokers know it: last of all, since it takes seconds, and the list and the fence are what counts."""
-    done = [entry.payload for entry in procedure.journal.entries(step=STEP, kind=Entry.OUTCOME) if entry.payload.get("procedure_id") == procedure.id and "accepted" in entry.payload]
+    """Note who wrote meanwhile, as far as brokers know it: last of all, since it takes seconds, and the list and the
+    fence are what counts.
+    """
+    done = [
+        entry.payload
+        for entry in procedure.journal.entries(step=STEP, kind=Entry.OUTCOME)
+        if entry.payload.get("procedure_id") == procedure.id and "accepted" in entry.payload
+    ]
     told = producers_since(procedure, done[-1]["accepted"]) if done else {}
     if told:
         procedure.write(STEP, Entry.NOTE, told)
 
 
 def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
-    """Stop what could copy from or to the old source; states by connector or flow, with the reason where one could not be stopped.
+    """Stop what could copy from or to the old source; states by connector or flow, with the reason where one could
+    not be stopped.
 
     Args:
-        answers: whether the source answers; before, the flow from it is stopped only if the procedure has begun to stop it.
+        answers: whether the source answers; before, the flow from it is stopped only if the procedure has begun to stop
+            it.
     """
     states: dict[str, str] = {}
     for flow in _flows(procedure) if answers else [procedure.flow] if procedure.began(Step.STOP_MIRROR_MAKER) else []:
         try:
             # A dead source keeps its connectors for a minute: whoever waited for that would miss its first answer.
-            states |= stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS if answers else 0.0, trusted=not answers)
+            states |= stop_flow(
+                procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS if answers else 0.0, trusted=not answers
+            )
         except SwitchbackError as error:
             states[f"{flow.source}->{flow.target}"] = str(error)
     return states
@@ -355,7 +465,11 @@ def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
 def _flows(procedure: Procedure) -> list[Flow]:
     """The flow from the old source, and the one to it, unless names protect against loops: that one does no harm."""
     reverse = procedure.reverse_flow
-    return [procedure.flow] if reverse is None or procedure.topology.naming.policy == "default" else [procedure.flow, reverse]
+    return (
+        [procedure.flow]
+        if reverse is None or procedure.topology.naming.policy == "default"
+        else [procedure.flow, reverse]
+    )
 
 
 def _left(states: Mapping[str, str]) -> list[str]:
@@ -367,11 +481,19 @@ def _fence_figures(procedure: Procedure, fence: ArmedFence, made: WriteFence, fe
     now = procedure.watch()
     since = now.fence.answers_since if now and now.fence.answers_since else fence.answers_since or fenced_at
     window = (datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds()
-    return {"fenced": BY_ACL, "answers_since": since, "window_seconds": round(window, 3), "acl_entries_added": made.added, "brokers_refusing": made.refusing}
+    return {
+        "fenced": BY_ACL,
+        "answers_since": since,
+        "window_seconds": round(window, 3),
+        "acl_entries_added": made.added,
+        "brokers_refusing": made.refusing,
+    }
 
 
 def _ends_when_seen(procedure: Procedure, first: dict[TopicPartition, int] | None) -> dict[str, Any]:
-    return {"ends_when_seen": None if first is None else procedure.keep("ends_when_seen", partitions_frame(first, "offset"))}
+    return {
+        "ends_when_seen": None if first is None else procedure.keep("ends_when_seen", partitions_frame(first, "offset"))
+    }
 
 
 def _ends_if_known(procedure: Procedure, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
@@ -383,7 +505,8 @@ def _ends_if_known(procedure: Procedure, topics: Iterable[str]) -> dict[TopicPar
 
 
 def disarm(procedure: Procedure, alias: str, reason: str) -> tuple[ArmedFence, ...]:
-    """End every watch over a cluster, for a procedure that fences it itself and has done so; returns what was disarmed.
+    """End every watch over a cluster, for a procedure that fences it itself and has done so; returns what was
+    disarmed.
 
     What the watcher added stays: it is part of that fence by now.
     """

@@ -1,4 +1,6 @@
-"""What the steps of a failback share: what the flow back mirrors, which failover they come after, and what they refuse."""
+"""What the steps of a failback share: what the flow back mirrors, which failover they come after, and what they
+refuse.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,26 @@ def names_protect(procedure: Procedure) -> bool:
 
 
 def refuse_dedicated(procedure: Procedure) -> None:
-    """Both flows of the pair must run in Connect workers: in dedicated mode no offset can be set, and nothing can be resumed."""
-    dedicated = [f"{flow.source}->{flow.target}" for flow in (procedure.flow, procedure.reverse_flow) if flow is not None and flow.connect is None]
+    """Both flows of the pair must run in Connect workers: in dedicated mode no offset can be set, and nothing can be
+    resumed.
+    """
+    dedicated = [
+        f"{flow.source}->{flow.target}"
+        for flow in (procedure.flow, procedure.reverse_flow)
+        if flow is not None and flow.connect is None
+    ]
     if dedicated:
         raise NotReady(
             f"MirrorMaker 2 of {' and '.join(dedicated)} runs in dedicated mode, without a REST API",
             "a flow that cannot be told where to begin would copy everything again",
-            "Run its connectors in a Connect worker, and name that under `connect` in the topology; then start a new run.",
+            "Run its connectors in a Connect worker, and name that under `connect` in the topology; then start a new"
+            " run.",
         )
 
 
 def failed_over(procedure: Procedure) -> Procedure:
-    """The procedure that took clients from the returned cluster to where they are now, as find_stranded_records found it.
+    """The procedure that took clients from the returned cluster to where they are now, as find_stranded_records
+    found it.
 
     Raises:
         Contradiction: the journal does not know it, or it moved clients the other way.
@@ -50,21 +60,36 @@ def failed_over(procedure: Procedure) -> Procedure:
     found = procedure.other(name)
     ends = (procedure.request.target, procedure.request.source)
     if found is None or (found.request.source, found.request.target) != ends:
-        raise Contradiction(f"{name} is not the failover that this run goes back from", "the journal does not know it" if found is None else f"it went from {found.request.source} to {found.request.target}", "Look at the journal; start a new run.")
+        raise Contradiction(
+            f"{name} is not the failover that this run goes back from",
+            (
+                "the journal does not know it"
+                if found is None
+                else f"it went from {found.request.source} to {found.request.target}"
+            ),
+            "Look at the journal; start a new run.",
+        )
     return found
 
 
 def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
-    """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest first."""
+    """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest
+    first.
+    """
     entries = procedure.journal.entries(step=Step.OPEN_TARGET, kind=Entry.INTENT)
     first = {entry.procedure_id: entry for entry in reversed(entries) if entry.procedure_id != procedure.id}
     known = [(entry, procedure.other(name)) for name, entry in first.items()]
-    kept = [(entry, one) for entry, one in known if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None]
+    kept = [
+        (entry, one)
+        for entry, one in known
+        if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None
+    ]
     return sorted(kept, key=lambda both: both[0].sequence)
 
 
 def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
-    """Ends by the oldest note that has them, and whether one of the notes holds all that were there; what only a later one holds was made by the flow.
+    """Ends by the oldest note that has them, and whether one of the notes holds all that were there; what only a
+    later one holds was made by the flow.
 
     Args:
         notes: the journal's sequence, the ends, and whether these are all that the flow may write to.
@@ -89,7 +114,9 @@ class Begun(NamedTuple):
 
 
 def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure brought them."""
+    """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure
+    brought them.
+    """
     moved = moved_clients(procedure)
     if not moved or moved[-1][1].request.target != procedure.request.source:
         return {}
@@ -97,7 +124,11 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
     if names_protect(procedure):
         return told_apart(procedure, last)
     told = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
-    told += [(procedure.other(e.procedure_id), e.payload) for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME) if e.sequence > opened.sequence]
+    told += [
+        (procedure.other(e.procedure_id), e.payload)
+        for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
+        if e.sequence > opened.sequence
+    ]
     replicated: dict[TopicPartition, int] = {}
     for teller, figures in told:
         if teller is not None and teller.pair == procedure.pair and "seeds" in figures:
@@ -107,18 +138,29 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
 
 
 def told_apart(procedure: Procedure, last: Procedure) -> dict[TopicPartition, Begun]:
-    """Where the procedure's flow was told to begin in topics that are clients' own, when another procedure brought them: what was stranded there stays behind. Its copies ended then where they ended before it was resumed."""
+    """Where the procedure's flow was told to begin in topics that are clients' own, when another procedure brought
+    them: what was stranded there stays behind. Its copies ended then where they ended before it was resumed.
+    """
     seeded = last.outcome(Step.SEED_REVERSE_REPLICATION) or {}
-    noted = [e.payload[ENDS_BEFORE] for e in procedure.journal.entries(last.id, Step.START_REVERSE_REPLICATION, Entry.NOTE) if ENDS_BEFORE in e.payload]
+    noted = [
+        e.payload[ENDS_BEFORE]
+        for e in procedure.journal.entries(last.id, Step.START_REVERSE_REPLICATION, Entry.NOTE)
+        if ENDS_BEFORE in e.payload
+    ]
     if "seeds" not in seeded or not noted:
         return {}
-    replicated, ends = frame_partitions(last.kept(seeded["seeds"]), "replicated"), frame_partitions(last.kept(noted[0]), "offset")
+    replicated, ends = (
+        frame_partitions(last.kept(seeded["seeds"]), "replicated"),
+        frame_partitions(last.kept(noted[0]), "offset"),
+    )
     copies = remote_partitions(procedure, replicated)
     return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
 
 
 def _ends_left(procedure: Procedure, last: Procedure) -> dict[TopicPartition, int]:
-    """Below which offset of the target's logs everything was mirrored from the target, as clients left them: proven behind a fence, or found when the cluster was back."""
+    """Below which offset of the target's logs everything was mirrored from the target, as clients left them: proven
+    behind a fence, or found when the cluster was back.
+    """
     fenced, found = last.outcome(Step.FENCE_PRODUCERS), procedure.outcome(Step.FIND_STRANDED_RECORDS)
     if fenced is not None:
         return frame_partitions(last.kept(fenced["cut_off"]), "offset")
@@ -138,7 +180,9 @@ def partitions_of(procedure: Procedure, topics: Iterable[str]) -> list[TopicPart
 
 
 def written_since(procedure: Procedure, ends: dict[TopicPartition, int]) -> list[str]:
-    """Partitions of the returned cluster to which records were written since its logs ended there, each with its newest record; the end of a transaction is none."""
+    """Partitions of the returned cluster to which records were written since its logs ended there, each with its
+    newest record; the end of a transaction is none.
+    """
     now = procedure.target.ends(list(ends))
     return newest_records(procedure.turned, {tp: end for tp, end in ends.items() if now[tp] > end})
 
@@ -147,30 +191,41 @@ def refuse_replaced(procedure: Procedure) -> None:
     """Topics that the flow back fills are those in which it was told where to begin; no other procedure has told it.
 
     Raises:
-        Contradiction: one was deleted since, by hand or by a process that came too late: what had been copied to it is gone.
+        Contradiction: one was deleted since, by hand or by a process that came too late: what had been copied to it is
+            gone.
     """
     ids = (procedure.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
     infos = procedure.target.topics(ids) if ids else {}
     other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
     if other:
         told = ", ".join(other[:_NAMED]) + (f" and {len(other) - _NAMED} more" if len(other) > _NAMED else "")
-        raise Contradiction("Topics of the returned cluster were deleted since the flow back was told where to begin", told, "Find who deleted them; then start a new run with mode recreate, which copies them whole.")
+        raise Contradiction(
+            "Topics of the returned cluster were deleted since the flow back was told where to begin",
+            told,
+            "Find who deleted them; then start a new run with mode recreate, which copies them whole.",
+        )
 
 
 def refuse_lacking(procedure: Procedure, prepared: Iterable[str]) -> dict[str, str]:
-    """Topics that prepare_topics has seen to, and that the flow back fills, are there still; answers the ids of all that it fills and that are there.
+    """Topics that prepare_topics has seen to, and that the flow back fills, are there still; answers the ids of all
+    that it fills and that are there.
 
     Those that were born since, by clients or for a quarantine, MirrorMaker 2 makes and fills from their beginnings.
 
     Raises:
-        Contradiction: one is gone. MirrorMaker 2 would make it again, and nobody would see that its beginning is not copied.
+        Contradiction: one is gone. MirrorMaker 2 would make it again, and nobody would see that its beginning is not
+            copied.
     """
     names = sorted(topics_back(procedure).values())
     infos = procedure.target.topics(names)
     lacking = sorted(set(prepared).intersection(names).difference(infos))
     if lacking:
         told = ", ".join(lacking[:_NAMED]) + (f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else "")
-        raise Contradiction("Topics of the returned cluster are gone since they were prepared", told, "Find who deleted them; then start a new run, which makes them again.")
+        raise Contradiction(
+            "Topics of the returned cluster are gone since they were prepared",
+            told,
+            "Find who deleted them; then start a new run, which makes them again.",
+        )
     return {name: infos[name].topic_id for name in names if name in infos}
 
 
@@ -194,5 +249,7 @@ def stop_flows(procedure: Procedure, step: str, flows: Iterable[Flow]) -> dict[s
         states |= stop_flow(procedure.turned, step, flow, _ASK_SECONDS, procedure.request.deadlines.stop_seconds)
     left = [f"{name}: {state}" for name, state in states.items() if state != STOPPED]
     if left:
-        raise DeadlinePassed("MirrorMaker 2 did not stop", "; ".join(left), "Look at its worker's log; then start a new run.")
+        raise DeadlinePassed(
+            "MirrorMaker 2 did not stop", "; ".join(left), "Look at its worker's log; then start a new run."
+        )
     return states

@@ -25,21 +25,33 @@ from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, require_reviewed
 from kafka_dr.operators.procedure import NotYet, Procedure, partitions_frame
 from kafka_dr.operators.replication import still_target_ends
-from kafka_dr.operators.still_true import ResumedStep, connector_state, mirror_maker_still_stopped, running_again, source_reopened, target_ends_are_boundary
+from kafka_dr.operators.still_true import (
+    ResumedStep,
+    connector_state,
+    mirror_maker_still_stopped,
+    running_again,
+    source_reopened,
+    target_ends_are_boundary,
+)
 from kafka_dr.operators.stopping import STOPPED, parts_of, stop_flow, stopping_since
 from kafka_dr.operators.translating_ahead import bounds_at_boundary, taken_if_unchanged, write_translation
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
-#: A source that still answers lets its connectors go at once. One that is dead keeps each for a minute, and nothing can be mirrored from it meanwhile.
+#: A source that still answers lets its connectors go at once. One that is dead keeps each for a minute, and nothing can
+#: be mirrored from it meanwhile.
 _STOP_SECONDS, _ASK_SECONDS = 10.0, 5.0
 
 
 class StopLeftMirrorMaker(ResumedStep):
-    """Have what mirrored the lost source stopped; that it writes nothing any more is proven by the target's still ends, not waited for."""
+    """Have what mirrored the lost source stopped; that it writes nothing any more is proven by the target's still
+    ends, not waited for.
+    """
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Asked to stop, and after that the target's ends still for a window: the boundary, which a later failback begins at."""
+        """Asked to stop, and after that the target's ends still for a window: the boundary, which a later failback
+        begins at.
+        """
         procedure.require_approved_plan()
         remote = existing(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states = asked_to_stop(procedure, self.task_id)
@@ -57,7 +69,9 @@ class StopLeftMirrorMaker(ResumedStep):
 def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:
     """Ask the flow's MirrorMaker 2 to stop, and tell how far it came; a worker that does not answer is told as that."""
     try:
-        states = stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, 0.0 if found_lost(procedure) else _STOP_SECONDS)
+        states = stop_flow(
+            procedure, step, procedure.flow, _ASK_SECONDS, 0.0 if found_lost(procedure) else _STOP_SECONDS
+        )
     except SystemUnavailable as error:
         return {"asked": False, "states": {}, "worker_silent": str(error)}
     left = [name for name, state in states.items() if state != STOPPED]
@@ -71,13 +85,19 @@ class TranslateWithoutSource(TranslateOffsets):
         """What is translated: the positions of the inventory."""
         return procedure.kept(procedure.figures(Step.ASSESS_DATA_LOSS)["positions"])
 
-    def translated(self, procedure: Procedure, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """What was translated with the assessment, or by a continued run, is taken as it is where the target is as it was; Spark translates the rest."""
+    def translated(
+        self, procedure: Procedure, context: Any, positions: pd.DataFrame
+    ) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """What was translated with the assessment, or by a continued run, is taken as it is where the target is as
+        it was; Spark translates the rest.
+        """
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
         bounds = procedure.kept(assessed["bounds"])
         earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
         if not earlier:
-            return taken_if_unchanged(procedure, assessed.get("translated_ahead"), bounds, positions) or super().translated(procedure, context, positions)
+            return taken_if_unchanged(
+                procedure, assessed.get("translated_ahead"), bounds, positions
+            ) or super().translated(procedure, context, positions)
         bounds = bounds_at_boundary(procedure, bounds)
         taken = positions[:0] if receipt is None else taken_as_it_is(procedure.kept(receipt), positions, bounds)
         rest = without(positions, taken)
@@ -91,7 +111,9 @@ class TranslateWithoutSource(TranslateOffsets):
         recorded = (procedure.kept(assessed[name]) for name in ("floors", "syncs", "pairs"))
         bounds = bounds_at_boundary(procedure, procedure.kept(assessed["bounds"]))
         # A run that was begun before this was written down says nothing of it.
-        return write_translation(procedure, folder, positions, *recorded, bounds=bounds, flowed_back=assessed.get("flowed_back", True))
+        return write_translation(
+            procedure, folder, positions, *recorded, bounds=bounds, flowed_back=assessed.get("flowed_back", True)
+        )
 
 
 _NOTHING_MADE: dict[str, Any] = {"records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
@@ -126,7 +148,11 @@ def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataF
     """The summary of both: what the earlier one found missing is missing still, whatever of it is taken."""
     return {
         "digest": translation_digest(rows),
-        "classes": {str(name): int(count) for name, count in rows["class"].value_counts().sort_index().items()} if len(rows) else {},
+        "classes": (
+            {str(name): int(count) for name, count in rows["class"].value_counts().sort_index().items()}
+            if len(rows)
+            else {}
+        ),
         "records_read": made["records_read"],
         "repeats": made["repeats"] | earlier["repeats"],
         "holes": [*earlier["holes"], *made["holes"]],
@@ -136,17 +162,33 @@ def together(earlier: Mapping[str, Any], made: Mapping[str, Any], rows: pd.DataF
 
 #: What the digest of a translation covers of a row, in this order, and as what.
 _COVERED = {
-    "group": str, "topic": str, "partition": int, "position": int, "position_at": int, "target_topic": str, "target_position": int,
-    "class": str, "exact": bool, "bound": int, "evidence": str, "clamped": str,
-}  # fmt: skip
+    "group": str,
+    "topic": str,
+    "partition": int,
+    "position": int,
+    "position_at": int,
+    "target_topic": str,
+    "target_position": int,
+    "class": str,
+    "exact": bool,
+    "bound": int,
+    "evidence": str,
+    "clamped": str,
+}
 
 
 def translation_digest(rows: pd.DataFrame) -> str:
-    """The digest of these very rows, by the contract by which Spark tells that of the rows it makes: who has the rows can check it."""
+    """The digest of these very rows, by the contract by which Spark tells that of the rows it makes: who has the
+    rows can check it.
+    """
     covered = _COVERED if len(rows) else {}
-    columns = [[None if pd.isna(value) else kind(value) for value in rows[name].tolist()] for name, kind in covered.items()]
+    columns = [
+        [None if pd.isna(value) else kind(value) for value in rows[name].tolist()] for name, kind in covered.items()
+    ]
     lines = sorted(zip(*columns, strict=True), key=lambda line: (*line[1:3], line[0]))
-    return _digest([[*place, _digest([*map(list, mine)])] for place, mine in groupby(lines, key=lambda line: line[1:3])])
+    return _digest(
+        [[*place, _digest([*map(list, mine)])] for place, mine in groupby(lines, key=lambda line: line[1:3])]
+    )
 
 
 def _digest(told: list[Any]) -> str:
@@ -163,7 +205,8 @@ class CommitWithoutSource(CommitGroups):
 
 
 def group_sync_stopped(procedure: Procedure, step: str) -> None:
-    """Wait until the flow's checkpoint connector stands without tasks, or in dedicated mode no process runs: its group sync could set back a group that has consumers by then.
+    """Wait until the flow's checkpoint connector stands without tasks, or in dedicated mode no process runs: its
+    group sync could set back a group that has consumers by then.
 
     A worker or a stop hook that is silent died with the source, as far as anybody can know, and is not waited for.
 
@@ -180,19 +223,30 @@ def group_sync_stopped(procedure: Procedure, step: str) -> None:
         if since is None:
             raise running_again(status)
         if time.time() >= since + limit:
-            raise DeadlinePassed(f"{name} does not stand still {limit:.0f} s after it was asked to stop", str(status), "It could move groups: look at the worker's log, or end the worker; the procedure returns to the source.")
+            raise DeadlinePassed(
+                f"{name} does not stand still {limit:.0f} s after it was asked to stop",
+                str(status),
+                "It could move groups: look at the worker's log, or end the worker; the procedure returns to the"
+                " source.",
+            )
         raise NotYet(f"{name} was asked to stop and still has to: {status}")
 
     procedure.wait(step, "The checkpoint connector standing still", stopped, limit)
 
 
 class OpenWithoutSource(OpenTarget):
-    """Look again at what waiting may have changed on the target, then let clients write. Its intent is the point of no return."""
+    """Look again at what waiting may have changed on the target, then let clients write. Its intent is the point of
+    no return.
+    """
 
     def look_again(self, procedure: Procedure, begun: bool) -> str:
         """Nothing of the source is asked: it is fenced, or armed. Answers what shows that no position changed."""
         if source_reopened(procedure):
-            raise Refusal("The source was given back to its clients", "return_to_source had begun", "Clear return_to_source until it is done; then start a new procedure.")
+            raise Refusal(
+                "The source was given back to its clients",
+                "return_to_source had begun",
+                "Clear return_to_source until it is done; then start a new procedure.",
+            )
         mirror_maker_still_stopped(procedure)
         group_sync_stopped(procedure, self.task_id)
         if not begun:
@@ -207,7 +261,10 @@ class OpenWithoutSource(OpenTarget):
     def client_scopes(self, procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
         """What clients will do on the target, and the principals that hold the right there, but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
-        scopes = (FenceScope.writes(procedure.plan()["local_names"].values()), FenceScope.group_reads(groups_of(procedure)))
+        scopes = (
+            FenceScope.writes(procedure.plan()["local_names"].values()),
+            FenceScope.group_reads(groups_of(procedure)),
+        )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
 
 
@@ -215,4 +272,8 @@ def refuse_living_groups(procedure: Procedure) -> None:
     """No group that moves has a member on the target yet."""
     active = active_groups(procedure.target, groups_of(procedure))
     if active:
-        raise Refusal(f"Groups came alive on {procedure.request.target}", ", ".join(sorted(active)[:10]), "Stop those consumers; the procedure returns to the source.")
+        raise Refusal(
+            f"Groups came alive on {procedure.request.target}",
+            ", ".join(sorted(active)[:10]),
+            "Stop those consumers; the procedure returns to the source.",
+        )

@@ -1,7 +1,8 @@
 """Groups of the source and their positions, written down where they differ.
 
 Invariants
-1. What is read counts as known once all of it was read: what a slow answer kept back is asked for again at the next sample.
+1. What is read counts as known once all of it was read: what a slow answer kept back is asked for again at the next
+   sample.
 2. A whole listing is all there is: of a group or a position that it lacks nothing is left, whatever was written before.
 """
 
@@ -45,7 +46,11 @@ class Groups:
             KafkaUnavailable: not all could be read; then nothing is written down.
         """
         whole, ends = self._owes_whole, self._read_commit_ends(source)
-        groups = {name: info for name, info in self._source.groups(ASK_SECONDS).items() if selects(name) and info.type in _MOVED_TYPES}
+        groups = {
+            name: info
+            for name, info in self._source.groups(ASK_SECONDS).items()
+            if selects(name) and info.type in _MOVED_TYPES
+        }
         held = self._read_positions(groups if whole else self._that_may_have_committed(groups, ends))
         self._write_states(rows, groups, whole)
         self._write_positions(rows, held, whole)
@@ -53,7 +58,9 @@ class Groups:
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Where Kafka's topic of commits ends, by partition; empty where it is not shown: then all groups are asked every time."""
+        """Where Kafka's topic of commits ends, by partition; empty where it is not shown: then all groups are asked
+        every time.
+        """
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []
         try:
@@ -65,7 +72,11 @@ class Groups:
 
     def _that_may_have_committed(self, groups: Iterable[str], ends: dict[int, int]) -> list[str]:
         moved = {partition for partition, end in ends.items() if self._commit_ends.get(partition) != end}
-        return [name for name in groups if not ends or name not in self._positions or commits_partition(name, len(ends)) in moved]
+        return [
+            name
+            for name in groups
+            if not ends or name not in self._positions or commits_partition(name, len(ends)) in moved
+        ]
 
     def _read_positions(self, asked: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:
         found = self._source.position_columns(asked, require_stable=False, timeout=ASK_SECONDS)
@@ -83,7 +94,11 @@ class Groups:
             self._positions.forget(name)
 
     def _write_positions(self, rows: Rows, held: dict[str, dict[tuple[str, int], int]], whole: bool) -> None:
-        differing = [(name, *tp, position) for name, all_of_it in held.items() for tp, position in self._positions.differing(name, all_of_it, whole).items()]
+        differing = [
+            (name, *tp, position)
+            for name, all_of_it in held.items()
+            for tp, position in self._positions.differing(name, all_of_it, whole).items()
+        ]
         if differing:
             group, topic, partition, position = (list(column) for column in zip(*differing, strict=True))
             rows.extend(Kind.POSITION, group=group, topic=topic, partition=partition, position=position)

@@ -1,12 +1,13 @@
-"""What the flight recorder's archive knows of a flow: the newest state of everything, and the history that positions need.
+"""What the flight recorder's archive knows of a flow: the newest state of everything, and the history that
+positions need.
 
 Invariants
 1. Of a topic that was deleted and made anew, only what was seen since counts: before that, rows speak of another log.
 2. Of a topic that the source had deleted when it was seen last nothing counts.
-3. Of groups and positions, only what was written since they were last listed whole counts: what that listing lacks is gone, or is of
-   an earlier life of a group.
-4. Hours are read back until there are a sample of the source and a whole listing of its groups, and every position lies above a sample
-   of its partition; or until there are none left, or they are too many.
+3. Of groups and positions, only what was written since they were last listed whole counts: what that listing lacks is
+   gone, or is of an earlier life of a group.
+4. Hours are read back until there are a sample of the source and a whole listing of its groups, and every position lies
+   above a sample of its partition; or until there are none left, or they are too many.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Recorded:
     """What was kept, as frames; times are milliseconds since 1970. A frame without rows is nothing known.
 
     Attributes:
-        partitions: one row a partition, as it was when the source was seen last: topic, partition, target_topic, topic_id, target_topic_id,
-            source_start, source_end, replicated, sampled_at.
-        floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first, and no record that
-            the source took later came from below it.
+        partitions: one row a partition, as it was when the source was seen last: topic, partition, target_topic,
+            topic_id, target_topic_id, source_start, source_end, replicated, sampled_at.
+        floors: topic, partition, source_end, target_end, replicated, sampled_at; the target's end was read first, and
+            no record that the source took later came from below it.
         syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
         pairs: pairs by content: topic, partition, upstream, downstream, source_end, records, sampled_at.
         positions: group, topic, partition, position, position_at: when it was last known to stand.
@@ -47,9 +48,12 @@ class Recorded:
         source_at: when the source last answered.
         problems: what that last sample could not read.
         gone: topics of the flow that the source had deleted when it was seen last.
-        anew: topics whose copy on the target was seen to be made anew: what was mirrored before went with the older one, whatever Connect keeps.
-        flowed_back: whether the flow the other way was seen that may mirror into these topics: clients wrote into their copies on the target. Also where nobody ever told, as in dedicated mode.
-        groups_at: when groups and positions were last read, all that there were; None where they were never listed whole.
+        anew: topics whose copy on the target was seen to be made anew: what was mirrored before went with the older
+            one, whatever Connect keeps.
+        flowed_back: whether the flow the other way was seen that may mirror into these topics: clients wrote into their
+            copies on the target. Also where nobody ever told, as in dedicated mode.
+        groups_at: when groups and positions were last read, all that there were; None where they were never listed
+            whole.
         read_to: how far MirrorMaker 2's topics had been read just before that.
     """
 
@@ -70,7 +74,9 @@ class Recorded:
 
     @property
     def stretches(self) -> pd.DataFrame:
-        """Source offsets [start, end) that all held a record: topic, partition, start, end, downstream (a target record that comes from `start` or from below)."""
+        """Source offsets [start, end) that all held a record: topic, partition, start, end, downstream (a target
+        record that comes from `start` or from below).
+        """
         whole = self.pairs[self.pairs["records"] == self.pairs["source_end"] - self.pairs["upstream"] - 1]
         return whole[PARTITION].assign(start=whole["upstream"], end=whole["source_end"], downstream=whole["downstream"])
 
@@ -79,7 +85,8 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
     """Read the archive back from its newest hour.
 
     Args:
-        most_rows: no more hours are read once there are so many rows; positions below what was read stay without a floor.
+        most_rows: no more hours are read once there are so many rows; positions below what was read stay without a
+            floor.
 
     Raises:
         ArchiveUnavailable: it cannot be read.
@@ -101,7 +108,9 @@ def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
 
 
 def _thinned(hour: pa.Table) -> pa.Table:
-    """Without what nobody asks for: of each position all rows but the newest, and checkpoints. Living groups write millions of rows an hour."""
+    """Without what nobody asks for: of each position all rows but the newest, and checkpoints. Living groups write
+    millions of rows an hour.
+    """
     kind = hour["kind"]
     positions = hour.filter(pc.equal(kind, Kind.POSITION.value)).sort_by("at")
     places = positions.select(["group", *PARTITION]).append_column("row", pa.array(range(len(positions)), pa.int64()))
@@ -113,16 +122,24 @@ def _thinned(hour: pa.Table) -> pa.Table:
 def _unreached(found: Recorded) -> pd.DataFrame:
     """Positions that lie below the oldest sample of their partition, and above the log's beginning."""
     oldest = found.floors.groupby(PARTITION, as_index=False)["source_end"].min()
-    known = found.positions.merge(oldest, on=PARTITION).merge(found.partitions[[*PARTITION, "source_start"]], on=PARTITION)
+    known = found.positions.merge(oldest, on=PARTITION).merge(
+        found.partitions[[*PARTITION, "source_start"]], on=PARTITION
+    )
     below = (known["position"] < known["source_end"]) & (known["position"] > known["source_start"].fillna(0))
     return known[below].groupby(PARTITION, as_index=False)["position"].min()
 
 
 def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
-    """Those of them that lie below an older hour's samples too; a partition that an hour with samples does not have was not there yet."""
+    """Those of them that lie below an older hour's samples too; a partition that an hour with samples does not have
+    was not there yet.
+    """
     seen = hour.filter(pc.is_valid(hour["source_end"]))
     oldest = seen.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
-    known = positions.merge(oldest, on=PARTITION) if len(seen) else positions.assign(source_end_min=positions["position"] + 1)
+    known = (
+        positions.merge(oldest, on=PARTITION)
+        if len(seen)
+        else positions.assign(source_end_min=positions["position"] + 1)
+    )
     return known[known["position"] < known["source_end_min"]][[*PARTITION, "position"]]
 
 
@@ -134,7 +151,10 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     rows = rows[~rows["topic"].isin(gone)]
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
     samples, seen = of[Kind.SAMPLE], _with_last_replicated(of[Kind.PARTITION])
-    told = [{"at": at, **json.loads(details)} for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)]
+    told = [
+        {"at": at, **json.loads(details)}
+        for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)
+    ]
     source_at = max((one["at"] for one in told if one["source_answered"]), default=None)
     listed_at = max((one["at"] for one in told if one.get("groups_read") == WHOLE), default=None)
     last_listing = next((one for one in reversed(told) if one.get("groups_read")), {}) if listed_at is not None else {}
@@ -143,8 +163,12 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     return Recorded(
         partitions=_newest_partitions(seen, source_at),
         floors=_floors(seen, source_at, flowed_back_at),
-        syncs=of[Kind.SYNC].drop_duplicates("sequence").sort_values("sequence")[[*PARTITION, "upstream", "downstream", "sequence"]],
-        pairs=of[Kind.PAIR].rename(columns={"at": "sampled_at"})[[*PARTITION, "upstream", "downstream", "source_end", "records", "sampled_at"]],
+        syncs=of[Kind.SYNC]
+        .drop_duplicates("sequence")
+        .sort_values("sequence")[[*PARTITION, "upstream", "downstream", "sequence"]],
+        pairs=of[Kind.PAIR].rename(columns={"at": "sampled_at"})[
+            [*PARTITION, "upstream", "downstream", "source_end", "records", "sampled_at"]
+        ],
         positions=_positions(positions, groups, last_listing.get("at")),
         groups=groups.drop_duplicates("group", keep="last").query("state != 'Gone'")[["group", "members", "state"]],
         last_at=max(samples["at"].tolist(), default=None),
@@ -172,8 +196,12 @@ def _deleted(rows: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _since_begun_anew(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without what was seen of topics before they were made anew; a pair that was read in that very sample may speak of the log before."""
-    source, target = (rows["topic"].map(_made_anew(rows, column)).fillna(-1) for column in ("topic_id", "target_topic_id"))
+    """Without what was seen of topics before they were made anew; a pair that was read in that very sample may speak
+    of the log before.
+    """
+    source, target = (
+        rows["topic"].map(_made_anew(rows, column)).fillna(-1) for column in ("topic_id", "target_topic_id")
+    )
     pairs = rows["kind"].isin([Kind.SYNC.value, Kind.CHECKPOINT.value, Kind.PAIR.value])
     older = (rows["at"] < source) | ((rows["at"] < target) & (rows["kind"] != Kind.POSITION.value))
     return rows[~(older | (pairs & (rows["at"] <= np.maximum(source, target))))].reset_index(drop=True)
@@ -195,12 +223,16 @@ def _newest_partitions(seen: pd.DataFrame, source_at: int | None) -> pd.DataFram
 
 
 def _with_last_replicated(seen: pd.DataFrame) -> pd.DataFrame:
-    """With what Connect told last where it has told nothing since: a recorder that is started again may find it silent."""
+    """With what Connect told last where it has told nothing since: a recorder that is started again may find it
+    silent.
+    """
     return seen.assign(replicated=seen.groupby(PARTITION)["replicated"].ffill())
 
 
 def _flowed_back_at(told: list[dict[str, Any]]) -> int:
-    """When the flow the other way may have been mirroring last, -1 without such a sample; where it did not answer it was as before."""
+    """When the flow the other way may have been mirroring last, -1 without such a sample; where it did not answer it
+    was as before.
+    """
     last, flows = -1, False
     for one in told:
         flows = flows if (said := one.get("flows_back")) is None else said
@@ -211,14 +243,19 @@ def _flowed_back_at(told: list[dict[str, Any]]) -> int:
 def _floors(seen: pd.DataFrame, source_at: int | None, flowed_back_at: int) -> pd.DataFrame:
     """Both ends at each sample since the flow the other way stood still.
 
-    What it mirrored into the source at or above the source's end came from records on the target that may lie below the target's end.
+    What it mirrored into the source at or above the source's end came from records on the target that may lie below the
+    target's end.
     """
     names = [*PARTITION, "source_end", "target_end", "replicated", "sampled_at"]
     # What had not changed when the source last answered was seen once more then.
     last = seen[seen["at"] <= (source_at or 0)].drop_duplicates(PARTITION, keep="last")
     again = last[last["at"] < (source_at or 0)].assign(at=source_at)
     floors = pd.concat([seen, again], ignore_index=True).astype({"at": "Int64"}).rename(columns={"at": "sampled_at"})
-    return floors[floors["sampled_at"] > flowed_back_at][names].dropna(subset=["source_end", "target_end"]).reset_index(drop=True)
+    return (
+        floors[floors["sampled_at"] > flowed_back_at][names]
+        .dropna(subset=["source_end", "target_end"])
+        .reset_index(drop=True)
+    )
 
 
 def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:
@@ -228,4 +265,8 @@ def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) 
     kept = newest[newest["position"].notna() & (newest["at"] > gone_at)]
     # A row stands for as long as no other one is written.
     at = kept["at"] if groups_at is None else groups_at
-    return kept.assign(position_at=at)[["group", *PARTITION, "position", "position_at"]].astype({"position_at": "Int64"}).reset_index(drop=True)
+    return (
+        kept.assign(position_at=at)[["group", *PARTITION, "position", "position_at"]]
+        .astype({"position_at": "Int64"})
+        .reset_index(drop=True)
+    )

@@ -28,7 +28,14 @@ _PAIRING_SHARE = 0.6
 class Looker:
     """One flow, and what was last written down of it."""
 
-    def __init__(self, flow: Flow, naming: Naming, access: Access, interval_seconds: float = 10.0, read_before: Callable[[], Mapping[Place, int]] = dict) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        naming: Naming,
+        access: Access,
+        interval_seconds: float = 10.0,
+        read_before: Callable[[], Mapping[Place, int]] = dict,
+    ) -> None:
         """Nothing is looked at yet.
 
         Args:
@@ -36,7 +43,10 @@ class Looker:
             read_before: how far MirrorMaker 2's topics were read by earlier recorders.
         """
         self.flow, self.naming, self.access = flow, naming, access
-        self._configs: dict[str, dict[str, str]] = {"source": dict(flow.mirror_maker), "checkpoint": dict(flow.mirror_maker)}
+        self._configs: dict[str, dict[str, str]] = {
+            "source": dict(flow.mirror_maker),
+            "checkpoint": dict(flow.mirror_maker),
+        }
         self._syncs_location = flow.mirror_maker.get(LOCATION)
         self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
         self._replicated: dict[TopicPartition, int | None] | None = None
@@ -72,9 +82,16 @@ class Looker:
                 self._problems += self._pairing.write(rows, both)
         heartbeat_at = self._heartbeat(target)
         told = {
-            "whole": whole, "source_answered": source.answered, "problems": self._problems, "connectors": states, "flows_back": flows_back, "heartbeat_at": heartbeat_at,
-            "groups_read": groups_read, "read_to": self._mirror_topics.read_to, "took_ms": int(time.time() * 1000) - rows.at,
-        }  # fmt: skip
+            "whole": whole,
+            "source_answered": source.answered,
+            "problems": self._problems,
+            "connectors": states,
+            "flows_back": flows_back,
+            "heartbeat_at": heartbeat_at,
+            "groups_read": groups_read,
+            "read_to": self._mirror_topics.read_to,
+            "took_ms": int(time.time() * 1000) - rows.at,
+        }
         rows.add(Kind.SAMPLE, details=json.dumps(told))
         return rows
 
@@ -111,7 +128,9 @@ class Looker:
             return flow_back.may_mirror() if self._source_answered else None
         return None
 
-    def _side(self, cluster: KafkaCluster, what: str, wanted: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]) -> Side:
+    def _side(
+        self, cluster: KafkaCluster, what: str, wanted: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]
+    ) -> Side:
         with self._tolerating(what):
             topics = cluster.topics(timeout=ASK_SECONDS)
             partitions = wanted(topics)
@@ -123,18 +142,36 @@ class Looker:
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
         """Partitions of the source's topics that the flow mirrors."""
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target)
-        return [TopicPartition(name, p) for name, info in topics.items() if selects(name) and not self.naming.is_heartbeats(name) for p in info.partitions]
+        return [
+            TopicPartition(name, p)
+            for name, info in topics.items()
+            if selects(name) and not self.naming.is_heartbeats(name)
+            for p in info.partitions
+        ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """Partitions of the target's topics that hold what the flow mirrors, by their names and by what is known of the source."""
+        """Partitions of the target's topics that hold what the flow mirrors, by their names and by what is known of
+        the source.
+        """
         known = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
-        return [TopicPartition(name, p) for name in sorted(named | {tp.topic for tp in known}) if name in topics for p in topics[name].partitions]
+        return [
+            TopicPartition(name, p)
+            for name in sorted(named | {tp.topic for tp in known})
+            if name in topics
+            for p in topics[name].partitions
+        ]
 
     def _upstream(self, topic: str) -> str | None:
         """The source's name of a target topic; under identity naming they are alike."""
-        return self.naming.upstream(topic) if self.naming.source_alias(topic) == self.flow.source else topic if self.naming.remote(self.flow.source, topic) == topic else None
+        return (
+            self.naming.upstream(topic)
+            if self.naming.source_alias(topic) == self.flow.source
+            else topic
+            if self.naming.remote(self.flow.source, topic) == topic
+            else None
+        )
 
     def _remote(self, tp: TopicPartition) -> TopicPartition:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
@@ -167,7 +204,8 @@ class Looker:
         return NONE_KEPT if kept is None else kept
 
     def _look_for_gone(self, rows: Rows, source: Side, target: Side, whole: bool) -> None:
-        """Topics of the flow that the source has no more, by two looks in a row: it has deleted them, and nobody loses what it held.
+        """Topics of the flow that the source has no more, by two looks in a row: it has deleted them, and nobody loses
+        what it held.
 
         A source that has none of them left has lost them all: that is what the record is kept for.
         """
@@ -182,10 +220,18 @@ class Looker:
         self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in gone])
 
     def _mirrored_topics(self, target: Side) -> set[str]:
-        """Topics of the source that were seen there, that Connect keeps an offset of, or whose copies the target has under names that say so."""
+        """Topics of the source that were seen there, that Connect keeps an offset of, or whose copies the target has
+        under names that say so.
+        """
         replicated = {tp.topic for tp, offset in (self._replicated or {}).items() if offset is not None}
-        copies = {self.naming.upstream(name) for name in target.topics if self.naming.source_alias(name) == self.flow.source and not self.naming.is_internal(name)}
-        named = {topic for topic in (*replicated, *copies) if topic is not None and not self.naming.is_heartbeats(topic)}
+        copies = {
+            self.naming.upstream(name)
+            for name in target.topics
+            if self.naming.source_alias(name) == self.flow.source and not self.naming.is_internal(name)
+        }
+        named = {
+            topic for topic in (*replicated, *copies) if topic is not None and not self.naming.is_heartbeats(topic)
+        }
         return {*named, *(tp.topic for tp in self._partitions.known), *self._gone.known}
 
     def _read_mirror_topics(self, rows: Rows, source: Side, target: Side) -> None:
@@ -202,15 +248,23 @@ class Looker:
             self._groups.owe_whole()
         self._topic_ids |= ids
         with self._tolerating("groups"):
-            return self._groups.write(rows, source, group_filter_of(self._configs["checkpoint"]).selects) if source.answered else None
+            return (
+                self._groups.write(rows, source, group_filter_of(self._configs["checkpoint"]).selects)
+                if source.answered
+                else None
+            )
         return None
 
     def _heartbeat(self, target: Side) -> int | None:
         """When MirrorMaker 2's newest heartbeat on the target was emitted, in milliseconds since 1970."""
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
-            partitions = [TopicPartition(topic, p) for p in target.topics[topic].partitions] if topic in target.topics else []
+            partitions = (
+                [TopicPartition(topic, p) for p in target.topics[topic].partitions] if topic in target.topics else []
+            )
             tails = self.access.target_records.last_records(partitions, timeout=ASK_SECONDS)
-            stamps = [decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last]
+            stamps = [
+                decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last
+            ]
             return max(stamps, default=None)
         return None

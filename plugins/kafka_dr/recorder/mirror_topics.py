@@ -1,7 +1,8 @@
-"""MirrorMaker 2's offset syncs and checkpoints, written down as they appear: their topics are compacted, and forget.
+"""MirrorMaker 2's offset syncs and checkpoints, written down as they appear: their topics are compacted, and
+forget.
 
-Invariant: a record is written down once, also by a recorder that goes on for another. Read again later, it would look newer than what
-was seen of its topic meanwhile.
+Invariant: a record is written down once, also by a recorder that goes on for another. Read again later, it would look
+newer than what was seen of its topic meanwhile.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Statement(NamedTuple):
 class MirrorTopics:
     """Reads a flow's syncs and checkpoints on from where they were read to."""
 
-    def __init__(self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[Place, int]]) -> None:
+    def __init__(
+        self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[Place, int]]
+    ) -> None:
         """Nothing is read yet.
 
         Args:
@@ -58,28 +61,37 @@ class MirrorTopics:
         return None if self._read is None else [[*place, offset] for place, offset in self._read.items()]
 
     def write_syncs(self, rows: Rows, location: str | None, source: Side, target: Side) -> list[str]:
-        """Write down new offset syncs; answers what is wrong with some of them. On a side that did not answer nothing is read.
+        """Write down new offset syncs; answers what is wrong with some of them. On a side that did not answer nothing
+        is read.
 
         Args:
             location: `source` or `target`; None where nobody says it.
 
         Raises:
-            BadInput: nobody says it. A topic of the same name may be there all the same: the flow the other way keeps its own under it.
+            BadInput: nobody says it. A topic of the same name may be there all the same: the flow the other way keeps
+                its own under it.
             SwitchbackError: they cannot be read.
         """
         access, naming = self._access, self._naming
         if location is None:
-            raise BadInput("nobody says where MirrorMaker 2 keeps them", f"its worker has not answered, and the topology does not state {LOCATION}")
+            raise BadInput(
+                "nobody says where MirrorMaker 2 keeps them",
+                f"its worker has not answered, and the topology does not state {LOCATION}",
+            )
         if location == "target":
             found = self._new(access.target_records, target, naming.offset_syncs_topic(self._flow.source))
         else:
             found = self._new(access.source_records, source, naming.offset_syncs_topic(self._flow.target))
-        return self._write(rows, Kind.SYNC, found, decode_offset_syncs([s.key for s in found], [s.value for s in found]))
+        return self._write(
+            rows, Kind.SYNC, found, decode_offset_syncs([s.key for s in found], [s.value for s in found])
+        )
 
     def write_checkpoints(self, rows: Rows, target: Side) -> list[str]:
         """Write down new checkpoints; answers what is wrong with some of them."""
         found = self._new(self._access.target_records, target, self._naming.checkpoints_topic(self._flow.source))
-        return self._write(rows, Kind.CHECKPOINT, found, decode_checkpoints([s.key for s in found], [s.value for s in found]))
+        return self._write(
+            rows, Kind.CHECKPOINT, found, decode_checkpoints([s.key for s in found], [s.value for s in found])
+        )
 
     def _new(self, reader: RecordReader, side: Side, topic: str) -> list[Statement]:
         """Records since the last time; all that are left, the first time."""
@@ -91,18 +103,27 @@ class MirrorTopics:
         new = {tp: Span(max(span.start, self._read.get(places[tp], 0)), span.end) for tp, span in spans.items()}
         found = list(reader.scan(new, ASK_SECONDS, _MOST_RECORDS, take=_stated))
         counts, last = Counter(s.where for s in found), {s.where: s.offset for s in found}
-        self._read |= {place: last[tp] + 1 if counts[tp] >= _MOST_RECORDS else spans[tp].end for tp, place in places.items()}
+        self._read |= {
+            place: last[tp] + 1 if counts[tp] >= _MOST_RECORDS else spans[tp].end for tp, place in places.items()
+        }
         return found
 
     def _write(self, rows: Rows, kind: Kind, found: list[Statement], decoded: Decoded[Any]) -> list[str]:
         unreadable = {index for index, _ in decoded.malformed}
         sequence = [statement.offset for index, statement in enumerate(found) if index not in unreadable]
-        columns = {name: [getattr(one, name) for one in decoded.records] for name in ("topic", "partition", "upstream", "downstream")}
+        columns = {
+            name: [getattr(one, name) for one in decoded.records]
+            for name in ("topic", "partition", "upstream", "downstream")
+        }
         if kind is Kind.CHECKPOINT:
             columns["group"] = [one.group for one in decoded.records]
         if sequence:
             rows.extend(kind, sequence=sequence, **columns)
-        return [f"{len(unreadable)} of {len(found)} records cannot be what they should be: {kind.value}s"] if unreadable else []
+        return (
+            [f"{len(unreadable)} of {len(found)} records cannot be what they should be: {kind.value}s"]
+            if unreadable
+            else []
+        )
 
 
 def _stated(message: Message) -> Statement:

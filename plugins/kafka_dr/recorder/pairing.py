@@ -1,7 +1,8 @@
-"""The recorder's own pairs: the target's newest records, found again on the source by content. Why they are safe: decisions/0008.
+"""The recorder's own pairs: the target's newest records, found again on the source by content. Why they are
+safe: decisions/0008.
 
-Invariant: no record is kept while they are read. A partition that cannot be read to its end in time has no new pair, and keeps none
-from the others.
+Invariant: no record is kept while they are read. A partition that cannot be read to its end in time has no new pair,
+and keeps none from the others.
 """
 
 from __future__ import annotations
@@ -58,17 +59,24 @@ class Pairing:
         self._owed: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Partitions that are not as they were: each is looked through at the next samples until that was done to its end, however quiet it has become."""
+        """Partitions that are not as they were: each is looked through at the next samples until that was done to
+        its end, however quiet it has become.
+        """
         self._owed.update(changed)
 
     def write(self, rows: Rows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
-        """Write down a pair for each partition that is owed one and whose newest target record has none yet; answers for which there is none.
+        """Write down a pair for each partition that is owed one and whose newest target record has none yet; answers
+        for which there is none.
 
         Args:
             now: all partitions as they are on both sides.
         """
         began = time.monotonic()
-        wanted = {tp: now[tp] for tp in sorted(self._owed & now.keys()) if now[tp].source_end is not None and self._has_new_records(now[tp])}
+        wanted = {
+            tp: now[tp]
+            for tp in sorted(self._owed & now.keys())
+            if now[tp].source_end is not None and self._has_new_records(now[tp])
+        }
         self._owed = set(wanted)
         newest = self._read_newest(wanted, began + self._seconds / 3)
         found = self._find(wanted, newest, began + self._seconds) if newest else {}
@@ -81,31 +89,55 @@ class Pairing:
 
     def _has_new_records(self, seen: PartitionSeen) -> bool:
         last = self._known.get(_log(seen))
-        return seen.target_end is not None and seen.target_end > max(seen.target_start or 0, last.downstream + 1 if last else 0)
+        return seen.target_end is not None and seen.target_end > max(
+            seen.target_start or 0, last.downstream + 1 if last else 0
+        )
 
-    def _read_newest(self, wanted: Mapping[TopicPartition, PartitionSeen], ends_at: float) -> dict[TopicPartition, Newest]:
+    def _read_newest(
+        self, wanted: Mapping[TopicPartition, PartitionSeen], ends_at: float
+    ) -> dict[TopicPartition, Newest]:
         left = {TopicPartition(seen.target_topic, seen.partition): tp for tp, seen in wanted.items()}
         found: dict[TopicPartition, Newest] = {}
         for back in _LOOK_BACKS:
-            spans = {there: Span(max(wanted[tp].target_start or 0, wanted[tp].target_end - back), wanted[tp].target_end) for there, tp in left.items()}
+            spans = {
+                there: Span(max(wanted[tp].target_start or 0, wanted[tp].target_end - back), wanted[tp].target_end)
+                for there, tp in left.items()
+            }
             late: dict[TopicPartition, str] = {}
-            for where, newest in self._access.target_records.scan(spans, ends_at - time.monotonic(), take=_as_newest, given_up=late):
+            for where, newest in self._access.target_records.scan(
+                spans, ends_at - time.monotonic(), take=_as_newest, given_up=late
+            ):
                 found[left[TopicPartition(*where)]] = newest
             left = {there: tp for there, tp in left.items() if tp not in found and there not in late}
         self._owed.difference_update(left.values())
         return found
 
-    def _find(self, wanted: Mapping[TopicPartition, PartitionSeen], newest: Mapping[TopicPartition, Newest], ends_at: float) -> dict[TopicPartition, OwnPair]:
+    def _find(
+        self, wanted: Mapping[TopicPartition, PartitionSeen], newest: Mapping[TopicPartition, Newest], ends_at: float
+    ) -> dict[TopicPartition, OwnPair]:
         """Pairs by partition. The source's ends are read after the target's records: their origins lie below."""
         ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ASK_SECONDS)
         share = max(_LEAST_SHARE, _MOST_RECORDS // len(newest))
-        quests = {tp: Quest(one, ends[tp], suffix_starts(wanted[tp].source_start or 0, ends[tp], one.offset, self._known.get(_log(wanted[tp])), share)) for tp, one in newest.items()}
+        quests = {
+            tp: Quest(
+                one,
+                ends[tp],
+                suffix_starts(
+                    wanted[tp].source_start or 0, ends[tp], one.offset, self._known.get(_log(wanted[tp])), share
+                ),
+            )
+            for tp, one in newest.items()
+        }
         found: dict[TopicPartition, OwnPair] = {}
         turns = max(len(quest.starts) for quest in quests.values())
         for turn in range(turns):
             # A partition that never comes to its end must leave time for the last turn.
             seconds = (ends_at - time.monotonic()) * (1 if turn == turns - 1 else 2 / 3)
-            spans = {tp: Span(quest.starts[turn], quest.end) for tp, quest in quests.items() if tp not in found and turn < len(quest.starts)}
+            spans = {
+                tp: Span(quest.starts[turn], quest.end)
+                for tp, quest in quests.items()
+                if tp not in found and turn < len(quest.starts)
+            }
             pairs = self._look_through(self._in_turn(spans), quests, seconds)
             found |= {tp: pair for tp, pair in pairs.items() if pair}
             self._owed.difference_update(tp for tp, pair in pairs.items() if pair or turn == len(quests[tp].starts) - 1)
@@ -121,7 +153,9 @@ class Pairing:
             chosen[tp], self._turns[tp] = spans[tp], time.monotonic()
         return chosen
 
-    def _look_through(self, spans: Mapping[TopicPartition, Span], quests: Mapping[TopicPartition, Quest], seconds: float) -> dict[TopicPartition, OwnPair | None]:
+    def _look_through(
+        self, spans: Mapping[TopicPartition, Span], quests: Mapping[TopicPartition, Quest], seconds: float
+    ) -> dict[TopicPartition, OwnPair | None]:
         """Pairs of the partitions that were read to their end, None where there is none."""
         searches, late = {tp: PairSearch(quests[tp].newest.offset) for tp in spans}, {}
         look = _comparing({tp: quests[tp].newest for tp in spans})
@@ -136,7 +170,9 @@ def _log(seen: PartitionSeen) -> tuple[TopicPartition, str | None, str | None]:
 
 
 def _as_newest(message: Message) -> tuple[tuple[str, int], Newest]:
-    return (message.topic(), message.partition()), Newest(message.offset(), _glance(message), record_of(message).fingerprint())
+    return (message.topic(), message.partition()), Newest(
+        message.offset(), _glance(message), record_of(message).fingerprint()
+    )
 
 
 def _comparing(newest: Mapping[TopicPartition, Newest]) -> Callable[[Message], tuple[TopicPartition, int, bool]]:
@@ -145,7 +181,11 @@ def _comparing(newest: Mapping[TopicPartition, Newest]) -> Callable[[Message], t
     def compared(message: Message) -> tuple[TopicPartition, int, bool]:
         where = (message.topic(), message.partition())
         wanted = newest[where]
-        return where, message.offset(), _glance(message) == wanted.glance and record_of(message).fingerprint() == wanted.fingerprint
+        return (
+            where,
+            message.offset(),
+            _glance(message) == wanted.glance and record_of(message).fingerprint() == wanted.fingerprint,
+        )
 
     return compared
 

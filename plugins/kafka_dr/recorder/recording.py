@@ -16,7 +16,8 @@ from kafka_dr.hooks.archive import Archive
 
 SAMPLES = "samples"
 SCHEMA = pa.schema(list(COLUMNS.items()))
-#: Of an interval, so much earlier begins each sample: a wait ends late on a busy machine, and no interval may be longer than was promised.
+#: Of an interval, so much earlier begins each sample: a wait ends late on a busy machine, and no interval may be longer
+#: than was promised.
 _EARLY_SHARE = 0.05
 #: Samples that wait for an archive which cannot be reached: at ten seconds an hour's.
 _MOST_WAITING = 360
@@ -25,13 +26,22 @@ _MOST_WAITING = 360
 class Recording:
     """One flow's recorder; `run` ends when `ended` is set."""
 
-    def __init__(self, name: str, look: Callable[[bool], Rows], archive: Archive, interval_seconds: float, retention: timedelta, ended: threading.Event) -> None:
+    def __init__(
+        self,
+        name: str,
+        look: Callable[[bool], Rows],
+        archive: Archive,
+        interval_seconds: float,
+        retention: timedelta,
+        ended: threading.Event,
+    ) -> None:
         """Nothing is looked at yet.
 
         Args:
             name: the flow's, for messages.
             look: makes a sample; True asks for a whole one.
-            interval_seconds: at most, from the beginning of one sample to that of the next; a sample that takes longer is followed at once.
+            interval_seconds: at most, from the beginning of one sample to that of the next; a sample that takes longer
+                is followed at once.
         """
         self.name, self._look, self._archive = name, look, archive
         self._pace, self._retention, self._ended = interval_seconds * (1 - _EARLY_SHARE), retention, ended

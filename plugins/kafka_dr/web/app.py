@@ -31,7 +31,9 @@ app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=Non
 PREFIX = "/switchback"
 _NOTHING = "No procedure that you may see holds a pair of clusters, or ever held one."
 _NOT_THIS_RUN = "This run has not opened a procedure. What is in hand:"
-_CLOSED_DOORS = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+_CLOSED_DOORS = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
 
 
@@ -59,7 +61,9 @@ def evidence(user: GetUserDep, procedure_id: str) -> Response:
         raise HTTPException(503, str(error)) from None
     if page is None:
         raise HTTPException(404, "No evidence of that name is on this machine, or you may not read it.")
-    return FileResponse(page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CLOSED_DOORS})
+    return FileResponse(
+        page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CLOSED_DOORS}
+    )
 
 
 def _readable_by(user: Any) -> Callable[[str], bool]:
@@ -68,7 +72,9 @@ def _readable_by(user: Any) -> Callable[[str], bool]:
     def may_read(dag_id: str) -> bool:
         team = DagModel.get_team_name(dag_id) if conf.getboolean("core", "multi_team", fallback=False) else None
         details = DagDetails(id=dag_id, team_name=team)
-        return get_auth_manager().is_authorized_dag(method="GET", access_entity=DagAccessEntity.RUN, details=details, user=user)
+        return get_auth_manager().is_authorized_dag(
+            method="GET", access_entity=DagAccessEntity.RUN, details=details, user=user
+        )
 
     return may_read
 

@@ -1,4 +1,6 @@
-"""A bench for steps: the real journal, topology, procedure and operators; what stands in is outside of the hooks' border."""
+"""A bench for steps: the real journal, topology, procedure and operators; what stands in is outside of the
+hooks' border.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,11 @@ class Cluster:
     def answer(self) -> None:
         """Fail where the cluster is away."""
         if self.away:
-            raise self.away if isinstance(self.away, KafkaUnavailable) else KafkaUnavailable(f"asking {self.alias} failed", "no answer in time", "look at its brokers")
+            raise (
+                self.away
+                if isinstance(self.away, KafkaUnavailable)
+                else KafkaUnavailable(f"asking {self.alias} failed", "no answer in time", "look at its brokers")
+            )
 
     def brokers(self, **_: Any) -> list[Any]:
         """Brokers by id."""
@@ -99,9 +105,21 @@ class Cluster:
         self.answer()
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
         copies = {n: {p: (1,) * self.replicas.get(n, 1) for p in self.partitions[n]} for n in wanted}
-        return {n: SimpleNamespace(partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}"), replicas=copies[n]) for n in wanted}
+        return {
+            n: SimpleNamespace(
+                partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}"), replicas=copies[n]
+            )
+            for n in wanted
+        }
 
-    def create_topic(self, name: str, partitions: int, replication_factor: int = -1, configs: Mapping[str, str] | None = None, **_: Any) -> None:
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        **_: Any,
+    ) -> None:
         """Make a topic where it is missing; one that was deleted gets another id."""
         self.answer()
         if name not in self.partitions:
@@ -124,7 +142,9 @@ class Cluster:
                 del held[tp]
         return gone
 
-    def ends(self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any) -> dict[TopicPartition, int]:
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any
+    ) -> dict[TopicPartition, int]:
         """Log ends."""
         self.answer()
         return {tp: self.log_ends.get(tp, 0) for tp in partitions}
@@ -138,7 +158,16 @@ class Cluster:
         """Groups with as many members as the test said, and those that only hold positions."""
         self.answer()
         known = dict.fromkeys(self.committed, 0) | self.members
-        return {g: SimpleNamespace(name=g, state="Stable" if n else "Empty", type="classic", empty=not n, members=[SimpleNamespace(client_id="c", host="h")] * n) for g, n in known.items()}
+        return {
+            g: SimpleNamespace(
+                name=g,
+                state="Stable" if n else "Empty",
+                type="classic",
+                empty=not n,
+                members=[SimpleNamespace(client_id="c", host="h")] * n,
+            )
+            for g, n in known.items()
+        }
 
     def positions(self, groups: Iterable[str], **_: Any) -> dict[str, dict[TopicPartition, Position]]:
         """Committed positions."""
@@ -150,9 +179,15 @@ class Cluster:
         self.answer()
         self.positions_read += 1
         rows = [(g, *tp, p.offset) for g in groups for tp, p in self.committed.get(g, {}).items()]
-        return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
+        return (
+            PositionColumns(*(list(column) for column in zip(*rows, strict=True)))
+            if rows
+            else PositionColumns([], [], [], [])
+        )
 
-    def commit_many(self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]) -> dict[str, dict[TopicPartition, str]]:
+    def commit_many(
+        self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]
+    ) -> dict[str, dict[TopicPartition, str]]:
         """Commit, and answer OK."""
         self.answer()
         done = {}
@@ -236,7 +271,13 @@ class Worker:
         self.answer()
         self.answer()
         state = self.states[name]
-        return SimpleNamespace(name=name, state=state, tasks={0: "RUNNING"} if state == "RUNNING" else {}, stopped=state == "STOPPED", running=state == "RUNNING")
+        return SimpleNamespace(
+            name=name,
+            state=state,
+            tasks={0: "RUNNING"} if state == "RUNNING" else {},
+            stopped=state == "STOPPED",
+            running=state == "RUNNING",
+        )
 
     def ask_to_stop(self, name: str, timeout: float) -> None:
         """Stop, and remember who was asked; what is late still has to stop when this returns."""
@@ -249,7 +290,9 @@ class Worker:
         """Stop, and remember who was asked; what is late does not stop in time."""
         self.asked.append(("stop", name))
         if name in self.late:
-            raise DeadlinePassed(f"{name} did not stop within {deadline:g} s", "its tasks still run", "look at the worker's log")
+            raise DeadlinePassed(
+                f"{name} did not stop within {deadline:g} s", "its tasks still run", "look at the worker's log"
+            )
         self.states[name] = "STOPPED"
 
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> None:
@@ -327,8 +370,16 @@ class Api:
 
     def answer(self, gate: str, subject: str, **changes: Any) -> None:
         """Someone answers a gate; by default bob approves now."""
-        given = {"chosen_options": (APPROVE,), "responded_by_id": "bob", "responded_by_name": "bob", "responded_at": datetime.now(UTC), **changes}
-        self.answers[gate] = HitlAnswer(subject=subject, body="", options=(APPROVE, "Reject"), params_input={}, created_at=None, **given)
+        given = {
+            "chosen_options": (APPROVE,),
+            "responded_by_id": "bob",
+            "responded_by_name": "bob",
+            "responded_at": datetime.now(UTC),
+            **changes,
+        }
+        self.answers[gate] = HitlAnswer(
+            subject=subject, body="", options=(APPROVE, "Reject"), params_input={}, created_at=None, **given
+        )
 
 
 class Connections:
@@ -364,7 +415,10 @@ class Bench:
         self.dag_id = dag_id
         self.folder, self.url = folder, f"sqlite:///{folder}/journal.db"
         self.clusters = {alias: Cluster(alias) for alias in ("primary", "standby")}
-        self.workers = {"standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}), "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"})}
+        self.workers = {
+            "standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}),
+            "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"}),
+        }
         self.api, self.connections, self.hook = Api(), Connections(self.url), Hook()
         self.probe_answers: dict[int, Any] = {}
         self.probed: list[int] = []
@@ -375,20 +429,39 @@ class Bench:
     def _topology(self) -> dict[str, Any]:
         principals = {"mirror_maker": ["User:mm2"], "orchestrator": ["User:orchestrator"], "exempt": ["User:admin"]}
         flows = [
-            {"source": s, "target": t, "connect": f"connect_{t}", "connectors": {k: f"{s[0]}.{k}" for k in ("source", "checkpoint")}}
+            {
+                "source": s,
+                "target": t,
+                "connect": f"connect_{t}",
+                "connectors": {k: f"{s[0]}.{k}" for k in ("source", "checkpoint")},
+            }
             for s, t in (("primary", "standby"), ("standby", "primary"))
         ]
         return {
-            "clusters": {a: {"connection": f"kafka_{a}", "probe_connection": f"probe_{a}", "principals": principals} for a in self.clusters},
-            "naming": {"policy": "identity"}, "flows": flows, "routing": {"kind": "file", "path": str(self.folder / "routing.json")}, "journal": {"connection": "journal"},
-            "airflow_api": {"connection": "api"}, "spark": {"connection": "spark"}, "evidence": str(self.folder / "evidence"), "cool_down_seconds": 0,
+            "clusters": {
+                a: {"connection": f"kafka_{a}", "probe_connection": f"probe_{a}", "principals": principals}
+                for a in self.clusters
+            },
+            "naming": {"policy": "identity"},
+            "flows": flows,
+            "routing": {"kind": "file", "path": str(self.folder / "routing.json")},
+            "journal": {"connection": "journal"},
+            "airflow_api": {"connection": "api"},
+            "spark": {"connection": "spark"},
+            "evidence": str(self.folder / "evidence"),
+            "cool_down_seconds": 0,
             "deadlines": {"stable_seconds": 0.01, "fence_seconds": 0.3, "verify_seconds": 0.3, "zero_lag_seconds": 0.3},
-        }  # fmt: skip
+        }
 
     def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
         """What Airflow gives a task on one of its tries."""
         run = SimpleNamespace(dag_id=self.dag_id, run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
-        return {"dag_run": run, "params": self.params, "task_instance": (ti := SimpleNamespace(id=f"ti-{run_id}", try_number=attempt)), "ti": ti}
+        return {
+            "dag_run": run,
+            "params": self.params,
+            "task_instance": (ti := SimpleNamespace(id=f"ti-{run_id}", try_number=attempt)),
+            "ti": ti,
+        }
 
     def procedure(self, run_id: str = "r1") -> Procedure:
         """A run, made as steps make it."""
@@ -416,7 +489,13 @@ class Bench:
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
-        told = {"dag_id": self.dag_id, "run_id": run_id, "source": procedure.request.source, "target": procedure.request.target, "triggered_at": datetime.now(UTC).isoformat()} | {"request": procedure.request.model_dump(mode="json")}
+        told = {
+            "dag_id": self.dag_id,
+            "run_id": run_id,
+            "source": procedure.request.source,
+            "target": procedure.request.target,
+            "triggered_at": datetime.now(UTC).isoformat(),
+        } | {"request": procedure.request.model_dump(mode="json")}
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
         return procedure
@@ -426,23 +505,66 @@ class Bench:
         procedure.write(step, Entry.INTENT, {"try": 1})
         procedure.write(step, Entry.OUTCOME, figures)
 
-    def planned(self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}) -> Procedure:
+    def planned(
+        self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}
+    ) -> Procedure:
         """A run that is open, ready, forecast and approved by bob."""
         procedure = self.opened(run_id)
-        self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted", topic_ids={}, notes=[], records_per_second=0.0)
-        listed = tuple({"group": g, "partitions": 1, "lag": 0, "policy": "earliest", "active": False, "mirror_maker_rereads": None, "expected": {}} for g in groups)
+        self.done(
+            procedure,
+            Step.CHECK_READINESS,
+            isolation="read_uncommitted",
+            topic_ids={},
+            notes=[],
+            records_per_second=0.0,
+        )
+        listed = tuple(
+            {
+                "group": g,
+                "partitions": 1,
+                "lag": 0,
+                "policy": "earliest",
+                "active": False,
+                "mirror_maker_rereads": None,
+                "expected": {},
+            }
+            for g in groups
+        )
         plan = Plan(
-            procedure.id, "planned_failover", "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
-            listed, (str(FENCE),), (str(TARGET_FENCE),), {"max_fence_seconds": 600.0}, False, 0, None,
+            procedure.id,
+            "planned_failover",
+            "primary",
+            "standby",
+            "maintenance",
+            "identity",
+            {},
+            (("orders", remote, 1, "id-orders"),),
+            {"orders": "orders"},
+            listed,
+            (str(FENCE),),
+            (str(TARGET_FENCE),),
+            {"max_fence_seconds": 600.0},
+            False,
+            0,
+            None,
             excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
-        )  # fmt: skip
-        self.done(procedure, Step.FORECAST, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(groups), end_sum=0)
+        )
+        self.done(
+            procedure,
+            Step.FORECAST,
+            plan=plan.as_dict(),
+            plan_digest=plan.digest,
+            active_groups=list(groups),
+            end_sum=0,
+        )
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
         return procedure
 
     def lost(self, run_id: str = "r1", known_end: int = 10) -> Procedure:
-        """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known up to an end."""
+        """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known
+        up to an end.
+        """
         procedure = self.opened(run_id)
         ends = procedure.keep("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
         self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
@@ -452,19 +574,67 @@ class Bench:
         self.clusters["primary"].acls |= {GRANT}
         return procedure
 
-    def given_up(self, remote: str = "orders", groups: tuple[str, ...] = (), active: tuple[str, ...] = (), loss: tuple[dict[str, Any], ...] = ()) -> Procedure:
-        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was assessed the target ended at 10."""
+    def given_up(
+        self,
+        remote: str = "orders",
+        groups: tuple[str, ...] = (),
+        active: tuple[str, ...] = (),
+        loss: tuple[dict[str, Any], ...] = (),
+    ) -> Procedure:
+        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was
+        assessed the target ended at 10.
+        """
         procedure = self.opened()
         known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
         plan = LossPlan(
-            procedure.id, self.dag_id, "primary", "standby", "maintenance", "identity", {}, (("orders", remote, 1, "id-orders"),), {"orders": "orders"},
-            known, (str(TARGET_FENCE),), {}, {"state": "lost", "window": "w", "override": None},
-            {"digest": "d", "certain": 0, "possible": None, "losing": len(loss), "partitions": 1, "unknown": 0, "records_per_second": None, "groups_ahead": 0}, loss,
-        )  # fmt: skip
+            procedure.id,
+            self.dag_id,
+            "primary",
+            "standby",
+            "maintenance",
+            "identity",
+            {},
+            (("orders", remote, 1, "id-orders"),),
+            {"orders": "orders"},
+            known,
+            (str(TARGET_FENCE),),
+            {},
+            {"state": "lost", "window": "w", "override": None},
+            {
+                "digest": "d",
+                "certain": 0,
+                "possible": None,
+                "losing": len(loss),
+                "partitions": 1,
+                "unknown": 0,
+                "records_per_second": None,
+                "groups_ahead": 0,
+            },
+            loss,
+        )
         ends = procedure.keep("source_ends", partitions_frame({ORDERS: 10}, "offset"))
-        bounds = procedure.keep("bounds", pd.DataFrame({"topic": ["orders"], "partition": [0], "target_topic": [remote], "boundary": pd.array([10], "Int64"), "recreated": [False]}))
+        bounds = procedure.keep(
+            "bounds",
+            pd.DataFrame(
+                {
+                    "topic": ["orders"],
+                    "partition": [0],
+                    "target_topic": [remote],
+                    "boundary": pd.array([10], "Int64"),
+                    "recreated": [False],
+                }
+            ),
+        )
         self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
-        self.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan.as_dict(), plan_digest=plan.digest, active_groups=list(active), source_ends=ends, bounds=bounds)
+        self.done(
+            procedure,
+            Step.ASSESS_DATA_LOSS,
+            plan=plan.as_dict(),
+            plan_digest=plan.digest,
+            active_groups=list(active),
+            source_ends=ends,
+            bounds=bounds,
+        )
         self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
         self.done(procedure, Step.FENCE_SOURCE, fenced="armed")
@@ -480,10 +650,21 @@ class Bench:
         target, at = self.clusters["standby"], TopicPartition(remote, 0)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         replicated = procedure.keep("replicated", partitions_frame({}, "offset"))
-        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")), replicated=replicated)
+        self.done(
+            procedure,
+            Step.STOP_MIRROR_MAKER,
+            boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
+            replicated=replicated,
+        )
         self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
-        self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
+        self.done(
+            procedure,
+            Step.COMMIT_GROUPS,
+            local_ends=procedure.keep(
+                "local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")
+            ),
+        )
 
     def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Procedure:
         """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
@@ -499,16 +680,33 @@ class Bench:
         cut_off = procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
         procedure.write(Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()})
         positions = procedure.keep("source_positions", positions_frame(procedure, groups))
-        self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, groups_since_forecast=[], positions=positions, commits_end=commits_end(procedure))
+        self.done(
+            procedure,
+            Step.DRAIN_CONSUMERS,
+            groups=groups,
+            groups_since_forecast=[],
+            positions=positions,
+            commits_end=commits_end(procedure),
+        )
         self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         at = TopicPartition(remote, 0)
         target.partitions.setdefault(remote, {0: 1})
         target.log_ends.setdefault(at, 10)
-        self.done(procedure, Step.STOP_MIRROR_MAKER, boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")))
+        self.done(
+            procedure,
+            Step.STOP_MIRROR_MAKER,
+            boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
+        )
         self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
-        self.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")))
+        self.done(
+            procedure,
+            Step.COMMIT_GROUPS,
+            local_ends=procedure.keep(
+                "local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")
+            ),
+        )
         self.done(procedure, Step.SEED_REVERSE_REPLICATION)
         target.acls |= {GRANT, TARGET_FENCE}
 
@@ -516,20 +714,45 @@ class Bench:
         """Reads back what was written through `writer`, and the records that a test put in."""
         cluster = self.clusters[alias]
 
-        def ranges(spans: Mapping[TopicPartition, tuple[int, int]], limit: int | None = None) -> dict[TopicPartition, list[Any]]:
-            within = {tp: [content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end] for tp, (start, end) in spans.items()}
-            return {tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]] for tp, found in within.items()}
+        def ranges(
+            spans: Mapping[TopicPartition, tuple[int, int]], limit: int | None = None
+        ) -> dict[TopicPartition, list[Any]]:
+            within = {
+                tp: [
+                    content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end
+                ]
+                for tp, (start, end) in spans.items()
+            }
+            return {
+                tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]]
+                for tp, found in within.items()
+            }
 
         def last_records(partitions: Iterable[TopicPartition], n: int = 1, **_: Any) -> dict[TopicPartition, Tail]:
-            ends = {tp: (end, end - 1 - cluster.markers.get(tp, 0)) for tp in partitions for end in (cluster.log_ends.get(tp, 0),)}
-            return {tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end) for tp, (end, last) in ends.items()}
+            ends = {
+                tp: (end, end - 1 - cluster.markers.get(tp, 0))
+                for tp in partitions
+                for end in (cluster.log_ends.get(tp, 0),)
+            }
+            return {
+                tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end)
+                for tp, (end, last) in ends.items()
+            }
 
         def read_all(topic: str, take: Any = None, begin: Mapping[TopicPartition, int] | None = None) -> Iterator[Any]:
             first = (begin or {}).get(TopicPartition(topic, 0), 0)
             records = list(enumerate(cluster.internal.get(topic, [])))[first:]
-            return ((key, value) if take else Record(topic, 0, offset, None, False, key, value, ()) for offset, (key, value) in records)
+            return (
+                (key, value) if take else Record(topic, 0, offset, None, False, key, value, ())
+                for offset, (key, value) in records
+            )
 
-        return SimpleNamespace(range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))], ranges=ranges, last_records=last_records, read_all=read_all)
+        return SimpleNamespace(
+            range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))],
+            ranges=ranges,
+            last_records=last_records,
+            read_all=read_all,
+        )
 
     def writer(self, config: Mapping[str, str], alias: str) -> Any:
         """A writer for probes and the canary; a probe is refused where the fence's entry is there."""
@@ -556,7 +779,9 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is room: the journal waits for the disk at every write, and these tests write thousands of times."""
+    """A folder in memory, where there is room: the journal waits for the disk at every write, and these tests write
+    thousands of times.
+    """
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < 2**28:
         yield tmp_path
         return
@@ -566,7 +791,9 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=["silent", "full"])
 def hanging(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An address at which nothing ever answers: one that takes connections and is silent, one whose queue is full, so that connecting hangs."""
+    """An address at which nothing ever answers: one that takes connections and is silent, one whose queue is full,
+    so that connecting hangs.
+    """
     server, waiting = socket.socket(), []
     server.bind(("127.0.0.1", 0))
     server.listen(64 if request.param == "silent" else 0)
@@ -589,7 +816,11 @@ def make_bench(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         monkeypatch.setattr(procedure_step, "Connections", lambda: bench.connections)
         monkeypatch.setattr(procedure_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
         monkeypatch.setattr(procedure_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
-        monkeypatch.setattr(procedure_module, "MirrorMaker", lambda url, auth=None, request_seconds=10.0: bench.workers[url.removeprefix("http://connect_")])
+        monkeypatch.setattr(
+            procedure_module,
+            "MirrorMaker",
+            lambda url, auth=None, request_seconds=10.0: bench.workers[url.removeprefix("http://connect_")],
+        )
         monkeypatch.setattr(procedure_module, "AirflowApi", lambda *_: bench.api)
         monkeypatch.setattr(procedure_module, "FenceHook", lambda *_, **__: bench.hook)
         monkeypatch.setattr(procedure_module, "StopHook", lambda *_, **__: bench.hook)

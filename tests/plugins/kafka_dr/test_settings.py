@@ -66,9 +66,19 @@ def test_lab_shape_is_loaded(tmp_path: Path) -> None:
     assert topology.aliases == ("primary", "standby")
     assert topology.cluster("primary").principals.mirror_maker == ("User:mm2",)
     assert topology.flow("primary", "standby").connectors.checkpoint == "primary-to-standby-checkpoint"
-    assert (topology.drain.connection, topology.routing.path, topology.evidence) == ("drain_app", "/state/routing.json", "/state/evidence")
+    assert (topology.drain.connection, topology.routing.path, topology.evidence) == (
+        "drain_app",
+        "/state/routing.json",
+        "/state/evidence",
+    )
     assert topology.fence_hook.connection == "fence_net"
-    assert (topology.cool_down_seconds, topology.deadlines.max_fence_seconds, topology.deadlines.stable_seconds, topology.deadlines.spark_seconds, topology.deadlines.catch_up_seconds) == (0, 600, 1, 1800, 3600)
+    assert (
+        topology.cool_down_seconds,
+        topology.deadlines.max_fence_seconds,
+        topology.deadlines.stable_seconds,
+        topology.deadlines.spark_seconds,
+        topology.deadlines.catch_up_seconds,
+    ) == (0, 600, 1, 1800, 3600)
     assert topology.names.remote("primary", "orders") == "orders"
 
 
@@ -76,17 +86,37 @@ def test_the_applications_view_of_the_source_is_a_connection(tmp_path: Path) -> 
     """Named like the drain hook, and left out where there is none; the window and the limit have defaults."""
     assert load_topology(write(tmp_path, LAB)).source_probe is None
     topology = load_topology(write(tmp_path, LAB + "source_probe: {connection: view_app}\n"))
-    assert (topology.source_probe.connection, topology.deadlines.confirm_seconds, topology.deadlines.slow_seconds) == ("view_app", 15, 3)
+    assert (topology.source_probe.connection, topology.deadlines.confirm_seconds, topology.deadlines.slow_seconds) == (
+        "view_app",
+        15,
+        3,
+    )
 
 
 def test_default_naming_and_optional_parts(tmp_path: Path) -> None:
     """Default naming, no drain hook, no probe, an HTTP redirect and policies of groups are accepted."""
-    text = LAB.replace("{policy: identity}", '{policy: default, separator: "."}').replace("drain: {connection: drain_app}\n", "")
-    text = text.replace("    probe_connection: kafka_primary_probe\n", "").replace("{kind: file, path: /state/routing.json}", "{kind: http, connection: dns}")
-    topology = load_topology(write(tmp_path, text + "groups: [{pattern: 'billing.*', policy: fail}, {pattern: '.*-live', policy: boundary}]\n"))
-    assert (topology.drain, topology.cluster("primary").probe_connection, topology.routing.connection) == (None, None, "dns")
+    text = LAB.replace("{policy: identity}", '{policy: default, separator: "."}').replace(
+        "drain: {connection: drain_app}\n", ""
+    )
+    text = text.replace("    probe_connection: kafka_primary_probe\n", "").replace(
+        "{kind: file, path: /state/routing.json}", "{kind: http, connection: dns}"
+    )
+    topology = load_topology(
+        write(
+            tmp_path, text + "groups: [{pattern: 'billing.*', policy: fail}, {pattern: '.*-live', policy: boundary}]\n"
+        )
+    )
+    assert (topology.drain, topology.cluster("primary").probe_connection, topology.routing.connection) == (
+        None,
+        None,
+        "dns",
+    )
     assert topology.names.remote("primary", "orders") == "primary.orders"
-    assert [topology.policy_of(group) for group in ("billing-live", "x-live", "other")] == ["fail", "boundary", "earliest"]
+    assert [topology.policy_of(group) for group in ("billing-live", "x-live", "other")] == [
+        "fail",
+        "boundary",
+        "earliest",
+    ]
 
 
 def test_topology_cannot_be_changed(tmp_path: Path) -> None:
@@ -108,7 +138,10 @@ def test_path_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.Mon
 def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
     """A relative path is taken from the file's folder, not from wherever a worker happens to run."""
     topology = load_topology(write(tmp_path, LAB.replace("/state/", "state/")))
-    assert (topology.evidence, topology.routing.path) == (str(tmp_path / "state/evidence"), str(tmp_path / "state/routing.json"))
+    assert (topology.evidence, topology.routing.path) == (
+        str(tmp_path / "state/evidence"),
+        str(tmp_path / "state/routing.json"),
+    )
 
 
 def test_helpers_refuse_what_is_not_there(tmp_path: Path) -> None:
@@ -116,18 +149,29 @@ def test_helpers_refuse_what_is_not_there(tmp_path: Path) -> None:
     topology = load_topology(write(tmp_path, LAB))
     assert topology.pair_key("standby", "primary") == topology.pair_key("primary", "standby")
     assert topology.find_flow("primary", "primary") is None
-    for ask, word in ((lambda: topology.cluster("x"), "primary, standby"), (lambda: topology.flow("primary", "x"), "primary->standby"),
-                      (lambda: topology.pair_key("primary", "primary"), "no pair"), (lambda: topology.pair_key("primary", "x"), "not a cluster")):
+    for ask, word in (
+        (lambda: topology.cluster("x"), "primary, standby"),
+        (lambda: topology.flow("primary", "x"), "primary->standby"),
+        (lambda: topology.pair_key("primary", "primary"), "no pair"),
+        (lambda: topology.pair_key("primary", "x"), "not a cluster"),
+    ):
         with pytest.raises(BadInput, match=word):
             ask()
 
 
 def test_flow_says_what_it_mirrors(tmp_path: Path) -> None:
     """A flow's stated settings, numbers and booleans of YAML included, give its filters."""
-    settings = 'heartbeat: primary-to-standby-heartbeat}, mirror_maker: {topics: "orders.*", groups: "app.*", tasks.max: 2, sync.topic.acls.enabled: false}'
+    settings = (
+        'heartbeat: primary-to-standby-heartbeat}, mirror_maker: {topics: "orders.*", groups: "app.*", tasks.max: 2,'
+        " sync.topic.acls.enabled: false}"
+    )
     topology = load_topology(write(tmp_path, LAB.replace("heartbeat: primary-to-standby-heartbeat}", settings)))
     flow = topology.flow("primary", "standby")
-    assert (flow.mirror_maker["tasks.max"], flow.mirror_maker["sync.topic.acls.enabled"], flow.isolation) == ("2", "false", "read_uncommitted")
+    assert (flow.mirror_maker["tasks.max"], flow.mirror_maker["sync.topic.acls.enabled"], flow.isolation) == (
+        "2",
+        "false",
+        "read_uncommitted",
+    )
     assert flow.topic_filter(topology.names)("orders-eu") and not flow.topic_filter(topology.names)("payments")
     assert flow.group_filter("app-1") and not flow.group_filter("other")
 
@@ -162,26 +206,54 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         load_topology(write(tmp_path, BAD))
     said = "\n".join(error.value.problems)
     for expected in (
-        "airflow_api (line 1): missing", "clusters.primary.connetion (line 4): unknown key; allowed here: ", "connection, principals, probe_connection",
-        "clusters.primary.principals.mirror_maker[0] (line 5): 'User:*'", "clusters['a b'] (line 6)", "clusters['dc.one'] (line 7): the alias contains the separator",
-        "clusters['dc.one'].connection (line 7): 'kafka_primary' is the connection of 'primary'", "flows[0].target (line 10): 'stanby' is not a cluster",
-        "flows[0].connectors.checkpoint (line 10): 's' is already flows[0].connectors.source", "flows[1].connectors.source (line 11): missing",
-        "flows[1].target (line 11): source and target are the same", "flows[2].mirror_maker.topics (line 12)", "flows[2].mirror_maker['a B'] (line 12)",
-        "flows[2].mirror_maker['offset-syncs.topic.location'] (line 12): 'middle'", "flows[3] (line 13): flows[2] already replicates", "routing (line 14)",
-        "journal.connection (line 15): 12", "spark.connection (line 16)", "evidence (line 17)", "cool_down_seconds (line 18): nan", "deadlines.stop_seconds (line 19): -1",
-        "deadlines.stable_seconds (line 19): '1'", "deadlines.drain_seconds (line 19): '1e400'", "deadlines.verify_seconds (line 19): inf", "deadlines.fence_seconds (line 19)",
-        "groups[0].pattern (line 20): '['", "groups[0].policy (line 20): 'latest': it should be 'earliest', 'fail' or 'boundary'", "groups[2].pattern (line 20): the same",
+        "airflow_api (line 1): missing",
+        "clusters.primary.connetion (line 4): unknown key; allowed here: ",
+        "connection, principals, probe_connection",
+        "clusters.primary.principals.mirror_maker[0] (line 5): 'User:*'",
+        "clusters['a b'] (line 6)",
+        "clusters['dc.one'] (line 7): the alias contains the separator",
+        "clusters['dc.one'].connection (line 7): 'kafka_primary' is the connection of 'primary'",
+        "flows[0].target (line 10): 'stanby' is not a cluster",
+        "flows[0].connectors.checkpoint (line 10): 's' is already flows[0].connectors.source",
+        "flows[1].connectors.source (line 11): missing",
+        "flows[1].target (line 11): source and target are the same",
+        "flows[2].mirror_maker.topics (line 12)",
+        "flows[2].mirror_maker['a B'] (line 12)",
+        "flows[2].mirror_maker['offset-syncs.topic.location'] (line 12): 'middle'",
+        "flows[3] (line 13): flows[2] already replicates",
+        "routing (line 14)",
+        "journal.connection (line 15): 12",
+        "spark.connection (line 16)",
+        "evidence (line 17)",
+        "cool_down_seconds (line 18): nan",
+        "deadlines.stop_seconds (line 19): -1",
+        "deadlines.stable_seconds (line 19): '1'",
+        "deadlines.drain_seconds (line 19): '1e400'",
+        "deadlines.verify_seconds (line 19): inf",
+        "deadlines.fence_seconds (line 19)",
+        "groups[0].pattern (line 20): '['",
+        "groups[0].policy (line 20): 'latest': it should be 'earliest', 'fail' or 'boundary'",
+        "groups[2].pattern (line 20): the same",
     ):
         assert expected in said
     assert len(error.value.problems) == 28
 
 
-@pytest.mark.parametrize(("line", "secret"), [
-    ("    password: hunter2", "hunter2"), ("    sasl.jaas.config: 'x hunter2;'", "hunter2"), ("    extra: {sasl.password: hunter2}", "hunter2"),
-    ("    connection: 'http://user:hunter2@host'", "hunter2"), ("    probe_connection: 'ScramLoginModule required password=hunter2'", "hunter2"),
-    ("    api_key: [hunter2]", "hunter2"), ("    unknown: hunter2", "hunter2"), ("    bootstrap.servers: hunter2:9092", "hunter2"),
-    ("    principals: {mirror_maker: [{password: hunter2}]}", "hunter2"), ("    probe_connection: hunter2 token", "hunter2"),
-])
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("    password: hunter2", "hunter2"),
+        ("    sasl.jaas.config: 'x hunter2;'", "hunter2"),
+        ("    extra: {sasl.password: hunter2}", "hunter2"),
+        ("    connection: 'http://user:hunter2@host'", "hunter2"),
+        ("    probe_connection: 'ScramLoginModule required password=hunter2'", "hunter2"),
+        ("    api_key: [hunter2]", "hunter2"),
+        ("    unknown: hunter2", "hunter2"),
+        ("    bootstrap.servers: hunter2:9092", "hunter2"),
+        ("    principals: {mirror_maker: [{password: hunter2}]}", "hunter2"),
+        ("    probe_connection: hunter2 token", "hunter2"),
+    ],
+)
 def test_secrets_are_refused_and_never_repeated(tmp_path: Path, line: str, secret: str) -> None:
     """Whatever looks like a secret or an address is refused with advice, and its value stands in no error text."""
     text = "clusters:\n  primary:\n" + line + "\n" + LAB.split("principals:", 1)[1].split("\n", 1)[1]
@@ -193,63 +265,116 @@ def test_secrets_are_refused_and_never_repeated(tmp_path: Path, line: str, secre
 
 def test_secret_among_flow_settings_is_refused() -> None:
     """MirrorMaker 2's own credentials are kept out of a flow's settings."""
-    data = changed(lambda d: d["flows"][0].update(mirror_maker={"producer.override.sasl.jaas.config": "hunter2", "topics": ".*"}))
-    problem, = problems_of(data)
+    data = changed(
+        lambda d: d["flows"][0].update(mirror_maker={"producer.override.sasl.jaas.config": "hunter2", "topics": ".*"})
+    )
+    (problem,) = problems_of(data)
     assert "looks like a secret" in problem and "Airflow connection" in problem and "hunter2" not in problem
 
 
 def test_alias_may_be_any_word() -> None:
     """A cluster may be called `token` or `host`: under `clusters` stand aliases, not settings."""
-    data = changed(lambda d: d.update(clusters={"token": {"connection": "a"}, "host": {"connection": "b"}},
-                                      flows=[{"source": "token", "target": "host", "connect": "c", "connectors": {"source": "s", "checkpoint": "k"}}]))
+    data = changed(
+        lambda d: d.update(
+            clusters={"token": {"connection": "a"}, "host": {"connection": "b"}},
+            flows=[
+                {"source": "token", "target": "host", "connect": "c", "connectors": {"source": "s", "checkpoint": "k"}}
+            ],
+        )
+    )
     assert check_topology(data, "x").aliases == ("host", "token")
 
 
-@pytest.mark.parametrize("alias", ["", ".", "..", "-x", "a" * 101, "a\x00", "a\nb", "{{ x }}", "$(id)", "../../etc/passwd", "рrimary", "<b>", "a b", "=cmd", "a;b", "'a'"])
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "",
+        ".",
+        "..",
+        "-x",
+        "a" * 101,
+        "a\x00",
+        "a\nb",
+        "{{ x }}",
+        "$(id)",
+        "../../etc/passwd",
+        "рrimary",
+        "<b>",
+        "a b",
+        "=cmd",
+        "a;b",
+        "'a'",
+    ],
+)
 def test_odd_aliases_are_refused(alias: str) -> None:
-    """An alias that could not be part of a topic's name, or would do harm where it is printed, is refused in one printable line each."""
+    """An alias that could not be part of a topic's name, or would do harm where it is printed, is refused in one
+    printable line each.
+    """
     problems = problems_of(changed(lambda d: d["clusters"].update({alias: {"connection": "third"}})))
     assert any("an alias begins with" in problem for problem in problems)
     assert all(problem.isprintable() and problem.isascii() for problem in problems)
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda d: d["clusters"].update({"PRIMARY": {"connection": "third"}}), "too much like 'primary'"),
-    (lambda d: d.update(naming={"policy": "template", "template": "x-<source>-<topic>"}, clusters=d["clusters"] | {"primary-eu": {"connection": "t"}}), "ambiguous"),
-    (lambda d: d.update(naming={"policy": "template"}), "needs `template`"),
-    (lambda d: d.update(naming={"policy": "default", "separator": ""}), "separator"),
-    (lambda d: d.update(naming={"policy": "own"}), "naming.policy"),
-    (lambda d: d.update(naming={"policy": "identity", "x": 1}), "allowed here: internal_topic_separator, policy, separator, template"),
-    (lambda d: d.update(naming="identity"), "naming"),
-    (lambda d: d.update(flows=[]), "flows"),
-    (lambda d: d.update(flows={"a": 1}), "flows"),
-    (lambda d: d.update(clusters=["a"]), "clusters"),
-    (lambda d: d.update(clusters={"primary": {"connection": "a"}}), "clusters"),
-    (lambda d: d["flows"][0].update(mirror_maker={"source.cluster.alias": "prod"}), "contradicts the flow's own source"),
-    (lambda d: d["flows"][0].update(isolation="read_everything"), "read_uncommitted"),
-    (lambda d: d["flows"][0]["connectors"].update(source="../x"), "flows[0].connectors.source"),
-    (lambda d: d.update(deadlines={"stop_seconds": True}), "deadlines.stop_seconds"),
-    (lambda d: d.update(deadlines={"stop_seconds": 0}), "deadlines.stop_seconds"),
-    (lambda d: d.update(deadlines={"stop_second": 1}), "allowed here: approval_valid_seconds"),
-    (lambda d: d.update(cool_down_seconds=-1), "cool_down_seconds"),
-    (lambda d: d.update(evidence="a\nb"), "evidence"),
-    (lambda d: d.update(groups=[{"pattern": " ", "policy": "fail"}]), "groups[0].pattern"),
-    (lambda d: d.update(routing={"kind": "http", "path": "/x"}), "routing.connection: missing"),
-    (lambda d: d.update(routing={"kind": "http", "path": "/x", "connection": "c"}), "routing.path: unknown key"),
-    (lambda d: d["flows"][0].pop("connect"), "flows[0]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`"),
-    (lambda d: d["flows"][1].update(stop_hook="h"), "flows[1]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`"),
-    (lambda d: d["flows"][0].update(connect=None, stop_hook="http://h:1"), "flows[0].stop_hook"),
-    (lambda d: d.update(fence_hook={"connection": "http://h:1"}), "fence_hook.connection"),
-    (lambda d: d.update(kafka_tools="libs"), "kafka_tools: 'libs': the absolute path"),
-    (lambda d: d.update(kafka_tools="/opt/ka\nfka"), "kafka_tools"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d["clusters"].update({"PRIMARY": {"connection": "third"}}), "too much like 'primary'"),
+        (
+            lambda d: d.update(
+                naming={"policy": "template", "template": "x-<source>-<topic>"},
+                clusters=d["clusters"] | {"primary-eu": {"connection": "t"}},
+            ),
+            "ambiguous",
+        ),
+        (lambda d: d.update(naming={"policy": "template"}), "needs `template`"),
+        (lambda d: d.update(naming={"policy": "default", "separator": ""}), "separator"),
+        (lambda d: d.update(naming={"policy": "own"}), "naming.policy"),
+        (
+            lambda d: d.update(naming={"policy": "identity", "x": 1}),
+            "allowed here: internal_topic_separator, policy, separator, template",
+        ),
+        (lambda d: d.update(naming="identity"), "naming"),
+        (lambda d: d.update(flows=[]), "flows"),
+        (lambda d: d.update(flows={"a": 1}), "flows"),
+        (lambda d: d.update(clusters=["a"]), "clusters"),
+        (lambda d: d.update(clusters={"primary": {"connection": "a"}}), "clusters"),
+        (
+            lambda d: d["flows"][0].update(mirror_maker={"source.cluster.alias": "prod"}),
+            "contradicts the flow's own source",
+        ),
+        (lambda d: d["flows"][0].update(isolation="read_everything"), "read_uncommitted"),
+        (lambda d: d["flows"][0]["connectors"].update(source="../x"), "flows[0].connectors.source"),
+        (lambda d: d.update(deadlines={"stop_seconds": True}), "deadlines.stop_seconds"),
+        (lambda d: d.update(deadlines={"stop_seconds": 0}), "deadlines.stop_seconds"),
+        (lambda d: d.update(deadlines={"stop_second": 1}), "allowed here: approval_valid_seconds"),
+        (lambda d: d.update(cool_down_seconds=-1), "cool_down_seconds"),
+        (lambda d: d.update(evidence="a\nb"), "evidence"),
+        (lambda d: d.update(groups=[{"pattern": " ", "policy": "fail"}]), "groups[0].pattern"),
+        (lambda d: d.update(routing={"kind": "http", "path": "/x"}), "routing.connection: missing"),
+        (lambda d: d.update(routing={"kind": "http", "path": "/x", "connection": "c"}), "routing.path: unknown key"),
+        (
+            lambda d: d["flows"][0].pop("connect"),
+            "flows[0]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`",
+        ),
+        (
+            lambda d: d["flows"][1].update(stop_hook="h"),
+            "flows[1]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`",
+        ),
+        (lambda d: d["flows"][0].update(connect=None, stop_hook="http://h:1"), "flows[0].stop_hook"),
+        (lambda d: d.update(fence_hook={"connection": "http://h:1"}), "fence_hook.connection"),
+        (lambda d: d.update(kafka_tools="libs"), "kafka_tools: 'libs': the absolute path"),
+        (lambda d: d.update(kafka_tools="/opt/ka\nfka"), "kafka_tools"),
+    ],
+)
 def test_each_fault_is_named(change: Callable[[dict[str, Any]], Any], words: str) -> None:
     """A single fault in an otherwise good file is named where it is."""
     assert words in "\n".join(problems_of(changed(change)))
 
 
 def test_connector_names_may_recur_in_other_workers() -> None:
-    """Two workers may each have a connector of the same name, as connect-mirror-maker.sh makes them; one worker may not."""
+    """Two workers may each have a connector of the same name, as connect-mirror-maker.sh makes them; one worker may
+    not.
+    """
     names = {"source": "MirrorSourceConnector", "checkpoint": "MirrorCheckpointConnector"}
     assert check_topology(changed(lambda d: [flow.update(connectors=names) for flow in d["flows"]]), "x")
     problems = problems_of(changed(lambda d: [flow.update(connectors=names, connect="one") for flow in d["flows"]]))
@@ -266,7 +391,9 @@ def test_dedicated_mode_has_a_stop_hook_and_no_worker() -> None:
             flow.update(stop_hook="stop_mm2", connectors=names)
 
     flow = check_topology(changed(dedicated), "x").flow("primary", "standby")
-    with pytest.raises(BadInput, match="primary->standby runs in dedicated mode.*can neither be read nor set.*only stop it"):
+    with pytest.raises(
+        BadInput, match="primary->standby runs in dedicated mode.*can neither be read nor set.*only stop it"
+    ):
         _ = flow.worker
     assert check_topology(changed(lambda d: None), "x").flow("primary", "standby").worker == "connect_standby"
 
@@ -282,7 +409,15 @@ def test_thousands_of_groups_and_many_clusters(tmp_path: Path) -> None:
     """A topology of 60 clusters in a ring with 300 policies is loaded."""
     data = yaml.safe_load(LAB)
     data["clusters"] = {f"dc{n}": {"connection": f"kafka_{n}"} for n in range(60)}
-    data["flows"] = [{"source": f"dc{n}", "target": f"dc{(n + 1) % 60}", "connect": f"c{n}", "connectors": {"source": "s", "checkpoint": "c"}} for n in range(60)]
+    data["flows"] = [
+        {
+            "source": f"dc{n}",
+            "target": f"dc{(n + 1) % 60}",
+            "connect": f"c{n}",
+            "connectors": {"source": "s", "checkpoint": "c"},
+        }
+        for n in range(60)
+    ]
     data["groups"] = [{"pattern": f"group-{n}-.*", "policy": "fail"} for n in range(300)]
     topology = load_topology(write(tmp_path, yaml.safe_dump(data)))
     assert {topology.policy_of(f"group-{n % 310}-x") for n in range(10_000)} == {"fail", "earliest"}

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from kafka_dr.errors import BadInput
 from kafka_dr.strict_yaml import LARGEST_FILE, place_text, read_yaml
 
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi"))
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi")
+)
 
 
 def write(folder: Path, content: str | bytes) -> Path:
@@ -25,7 +27,13 @@ def test_lines_of_every_place(tmp_path: Path) -> None:
     """Every key and item knows its line, and a place that is missing has that of the nearest one around it."""
     document = read_yaml(write(tmp_path, "a:\n  b: 1\n  c:\n    - x\n    - y\n"))
     assert document.data == {"a": {"b": 1, "c": ["x", "y"]}}
-    assert [document.line_of(place) for place in ((), ("a",), ("a", "b"), ("a", "c", 1), ("a", "b", "z"))] == [1, 1, 2, 5, 2]
+    assert [document.line_of(place) for place in ((), ("a",), ("a", "b"), ("a", "c", 1), ("a", "b", "z"))] == [
+        1,
+        1,
+        2,
+        5,
+        2,
+    ]
 
 
 def test_duplicate_keys_are_named_with_both_lines(tmp_path: Path) -> None:
@@ -38,16 +46,31 @@ def test_duplicate_keys_are_named_with_both_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["no: 1", "12: x", "2026-01-01: x", "null: x", "<<: {a: b}"])
 def test_keys_that_are_no_text_are_named(tmp_path: Path, text: str) -> None:
     """A key that YAML reads as a boolean, number, date, null or merge is a problem with the advice to quote it."""
-    (_, problem), = read_yaml(write(tmp_path, text)).problems
+    ((_, problem),) = read_yaml(write(tmp_path, text)).problems
     assert "quotes" in problem
 
 
-@pytest.mark.parametrize(("content", "word"), [
-    (BOMB, "anchor"), ("a: &x 1\nb: *x\n", "anchor"), ("a: !!python/object/apply:os.system ['id']", "tag"), ("a: !secret x", "tag"), ("a: !!str 1", "tag"),
-    ("a: [1", "not YAML"), ("a: b: c", "not YAML"), ("a: 1\n---\nb: 2\n", "not YAML"), (b"a: \xff\xfe", "cannot be read"), ("a: \x00", "not YAML"),
-    ("a: 2026-99-99", "not YAML"), ("[" * 5000, "nested"), ("{a: " * 13 + "1" + "}" * 13, "nested"), (b"a: " + b"x" * LARGEST_FILE, "more than"),
-    ("? [a, b]\n: c\n", "not YAML"), ("\ta: 1", "not YAML"),
-])
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (BOMB, "anchor"),
+        ("a: &x 1\nb: *x\n", "anchor"),
+        ("a: !!python/object/apply:os.system ['id']", "tag"),
+        ("a: !secret x", "tag"),
+        ("a: !!str 1", "tag"),
+        ("a: [1", "not YAML"),
+        ("a: b: c", "not YAML"),
+        ("a: 1\n---\nb: 2\n", "not YAML"),
+        (b"a: \xff\xfe", "cannot be read"),
+        ("a: \x00", "not YAML"),
+        ("a: 2026-99-99", "not YAML"),
+        ("[" * 5000, "nested"),
+        ("{a: " * 13 + "1" + "}" * 13, "nested"),
+        (b"a: " + b"x" * LARGEST_FILE, "more than"),
+        ("? [a, b]\n: c\n", "not YAML"),
+        ("\ta: 1", "not YAML"),
+    ],
+)
 def test_dangerous_or_broken_files_are_refused(tmp_path: Path, content: str | bytes, word: str) -> None:
     """Bombs, tags, deep nesting, huge, broken and binary files are refused quickly, with the reason."""
     with pytest.raises(BadInput, match=word):
@@ -89,9 +112,15 @@ def test_any_content_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory
         return
 
 
-@pytest.mark.parametrize(("place", "text"), [
-    (("flows", 0, "connectors", "source"), "flows[0].connectors.source"), (("clusters", "a.b"), "clusters['a.b']"), ((), "the whole file"), (("a\nb",), "['a\\nb']"),
-])
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (("flows", 0, "connectors", "source"), "flows[0].connectors.source"),
+        (("clusters", "a.b"), "clusters['a.b']"),
+        ((), "the whole file"),
+        (("a\nb",), "['a\\nb']"),
+    ],
+)
 def test_places_are_written_as_paths(place: tuple[str | int, ...], text: str) -> None:
     """A place is written as a person would, odd keys quoted."""
     assert place_text(place) == text

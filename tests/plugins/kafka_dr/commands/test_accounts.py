@@ -29,7 +29,11 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"null")
                 outer.asked.append((self.command, self.path, body, self.headers.get("Authorization")))
                 login = self.path == "/auth/token"
-                status, document = ((201, {"access_token": "t"}) if body["password"] == "right" else (401, {"detail": body})) if login else outer.answer
+                status, document = (
+                    ((201, {"access_token": "t"}) if body["password"] == "right" else (401, {"detail": body}))
+                    if login
+                    else outer.answer
+                )
                 raw = json.dumps(document).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(raw)))
@@ -65,7 +69,12 @@ def test_a_wrong_password_is_refused_and_never_repeated(server: Server) -> None:
 def test_a_run_is_started_with_the_persons_own_token(server: Server) -> None:
     """And under the id of a procedure that is made anew."""
     assert Account(server.url, "alice", "right").trigger("planned_failover", {"a": 1}, "r 1") == "r 1"
-    assert server.asked[-1] == ("POST", "/api/v2/dags/planned_failover/dagRuns", {"logical_date": None, "conf": {"a": 1}, "dag_run_id": "r 1"}, "Bearer t")
+    assert server.asked[-1] == (
+        "POST",
+        "/api/v2/dags/planned_failover/dagRuns",
+        {"logical_date": None, "conf": {"a": 1}, "dag_run_id": "r 1"},
+        "Bearer t",
+    )
 
 
 @pytest.mark.parametrize(("status", "error"), [(400, BadInput), (403, Refusal), (404, Refusal), (500, HookUnavailable)])
@@ -83,7 +92,11 @@ def test_an_answer_names_its_gate(server: Server) -> None:
     account = Account(server.url, "bob", "right")
     server.answer = (200, {})
     assert account.answer("d", "r/1", "approve_failover", "Approve") is True
-    assert server.asked[-1][:3] == ("PATCH", "/api/v2/dags/d/dagRuns/r%2F1/taskInstances/approve_failover/-1/hitlDetails", {"chosen_options": ["Approve"], "params_input": {}})
+    assert server.asked[-1][:3] == (
+        "PATCH",
+        "/api/v2/dags/d/dagRuns/r%2F1/taskInstances/approve_failover/-1/hitlDetails",
+        {"chosen_options": ["Approve"], "params_input": {}},
+    )
     server.answer = (409, {})
     assert account.answer("d", "r", "g", "Approve") is False
     server.answer = (403, {"detail": "not a respondent"})

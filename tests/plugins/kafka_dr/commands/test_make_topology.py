@@ -36,7 +36,16 @@ def properties(tmp_path: Path) -> Path:
 def run(properties: Path, *more: str) -> int:
     """Runs the command with its files beside the properties file."""
     folder = properties.parent
-    return main([str(properties), "--out", str(folder / "out" / "topology.yaml"), "--connections", str(folder / "connections"), *more])
+    return main(
+        [
+            str(properties),
+            "--out",
+            str(folder / "out" / "topology.yaml"),
+            "--connections",
+            str(folder / "connections"),
+            *more,
+        ]
+    )
 
 
 def test_makes_a_topology_that_loads(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,13 +54,21 @@ def test_makes_a_topology_that_loads(properties: Path, capsys: pytest.CaptureFix
     topology = load_topology(properties.parent / "out" / "topology.yaml")
     assert topology.flow("primary", "dr").mirror_maker == {"topics": ".*"}
     printed = "".join(capsys.readouterr())
-    for expected in ("airflow connections import", "kafka_primary.json", "connect_primary_dr", "producer.linger.ms: tunes", "primary->dr"):
+    for expected in (
+        "airflow connections import",
+        "kafka_primary.json",
+        "connect_primary_dr",
+        "producer.linger.ms: tunes",
+        "primary->dr",
+    ):
         assert expected in printed
     assert "hunter2" not in printed and "hunter2" not in (properties.parent / "out" / "topology.yaml").read_text()
 
 
 def test_connections_are_private_and_airflow_reads_them(properties: Path) -> None:
-    """Connection files and their folder are the owner's alone, and Airflow reads user, password and addresses from them."""
+    """Connection files and their folder are the owner's alone, and Airflow reads user, password and addresses from
+    them.
+    """
     from airflow.secrets.local_filesystem import load_connections_dict
 
     old = os.umask(0)
@@ -63,13 +80,21 @@ def test_connections_are_private_and_airflow_reads_them(properties: Path) -> Non
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())] == [0o700, 0o600, 0o600]
     connection = load_connections_dict(str(folder / "kafka_primary.json"))["kafka_primary"]
     assert connection.conn_type == "kafka"
-    assert connection.extra_dejson == {"bootstrap.servers": "primary-1:9092", "sasl.mechanism": "PLAIN", "sasl.username": "mm2", "sasl.password": "hunter2"}
+    assert connection.extra_dejson == {
+        "bootstrap.servers": "primary-1:9092",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "mm2",
+        "sasl.password": "hunter2",
+    }
 
 
 def test_does_not_overwrite_unless_told(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second run refuses and changes nothing; with --force it replaces the files."""
     assert run(properties) == 0
-    topology, connection = properties.parent / "out" / "topology.yaml", properties.parent / "connections" / "kafka_dr.json"
+    topology, connection = (
+        properties.parent / "out" / "topology.yaml",
+        properties.parent / "connections" / "kafka_dr.json",
+    )
     topology.write_text("mine")
     connection.unlink()
     assert run(properties) == 2
@@ -78,11 +103,19 @@ def test_does_not_overwrite_unless_told(properties: Path, capsys: pytest.Capture
     assert load_topology(topology).aliases == ("dr", "primary") and connection.exists()
 
 
-@pytest.mark.parametrize(("text", "word"), [
-    (PROPERTIES.replace("enabled = true", "enabled = false"), "no direction"), (PROPERTIES.replace("= .*", "= (a+)+"), "for ever"), ("a=hunter2\\u00", "line 1"),
-    (PROPERTIES.replace("dr", "d$r"), "an alias begins with"), (PROPERTIES + "replication.policy.class = own.Policy", "--template"),
-])
-def test_nothing_is_written_when_anything_is_wrong(properties: Path, capsys: pytest.CaptureFixture[str], text: str, word: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (PROPERTIES.replace("enabled = true", "enabled = false"), "no direction"),
+        (PROPERTIES.replace("= .*", "= (a+)+"), "for ever"),
+        ("a=hunter2\\u00", "line 1"),
+        (PROPERTIES.replace("dr", "d$r"), "an alias begins with"),
+        (PROPERTIES + "replication.policy.class = own.Policy", "--template"),
+    ],
+)
+def test_nothing_is_written_when_anything_is_wrong(
+    properties: Path, capsys: pytest.CaptureFixture[str], text: str, word: str
+) -> None:
     """A file that makes no usable topology leaves nothing behind, and the reason is said without a secret."""
     properties.write_text(text)
     assert run(properties) == 2
@@ -106,12 +139,26 @@ def test_own_policy_by_template(properties: Path) -> None:
     properties.write_text(PROPERTIES + "replication.policy.class = own.Policy\n")
     assert run(properties, "--template", "replicated-<source>-<topic>", "--worker", "connect") == 0
     topology = load_topology(properties.parent / "out" / "topology.yaml")
-    assert (topology.names.remote("primary", "orders"), topology.flows[0].connectors.source) == ("replicated-primary-orders", "primary-to-dr-source")
+    assert (topology.names.remote("primary", "orders"), topology.flows[0].connectors.source) == (
+        "replicated-primary-orders",
+        "primary-to-dr-source",
+    )
 
 
 def test_runs_as_a_module(properties: Path) -> None:
     """`python -m kafka_dr.commands.make_topology` is the way it is called."""
-    command = [sys.executable, "-m", "kafka_dr.commands.make_topology", str(properties), "--out", str(properties.parent / "t.yaml"), "--connections", str(properties.parent / "c")]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_dr.commands.make_topology",
+        str(properties),
+        "--out",
+        str(properties.parent / "t.yaml"),
+        "--connections",
+        str(properties.parent / "c"),
+    ]
     plugins = Path(__file__).parents[4] / "plugins"
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(plugins)}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(plugins)}, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "") and (properties.parent / "t.yaml").exists()

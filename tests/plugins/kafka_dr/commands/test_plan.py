@@ -22,7 +22,6 @@ from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.conftest import FENCE, ORDERS, TARGET_FENCE
 
-
 ID = "planned_failover-r1"
 
 
@@ -43,7 +42,12 @@ def test_the_plan_as_text(bench: Any, run: Any) -> None:
     """What the approver read, and how far the procedure is."""
     bench.planned()
     code, text = run(ID)
-    assert code == 0 and "Move all clients from **primary** to **standby**" in text and "approve_failover             done" in text and "fence_producers              -" in text
+    assert (
+        code == 0
+        and "Move all clients from **primary** to **standby**" in text
+        and "approve_failover             done" in text
+        and "fence_producers              -" in text
+    )
     assert "confirm_source_lost" not in text, "a step of another procedure"
 
 
@@ -53,7 +57,10 @@ def test_by_its_clusters(bench: Any, run: Any) -> None:
     assert run("--source", "primary", "--target", "standby") == run(ID)
 
 
-@pytest.mark.parametrize(("arguments", "said"), [((), "Which procedure?"), (("nobody",), "knows no procedure"), (("nobody", "--commands"), "knows no procedure")])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((), "Which procedure?"), (("nobody",), "knows no procedure"), (("nobody", "--commands"), "knows no procedure")],
+)
 def test_what_is_unknown_is_refused(bench: Any, run: Any, arguments: tuple[str, ...], said: str) -> None:
     """With what to do."""
     code, text = run(*arguments)
@@ -74,7 +81,11 @@ def test_commands_after_the_fence(bench: Any, run: Any, tmp_path: Path) -> None:
     code, text = run(ID, "--commands", "--out", str(tmp_path / "out"))
     back, on = ((tmp_path / "out" / name).read_text() for name in ("to_return.sh", "to_go_on.sh"))
     assert code == 0 and back in text and on in text
-    assert "--remove --force --deny-principal User:app" in back and "source.properties" in back and "connectors" not in back
+    assert (
+        "--remove --force --deny-principal User:app" in back
+        and "source.properties" in back
+        and "connectors" not in back
+    )
     assert on.rstrip().endswith("exit 1")
 
 
@@ -84,9 +95,15 @@ def test_commands_before_the_opening(bench: Any, run: Any, tmp_path: Path) -> No
     code, _ = run(ID, "--commands", "--out", str(tmp_path / "out"))
     out = tmp_path / "out"
     assert code == 0
-    assert json.loads((out / "reverse_offsets.json").read_text())["offsets"] == [{"partition": {"cluster": "standby", "partition": 0, "topic": "orders"}, "offset": {"offset": 9}}]
+    assert json.loads((out / "reverse_offsets.json").read_text())["offsets"] == [
+        {"partition": {"cluster": "standby", "partition": 0, "topic": "orders"}, "offset": {"offset": 9}}
+    ]
     assert (out / "cut_off.txt").read_text() == "orders:0:10\n" == (out / "boundary.txt").read_text()
-    assert json.loads((out / "routing.json").read_text()) == {"cluster": "standby", "bootstrap_servers": "kafka_standby", "version": 1}
+    assert json.loads((out / "routing.json").read_text()) == {
+        "cluster": "standby",
+        "bootstrap_servers": "kafka_standby",
+        "version": 1,
+    }
     assert "--remove --force --deny-principal 'User:*'" in (out / "to_go_on.sh").read_text()
 
 
@@ -110,7 +127,9 @@ def test_returning_by_hand_stops_every_step_forward(bench: Any, run: Any) -> Non
 
 
 def test_opened_by_hand_is_read_back_before_it_is_noted(bench: Any, run: Any) -> None:
-    """While the target still refuses clients nothing is noted; afterwards the opening is done, and cannot be taken back."""
+    """While the target still refuses clients nothing is noted; afterwards the opening is done, and cannot be taken
+    back.
+    """
     bench.stopped()
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 2, "the opening was never begun"
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
@@ -126,10 +145,29 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
     """What the person's tool did not commit is named."""
     procedure = bench.planned(groups=("billing",))
     bench.stopped_after_drain(procedure, ["billing"])
-    frame = pd.DataFrame([{"group": "billing", "topic": "orders", "partition": 0, "target_topic": "orders", "target_position": 7, "class": "END"}])
-    procedure.write(Step.TRANSLATE_OFFSETS, Entry.OUTCOME, {"translation": procedure.keep("positions", frame), "exact": 1, "positions": 1})
+    frame = pd.DataFrame(
+        [
+            {
+                "group": "billing",
+                "topic": "orders",
+                "partition": 0,
+                "target_topic": "orders",
+                "target_position": 7,
+                "class": "END",
+            }
+        ]
+    )
+    procedure.write(
+        Step.TRANSLATE_OFFSETS,
+        Entry.OUTCOME,
+        {"translation": procedure.keep("positions", frame), "exact": 1, "positions": 1},
+    )
     bench.clusters["standby"].acls.discard(TARGET_FENCE)
-    hand = replace(command.hand_of(bench.procedure()), done=frozenset({Step.TRANSLATE_OFFSETS, Step.SEED_REVERSE_REPLICATION}), positions=(("billing", "orders", 0, 7),))
+    hand = replace(
+        command.hand_of(bench.procedure()),
+        done=frozenset({Step.TRANSLATE_OFFSETS, Step.SEED_REVERSE_REPLICATION}),
+        positions=(("billing", "orders", 0, 7),),
+    )
     note(bench.procedure(), hand, "opening", "carol")
     with pytest.raises(ReadBackFailed, match="not what it was to become") as failed:
         note(bench.procedure(), hand, "opened", "carol")
@@ -164,9 +202,35 @@ def translated(bench: Any, remote: str = "orders") -> None:
     """One position of billing is translated, and nothing committed; of the source not even a client can be made."""
     procedure = bench.given_up(remote, groups=("billing",))
     ends = procedure.keep("boundary", partitions_frame({TopicPartition(remote, 0): 10}, "offset"))
-    bench.done(procedure, Step.STOP_MIRROR_MAKER, boundary=ends, replicated=procedure.keep("replicated", partitions_frame({}, "offset")))
-    frame = pd.DataFrame([{"group": "billing", "topic": "orders", "partition": 0, "position": 9, "target_topic": remote, "target_position": 7, "class": "SYNC"}])
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=1, positions=1, holes=[], cut=[], translation=procedure.keep("positions", frame))
+    bench.done(
+        procedure,
+        Step.STOP_MIRROR_MAKER,
+        boundary=ends,
+        replicated=procedure.keep("replicated", partitions_frame({}, "offset")),
+    )
+    frame = pd.DataFrame(
+        [
+            {
+                "group": "billing",
+                "topic": "orders",
+                "partition": 0,
+                "position": 9,
+                "target_topic": remote,
+                "target_position": 7,
+                "class": "SYNC",
+            }
+        ]
+    )
+    bench.done(
+        procedure,
+        Step.TRANSLATE_OFFSETS,
+        digest="t" * 64,
+        exact=1,
+        positions=1,
+        holes=[],
+        cut=[],
+        translation=procedure.keep("positions", frame),
+    )
     del bench.clusters["primary"]
 
 
@@ -174,7 +238,12 @@ def test_the_loss_as_text(make_lost_run: Any, run: Any) -> None:
     """As the approver read it, with this procedure's own steps."""
     make_lost_run().given_up()
     code, text = run(LOST)
-    assert code == 0 and "**primary is given up**" in text and "approve_data_loss            done" in text and "open_target                  -" in text
+    assert (
+        code == 0
+        and "**primary is given up**" in text
+        and "approve_data_loss            done" in text
+        and "open_target                  -" in text
+    )
     assert "forecast " not in text, "a step of another procedure"
 
 
@@ -197,9 +266,23 @@ def test_commands_without_the_source(make_lost_run: Any, run: Any, tmp_path: Pat
     code, text = run(LOST, "--commands", "--out", str(out))
     on, back = ((out / name).read_text() for name in ("to_go_on.sh", "to_return.sh"))
     assert code == 0 and on in text and back in text
-    assert {file.name for file in out.iterdir()} == {"to_go_on.sh", "to_return.sh", "groups.txt", "target_partitions.txt", "boundary.txt", "positions-1.csv", "routing.json"}
-    assert (out / "positions-1.csv").read_text() == "orders,0,7\n" and json.loads((out / "routing.json").read_text())["cluster"] == "standby"
-    assert "--group billing" in on and "--remove --force --deny-principal 'User:*'" in on and "1 of 1 positions are exact" in on
+    assert {file.name for file in out.iterdir()} == {
+        "to_go_on.sh",
+        "to_return.sh",
+        "groups.txt",
+        "target_partitions.txt",
+        "boundary.txt",
+        "positions-1.csv",
+        "routing.json",
+    }
+    assert (out / "positions-1.csv").read_text() == "orders,0,7\n" and json.loads((out / "routing.json").read_text())[
+        "cluster"
+    ] == "standby"
+    assert (
+        "--group billing" in on
+        and "--remove --force --deny-principal 'User:*'" in on
+        and "1 of 1 positions are exact" in on
+    )
     assert "kafka_primary" not in text and "reverse" not in on
     assert "kafka-acls.sh" not in back and "p.source/resume" in back and "Nothing was added on the source" in back
 
@@ -213,8 +296,15 @@ def test_commands_under_default_naming(make_lost_run: Any, run: Any, tmp_path: P
 
 
 def test_commands_before_the_translation_end_there(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
-    """Also in dedicated mode, where no worker can be asked; what the source's fence hook was asked is taken back on the way back."""
-    flow = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+    """Also in dedicated mode, where no worker can be asked; what the source's fence hook was asked is taken back on
+    the way back.
+    """
+    flow = {
+        "source": "primary",
+        "target": "standby",
+        "stop_hook": "hook",
+        "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+    }
     bench = make_lost_run(flows=[flow], fence_hook={"connection": "net"})
     procedure = bench.given_up()
     procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"asks_fence_hook": "primary"})
@@ -222,7 +312,11 @@ def test_commands_before_the_translation_end_there(make_lost_run: Any, run: Any,
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
     on, back = ((tmp_path / "out" / name).read_text() for name in ("to_go_on.sh", "to_return.sh"))
     assert on.rstrip().endswith("exit 1") and "end its processes" in on
-    assert "http://net/unfence" in back and "--remove --force --deny-principal User:app" in back and "source.properties" in back
+    assert (
+        "http://net/unfence" in back
+        and "--remove --force --deny-principal User:app" in back
+        and "source.properties" in back
+    )
 
 
 def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any, run: Any, tmp_path: Path) -> None:
@@ -230,14 +324,21 @@ def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any
     bench = make_lost_run()
     translated(bench)
     procedure = bench.procedure()
-    frame = pd.DataFrame({"topic": ["new"], "partition": [0], "from_offset": pd.array([None], "Int64"), "to_offset": [5]})
+    frame = pd.DataFrame(
+        {"topic": ["new"], "partition": [0], "from_offset": pd.array([None], "Int64"), "to_offset": [5]}
+    )
     procedure.write(Step.WATCH_OLD_SOURCE, Entry.OUTCOME, {"accepted": procedure.keep("accepted", frame)})
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
-    assert "More is lost of new-0 than was approved: it was not among what is lost" in (tmp_path / "out" / "to_go_on.sh").read_text()
+    assert (
+        "More is lost of new-0 than was approved: it was not among what is lost"
+        in (tmp_path / "out" / "to_go_on.sh").read_text()
+    )
 
 
 def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None:
-    """Positions and denials are read back; no step of a planned failover is noted. Airflow goes on with the redirect."""
+    """Positions and denials are read back; no step of a planned failover is noted. Airflow goes on with the
+    redirect.
+    """
     bench = make_lost_run()
     translated(bench)
     target = bench.clusters["standby"]
@@ -248,7 +349,10 @@ def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None
     assert "still there" in run(LOST, "--by-hand", "opened", "--as", "carol")[1]
     target.acls.discard(TARGET_FENCE)
     assert run(LOST, "--by-hand", "opened", "--as", "carol")[0] == 0
-    assert bench.entries(Step.SEED_REVERSE_REPLICATION) == [] and bench.procedure().figures(Step.COMMIT_GROUPS)["by_hand"] == "carol"
+    assert (
+        bench.entries(Step.SEED_REVERSE_REPLICATION) == []
+        and bench.procedure().figures(Step.COMMIT_GROUPS)["by_hand"] == "carol"
+    )
     RedirectClients(task_id=Step.REDIRECT_CLIENTS.value).execute(bench.context())
     assert bench.procedure().figures(Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
 

@@ -39,9 +39,13 @@ sys.exit(command.main())
 def started(*flows: str) -> subprocess.Popen[str]:
     """The process, told its settings; its standard input stays open."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROCESS, *flows], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, "-c", PROCESS, *flows],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         env={"PYTHONPATH": str(ROOT / "plugins"), "PATH": str(Path(sys.executable).parent)},
-    )  # fmt: skip
+    )
     process.stdin.write('{"topology": "t"}\n')
     process.stdin.flush()
     return process
@@ -77,7 +81,11 @@ def test_a_recorder_that_fails_ends_all() -> None:
     """With an exit code, and with what happened: a flow must not go unrecorded while another one's recorder runs on."""
     process = started("a->b", "broken")
     told = output(process)
-    assert process.returncode == 1 and "ERROR broken: its recorder failed, and all end" in told and "KeyError: 'of nobody'" in told
+    assert (
+        process.returncode == 1
+        and "ERROR broken: its recorder failed, and all end" in told
+        and "KeyError: 'of nobody'" in told
+    )
 
 
 def test_it_does_not_begin_without_its_settings() -> None:
@@ -86,7 +94,9 @@ def test_it_does_not_begin_without_its_settings() -> None:
     process.stdin.close()
     assert process.wait(20) == 0
     command = [sys.executable, "-m", "kafka_dr.commands.record_positions"]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT / "plugins")}) as empty:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT / "plugins")}
+    ) as empty:
         assert "the recorder cannot begin" in output(empty) and empty.returncode == 2
 
 
@@ -96,22 +106,45 @@ WORKERS = {name: {"url": f"http://127.0.0.1:9/{name}", "user": "", "password": "
 
 @pytest.mark.parametrize(
     ("policy", "flows", "expected"),
-    [("identity", "both", "s.back"), ("default", "both", None), ("identity", "one", None), ("identity", "dedicated", "s.back")],
+    [
+        ("identity", "both", "s.back"),
+        ("default", "both", None),
+        ("identity", "one", None),
+        ("identity", "dedicated", "s.back"),
+    ],
 )
-def test_the_flow_the_other_way_is_watched_where_it_writes_back(tmp_path: Path, policy: str, flows: str, expected: str | None) -> None:
+def test_the_flow_the_other_way_is_watched_where_it_writes_back(
+    tmp_path: Path, policy: str, flows: str, expected: str | None
+) -> None:
     """Under identity naming into the very topics that this flow reads; its worker is its own."""
     made = {
-        "there": Flow(source="east", target="west", connect="there", connectors=Connectors(source="s.there", checkpoint="c")),
-        "back": Flow(source="west", target="east", connect="back", connectors=Connectors(source="s.back", checkpoint="c")),
-        "dedicated": Flow(source="west", target="east", stop_hook="stop", connectors=Connectors(source="s.back", checkpoint="c")),
+        "there": Flow(
+            source="east", target="west", connect="there", connectors=Connectors(source="s.there", checkpoint="c")
+        ),
+        "back": Flow(
+            source="west", target="east", connect="back", connectors=Connectors(source="s.back", checkpoint="c")
+        ),
+        "dedicated": Flow(
+            source="west", target="east", stop_hook="stop", connectors=Connectors(source="s.back", checkpoint="c")
+        ),
     }
     names = {"both": ("there", "back"), "one": ("there",), "dedicated": ("there", "dedicated")}[flows]
     topology = Topology(
-        clusters={alias: {"connection": alias} for alias in CLUSTERS}, naming={"policy": policy}, flows=[made[name] for name in names],
-        routing={"kind": "file", "path": "r"}, journal={"connection": "j"}, airflow_api={"connection": "a"}, spark={"connection": "s"}, evidence="e",
+        clusters={alias: {"connection": alias} for alias in CLUSTERS},
+        naming={"policy": policy},
+        flows=[made[name] for name in names],
+        routing={"kind": "file", "path": "r"},
+        journal={"connection": "j"},
+        airflow_api={"connection": "a"},
+        spark={"connection": "s"},
+        evidence="e",
         recorder={"archive": f"file://{tmp_path}"},
-    )  # fmt: skip
-    looker = recording(topology, topology.flows[0], {"clusters": CLUSTERS, "workers": WORKERS, "archive": {}}, threading.Event())._look.__self__
+    )
+    looker = recording(
+        topology, topology.flows[0], {"clusters": CLUSTERS, "workers": WORKERS, "archive": {}}, threading.Event()
+    )._look.__self__
     back = looker.access.flow_back
     assert (back.connector if back else None) == expected
-    assert not back or (repr(back.worker) == ("None" if flows == "dedicated" else "MirrorMaker('http://127.0.0.1:9/back')"))
+    assert not back or (
+        repr(back.worker) == ("None" if flows == "dedicated" else "MirrorMaker('http://127.0.0.1:9/back')")
+    )

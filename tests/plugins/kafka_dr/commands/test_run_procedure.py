@@ -1,4 +1,6 @@
-"""What the command refuses before it begins, and what it makes of a journal; the command itself runs in tests/faults."""
+"""What the command refuses before it begins, and what it makes of a journal; the command itself runs in
+tests/faults.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,17 @@ def test_bad_params_are_refused_before_anything(bench: Any, capsys: pytest.Captu
     assert "nowhere" in said and "resaon" in said and not (tmp_path / "journal.db").exists()
 
 
-@pytest.mark.parametrize(("dag_id", "value", "said"), [
-    ("abort_procedure", "why", "'acknowledge_cool_down': this procedure does not take it"), ("planned_failover", " ", "say in words why"), ("unplanned_failover", True, "string"),
-])  # fmt: skip
-def test_an_acknowledgement_is_refused_before_anything(bench: Any, capsys: pytest.CaptureFixture[str], dag_id: str, value: Any, said: str) -> None:
+@pytest.mark.parametrize(
+    ("dag_id", "value", "said"),
+    [
+        ("abort_procedure", "why", "'acknowledge_cool_down': this procedure does not take it"),
+        ("planned_failover", " ", "say in words why"),
+        ("unplanned_failover", True, "string"),
+    ],
+)
+def test_an_acknowledgement_is_refused_before_anything(
+    bench: Any, capsys: pytest.CaptureFixture[str], dag_id: str, value: Any, said: str
+) -> None:
     """By name where it is not taken, and where it is no reason."""
     conf = json.dumps({"source": "primary", "target": "standby", "reason": "x", "acknowledge_cool_down": value})
     assert run_procedure.main([dag_id, "--conf", conf]) == 2
@@ -58,16 +67,29 @@ def test_an_acknowledgement_is_refused_before_anything(bench: Any, capsys: pytes
 def test_an_acknowledgement_comes_back_from_the_journal(bench: Any, dag_id: str) -> None:
     """A procedure made anew had it, and the form of its DAG has it, too."""
     topology = load_topology()
-    request = request_of(topology, dag_id, {"source": "primary", "target": "standby", "reason": "r", "acknowledge_cool_down": "the site burns"})
+    request = request_of(
+        topology,
+        dag_id,
+        {"source": "primary", "target": "standby", "reason": "r", "acknowledge_cool_down": "the site burns"},
+    )
     told = conductor.conf_of(request, topology)
-    conductor._refuse_unknown({"planned_failover": procedure_params, "unplanned_failover": lost_source_params}[dag_id](), told)
+    conductor._refuse_unknown(
+        {"planned_failover": procedure_params, "unplanned_failover": lost_source_params}[dag_id](), told
+    )
     assert request_of(topology, dag_id, told) == request and told["acknowledge_cool_down"] == "the site burns"
 
 
 def test_params_come_back_from_the_journal(bench: Any) -> None:
     """A procedure made anew asks for what it was started with, and for nothing else."""
     topology = load_topology()
-    given = {"source": "primary", "target": "standby", "reason": "r", "max_fence_seconds": 33.0, "exclude_groups": {"g": "why"}, "acknowledge_recreated_topics": True}
+    given = {
+        "source": "primary",
+        "target": "standby",
+        "reason": "r",
+        "max_fence_seconds": 33.0,
+        "exclude_groups": {"g": "why"},
+        "acknowledge_recreated_topics": True,
+    }
     request = request_of(topology, "planned_failover", given)
     told = conductor.conf_of(request, topology)
     assert given.items() <= told.items() and request_of(topology, "planned_failover", told) == request
@@ -77,16 +99,30 @@ def test_params_come_back_from_the_journal(bench: Any) -> None:
 def test_params_of_an_unplanned_failover_come_back_too(bench: Any) -> None:
     """None that only a planned one takes, for then it could not be made anew."""
     topology = load_topology()
-    request = request_of(topology, "unplanned_failover", {"source": "primary", "target": "standby", "reason": "r", "override_source_lost": "its disks fail"})
+    request = request_of(
+        topology,
+        "unplanned_failover",
+        {"source": "primary", "target": "standby", "reason": "r", "override_source_lost": "its disks fail"},
+    )
     told = conductor.conf_of(request, topology)
     conductor._refuse_unknown(lost_source_params(), told)
-    assert request_of(topology, "unplanned_failover", told) == request and told["override_source_lost"] == "its disks fail"
+    assert (
+        request_of(topology, "unplanned_failover", told) == request and told["override_source_lost"] == "its disks fail"
+    )
 
 
 def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:
-    """A topology edited while the run was under way does not make it impossible to take over; anything else unknown still does."""
+    """A topology edited while the run was under way does not make it impossible to take over; anything else unknown
+    still does.
+    """
     offered = procedure_params()
-    conf = {"source": "primary", "max_fence_seconds": 33.0, "stable_seconds": 2.0, "approval_valid_seconds": 60.0, "resaon": "r"}
+    conf = {
+        "source": "primary",
+        "max_fence_seconds": 33.0,
+        "stable_seconds": 2.0,
+        "approval_valid_seconds": 60.0,
+        "resaon": "r",
+    }
     assert conductor._stateable(offered, conf) == {"source": "primary", "max_fence_seconds": 33.0, "resaon": "r"}
 
 
@@ -124,14 +160,19 @@ def test_how_it_ended(bench: Any, dag_id: str, outcome: str | None, state: str, 
     if outcome:
         folder = Path(topology.evidence) / "p"
         folder.mkdir(parents=True)
-        (folder / "evidence.json").write_text(json.dumps({"outcome": outcome, "failing_step": "forecast", "reason_for_outcome": "a\nb"}))
+        (folder / "evidence.json").write_text(
+            json.dumps({"outcome": outcome, "failing_step": "forecast", "reason_for_outcome": "a\nb"})
+        )
     ending = ending_of(topology, "p", dag_id, state, [SimpleNamespace(task_id="forecast", state="failed")])
     assert (ending.outcome, ending.good) == (said, good) and "\n" not in ending.reason
 
 
 def test_a_folder_becomes_airflows_home(tmp_path: Path) -> None:
     """A database, users and connections; secrets only in files of our own."""
-    for name, text in {"users.json": {"alice": "a", "bob": "b"}, "connections/k.json": {"kafka_east": {"conn_type": "kafka"}}}.items():
+    for name, text in {
+        "users.json": {"alice": "a", "bob": "b"},
+        "connections/k.json": {"kafka_east": {"conn_type": "kafka"}},
+    }.items():
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(text))
@@ -142,7 +183,10 @@ def test_a_folder_becomes_airflows_home(tmp_path: Path) -> None:
     assert json.loads(found["AIRFLOW_CONN_KAFKA_EAST"]) == {"conn_type": "kafka"}
 
 
-@pytest.mark.parametrize(("text", "mode", "said"), [('{"a": "b"}', 0o644, "others may read it"), ("[]", 0o600, "no JSON object"), ("{", 0o600, "no JSON object")])
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [('{"a": "b"}', 0o644, "others may read it"), ("[]", 0o600, "no JSON object"), ("{", 0o600, "no JSON object")],
+)
 def test_secrets_that_others_may_read_are_refused(tmp_path: Path, text: str, mode: int, said: str) -> None:
     """And so is what is no list of users."""
     file = tmp_path / "users.json"

@@ -65,7 +65,11 @@ def test_lines_of_a_pipe_are_answers_until_it_ends() -> None:
     os.write(writer, b"alice\nsecret\n")
     os.close(writer)
     terminal = Terminal(given, os.open(os.devnull, os.O_WRONLY))
-    assert [terminal.ask("", lambda: True), terminal.ask("", lambda: True, secret=True), terminal.ask("", lambda: True)] == ["alice", "secret", None]
+    assert [
+        terminal.ask("", lambda: True),
+        terminal.ask("", lambda: True, secret=True),
+        terminal.ask("", lambda: True),
+    ] == ["alice", "secret", None]
     assert terminal.ended
 
 

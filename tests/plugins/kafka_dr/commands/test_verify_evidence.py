@@ -25,7 +25,12 @@ FLIPS = 60
 def closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A procedure that failed after its fence and was closed; its folder has files of several steps."""
     procedure = bench.stopped()
-    bench.done(procedure, "drain_consumers", groups=["gr\u00fcppe"], positions=procedure.keep("source_positions", pd.DataFrame({"a": [1]})))
+    bench.done(
+        procedure,
+        "drain_consumers",
+        groups=["gr\u00fcppe"],
+        positions=procedure.keep("source_positions", pd.DataFrame({"a": [1]})),
+    )
     with pytest.raises(AirflowFailException):
         CloseProcedure(task_id="close_procedure").execute(bench.context())
     monkeypatch.setattr(verify_evidence, "_journal", lambda: Journal(bench.url))
@@ -50,7 +55,9 @@ def test_untouched_evidence_holds(closed: Any, capsys: pytest.CaptureFixture[str
     assert "not compared with the journal" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["evidence.json", "evidence.html", "cut_off-*.parquet", "boundary-*.parquet", "source_positions-*.parquet"])
+@pytest.mark.parametrize(
+    "name", ["evidence.json", "evidence.html", "cut_off-*.parquet", "boundary-*.parquet", "source_positions-*.parquet"]
+)
 def test_one_changed_byte_is_found(closed: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Any byte of any file, changed in any way; the file is named."""
     evidence = json.loads((folder_of(closed) / "evidence.json").read_text())
@@ -68,38 +75,70 @@ def test_one_changed_byte_is_found(closed: Any, name: str, capsys: pytest.Captur
 
 @pytest.fixture
 def listed(closed: Any) -> Path:
-    """The folder of evidence in which a step has also read an old source: two partitions, one of them with records that no transaction committed."""
+    """The folder of evidence in which a step has also read an old source: two partitions, one of them with records
+    that no transaction committed.
+    """
     procedure, folder = closed.procedure(), folder_of(closed)
     made = folder / "assess_data_loss-1"
-    contents = {("stranded", "orders-0.parquet"): b"some records", ("stranded", "orders-1.parquet"): b"others", ("uncommitted", "orders-1.parquet"): b"their offsets"}
+    contents = {
+        ("stranded", "orders-0.parquet"): b"some records",
+        ("stranded", "orders-1.parquet"): b"others",
+        ("uncommitted", "orders-1.parquet"): b"their offsets",
+    }
     for (kind, name), content in contents.items():
         (made / kind).mkdir(parents=True, exist_ok=True)
         (made / kind / name).write_bytes(content)
     sums = {place: hashlib.sha256(content).hexdigest() for place, content in contents.items()}
-    rows = [{"file": f"orders-{n}.parquet", "sha256": sums["stranded", f"orders-{n}.parquet"], "uncommitted_sha256": sums.get(("uncommitted", f"orders-{n}.parquet"))} for n in (0, 1)]
+    rows = [
+        {
+            "file": f"orders-{n}.parquet",
+            "sha256": sums["stranded", f"orders-{n}.parquet"],
+            "uncommitted_sha256": sums.get(("uncommitted", f"orders-{n}.parquet")),
+        }
+        for n in (0, 1)
+    ]
     loss = procedure.keep("loss", pd.DataFrame([*rows, dict.fromkeys(rows[0])]).astype("string"))
     evidence = json.loads((folder / "evidence.json").read_text())
-    told = {"id": "assess_data_loss", "state": "done", "started_at": evidence["closed_at"], "ended_at": evidence["closed_at"], "figures": {"loss": loss, "stranded": made.name}, "failures": [], "notes": []}
+    told = {
+        "id": "assess_data_loss",
+        "state": "done",
+        "started_at": evidence["closed_at"],
+        "ended_at": evidence["closed_at"],
+        "figures": {"loss": loss, "stranded": made.name},
+        "failures": [],
+        "notes": [],
+    }
     evidence["steps"].append(told)
     write_evidence(folder, {**evidence, "digest": digest_of({k: v for k, v in evidence.items() if k != "digest"})})
     return made
 
 
-@pytest.mark.parametrize("name", ["stranded/orders-0.parquet", "stranded/orders-1.parquet", "uncommitted/orders-1.parquet"])
-def test_one_changed_byte_of_the_lists_of_records_is_found(closed: Any, listed: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "name", ["stranded/orders-0.parquet", "stranded/orders-1.parquet", "uncommitted/orders-1.parquet"]
+)
+def test_one_changed_byte_of_the_lists_of_records_is_found(
+    closed: Any, listed: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Also one that is gone, and one that nobody wrote; the file is named with its folder."""
     assert verified(closed) == 0 and "8 files and the page hold" in capsys.readouterr().out
     path = listed / name
     good = path.read_bytes()
     for at in range(len(good)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
-        assert verified(closed) == 1 and capsys.readouterr().out.startswith(f"assess_data_loss-1/{name} was changed: SHA-256"), f"byte {at}"
+        assert verified(closed) == 1 and capsys.readouterr().out.startswith(
+            f"assess_data_loss-1/{name} was changed: SHA-256"
+        ), f"byte {at}"
     path.rename(path.with_name("another.parquet"))
     assert verified(closed) == 1
-    assert capsys.readouterr().out.splitlines() == [f"assess_data_loss-1/{name} is missing", f"assess_data_loss-1/{Path(name).parent}/another.parquet was never written down"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"assess_data_loss-1/{name} is missing",
+        f"assess_data_loss-1/{Path(name).parent}/another.parquet was never written down",
+    ]
 
 
-def test_where_the_loss_was_changed_nothing_in_it_counts(closed: Any, listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_the_loss_was_changed_nothing_in_it_counts(
+    closed: Any, listed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It alone is named, whatever it says of other files."""
     (path,) = folder_of(closed).glob("loss-*.parquet")
     path.write_bytes(path.read_bytes() + b"x")
@@ -116,15 +155,23 @@ def test_a_missing_file_is_named(closed: Any, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("column", ["payload", "kind", "at", "epoch"])
-def test_one_changed_entry_of_the_journal_is_found(closed: Any, column: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_changed_entry_of_the_journal_is_found(
+    closed: Any, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An entry changed in the database breaks the chain at its place."""
     with sqlite3.connect(closed.folder / "journal.db") as database:
-        table = next(name for (name,) in database.execute("select name from sqlite_master where type = 'table'") if "lease" not in name)
+        table = next(
+            name
+            for (name,) in database.execute("select name from sqlite_master where type = 'table'")
+            if "lease" not in name
+        )
         database.execute(f"update {table} set {column} = {column} || '1' where sequence = 3")
     assert verified(closed, "--journal") == 1 and "entry 3 is missing or was changed" in capsys.readouterr().out
 
 
-def test_evidence_rewritten_with_a_digest_of_its_own_differs_from_the_journal(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evidence_rewritten_with_a_digest_of_its_own_differs_from_the_journal(
+    closed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Who can write all files can make them agree; the journal still knows."""
     evidence = json.loads((folder_of(closed) / "evidence.json").read_text())
     forged = {**evidence, "reason": "another"}

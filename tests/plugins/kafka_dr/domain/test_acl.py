@@ -9,7 +9,15 @@ from kafka_dr.domain.acl import AclEntry, AclRules
 APP = "User:app"
 
 
-def entry(permission: str = "allow", operation: str = "write", name: str = "orders", pattern: str = "literal", principal: str = APP, resource_type: str = "topic", host: str = "*") -> AclEntry:
+def entry(
+    permission: str = "allow",
+    operation: str = "write",
+    name: str = "orders",
+    pattern: str = "literal",
+    principal: str = APP,
+    resource_type: str = "topic",
+    host: str = "*",
+) -> AclEntry:
     """One entry; a test states only what differs."""
     return AclEntry(resource_type, name, pattern, principal, host, operation, permission)
 
@@ -33,18 +41,36 @@ def test_an_allow_grants_its_own_operation_only() -> None:
 
 @pytest.mark.parametrize(
     "deny",
-    [entry("deny"), entry("deny", operation="all"), entry("deny", principal="User:*"), entry("deny", name="*"), entry("deny", name="ord", pattern="prefixed")],
+    [
+        entry("deny"),
+        entry("deny", operation="all"),
+        entry("deny", principal="User:*"),
+        entry("deny", name="*"),
+        entry("deny", name="ord", pattern="prefixed"),
+    ],
     ids=str,
 )
 def test_any_matching_deny_beats_every_allow(deny: AclEntry) -> None:
     """Invariant 1: whichever way a DENY matches, no ALLOW outweighs it."""
-    allows = [entry(), entry(operation="all"), entry(name="*"), entry(principal="User:*"), entry(name="ord", pattern="prefixed")]
+    allows = [
+        entry(),
+        entry(operation="all"),
+        entry(name="*"),
+        entry(principal="User:*"),
+        entry(name="ord", pattern="prefixed"),
+    ]
     assert not rules(deny, *allows).may(APP, "write", "topic", "orders")
 
 
 @pytest.mark.parametrize(
     "deny",
-    [entry("deny", operation="read"), entry("deny", principal="User:other"), entry("deny", name="orders-eu"), entry("deny", name="ordersx", pattern="prefixed"), entry("deny", resource_type="group")],
+    [
+        entry("deny", operation="read"),
+        entry("deny", principal="User:other"),
+        entry("deny", name="orders-eu"),
+        entry("deny", name="ordersx", pattern="prefixed"),
+        entry("deny", resource_type="group"),
+    ],
     ids=str,
 )
 def test_a_deny_that_does_not_match_changes_nothing(deny: AclEntry) -> None:

@@ -36,7 +36,12 @@ def opened(procedure: str = "p", source: str = "east", target: str = "west") -> 
 
 def arms(procedure: str = "p", topics: Sequence[str] = ("orders",)) -> Any:
     """fence_source armed."""
-    return line(procedure, Step.FENCE_SOURCE, Entry.INTENT, arms_fence={"source": "east", "target": "west", "topics": list(topics)})
+    return line(
+        procedure,
+        Step.FENCE_SOURCE,
+        Entry.INTENT,
+        arms_fence={"source": "east", "target": "west", "topics": list(topics)},
+    )
 
 
 def by_watcher(stopped: bool, procedure: str = "p", writer: str = WATCHER) -> Any:
@@ -133,12 +138,20 @@ def test_an_entry_about_nothing_that_was_armed_changes_nothing() -> None:
 
 
 PROCEDURES = ("p", "q")
-EVENTS = st.tuples(st.sampled_from(PROCEDURES), st.sampled_from(["arm", "fence", "fence half", "by acl", "disarm", "return", "answers", "noise"]))
+EVENTS = st.tuples(
+    st.sampled_from(PROCEDURES),
+    st.sampled_from(["arm", "fence", "fence half", "by acl", "disarm", "return", "answers", "noise"]),
+)
 
 
 def event(procedure: str, what: str) -> Any:
     """An event as an entry."""
-    made = {"arm": arms, "by acl": ended, "disarm": disarms, "noise": lambda p: line(p, Step.FENCE_SOURCE, Entry.INTENT, **{"try": 2})}
+    made = {
+        "arm": arms,
+        "by acl": ended,
+        "disarm": disarms,
+        "noise": lambda p: line(p, Step.FENCE_SOURCE, Entry.INTENT, **{"try": 2}),
+    }
     if what in made:
         return made[what](procedure)
     if what == "return":
@@ -148,7 +161,9 @@ def event(procedure: str, what: str) -> Any:
 
 @given(st.lists(st.tuples(EVENTS, st.integers(1, 3)), max_size=20))
 def test_armed_is_what_nothing_ended_since_it_was_armed(history: list[tuple[tuple[str, str], int]]) -> None:
-    """Whatever happens in whatever order, and however often each entry is repeated, of several procedures of one source."""
+    """Whatever happens in whatever order, and however often each entry is repeated, of several procedures of one
+    source.
+    """
     lines = [event(*what) for what, times in history for _ in range(times)]
     found = {fence.procedure_id for fence in armed_fences(told(*lines))}
     for procedure in PROCEDURES:

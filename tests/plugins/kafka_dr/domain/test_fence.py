@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_dr.domain.acl import AclEntry, AclRules
-from kafka_dr.domain.fence import FenceScope, client_principals, fence_entries, opening_entries, refused_to_clients, still_allowed
+from kafka_dr.domain.fence import (
+    FenceScope,
+    client_principals,
+    fence_entries,
+    opening_entries,
+    refused_to_clients,
+    still_allowed,
+)
 
 EXEMPT = frozenset({"User:mm2", "User:orchestrator"})
 SUPER = frozenset({"User:admin"})
@@ -16,7 +23,15 @@ TOPICS = ("orders", "orders-eu", "payments", "audit")
 OPERATIONS = ("read", "write", "describe", "delete", "alter", "alter_configs", "describe_configs", "all")
 
 
-def acl(permission: str, principal: str, operation: str = "write", name: str = "orders", pattern: str = "literal", resource_type: str = "topic", host: str = "*") -> AclEntry:
+def acl(
+    permission: str,
+    principal: str,
+    operation: str = "write",
+    name: str = "orders",
+    pattern: str = "literal",
+    resource_type: str = "topic",
+    host: str = "*",
+) -> AclEntry:
     """One entry; a test states only what differs."""
     return AclEntry(resource_type, name, pattern, principal, host, operation, permission)
 
@@ -30,15 +45,23 @@ def names(resource_type: str) -> st.SearchStrategy[tuple[str, str]]:
 def entries(principals: tuple[str, ...], resource_type: str = "topic") -> st.SearchStrategy[frozenset[AclEntry]]:
     """Random sets of entries of these principals."""
     one = st.builds(
-        lambda who, name, host, operation, permission: AclEntry(resource_type, name[0], name[1], who, host, operation, permission),
-        st.sampled_from(principals), names(resource_type), st.sampled_from(["*", "*", "10.0.0.1"]), st.sampled_from(OPERATIONS), st.sampled_from(["allow", "allow", "deny"]),
-    )  # fmt: skip
+        lambda who, name, host, operation, permission: AclEntry(
+            resource_type, name[0], name[1], who, host, operation, permission
+        ),
+        st.sampled_from(principals),
+        names(resource_type),
+        st.sampled_from(["*", "*", "10.0.0.1"]),
+        st.sampled_from(OPERATIONS),
+        st.sampled_from(["allow", "allow", "deny"]),
+    )
     return st.frozensets(one, max_size=12)
 
 
 def rules_of(principals: tuple[str, ...], resource_type: str = "topic") -> st.SearchStrategy[AclRules]:
     """Random rules; `allow.everyone.if.no.acl.found` on or off."""
-    return st.builds(lambda found, everyone: AclRules(found, SUPER, everyone), entries(principals, resource_type), st.booleans())
+    return st.builds(
+        lambda found, everyone: AclRules(found, SUPER, everyone), entries(principals, resource_type), st.booleans()
+    )
 
 
 SCOPES = st.frozensets(st.sampled_from(TOPICS), min_size=1).map(FenceScope.writes)
@@ -109,7 +132,9 @@ def test_clients_keep_every_other_right(found: frozenset[AclEntry], scope: Fence
 @settings(max_examples=60, deadline=None)
 @given(rules_of(EVERYBODY), SCOPES)
 def test_exempt_principals_are_never_denied_by_name(rules: AclRules, scope: FenceScope) -> None:
-    """Invariant 1: no DENY names an exempt principal or super user; one for everyone is literal, on a name of the scope."""
+    """Invariant 1: no DENY names an exempt principal or super user; one for everyone is literal, on a name of the
+    scope.
+    """
     denied = [e for e in fence_entries(rules, scope, EXEMPT) if e.permission == "deny"]
     assert not {e.principal for e in denied} & (EXEMPT | SUPER)
     assert all(e.pattern == "literal" and e.name in scope.names for e in denied if e.principal == "User:*")
@@ -120,7 +145,9 @@ MM2_TOPIC = "mm2-offset-syncs.standby.internal"
 
 @pytest.mark.parametrize(("name", "pattern"), [("orders", "literal"), ("*", "literal"), ("o", "prefixed")])
 def test_exempt_principals_keep_writing_where_everyone_was_granted(name: str, pattern: str) -> None:
-    """Invariant 1: a grant to everyone is taken topic by topic, from everyone; reading stays, and so do MirrorMaker 2's own topics."""
+    """Invariant 1: a grant to everyone is taken topic by topic, from everyone; reading stays, and so do MirrorMaker
+    2's own topics.
+    """
     before = AclRules(frozenset({acl("allow", "User:*", "all", name, pattern), acl("allow", "User:mm2", "all", "*")}))
     added = fence_entries(before, FenceScope.writes(["orders"]), EXEMPT)
     after = before.with_entries(added)
@@ -131,7 +158,9 @@ def test_exempt_principals_keep_writing_where_everyone_was_granted(name: str, pa
 
 
 def test_exempt_principals_keep_writing_where_no_acl_was_found() -> None:
-    """Invariant 1 under `allow.everyone.if.no.acl.found`: the one DENY is literal; reading and MirrorMaker 2's own topics stay."""
+    """Invariant 1 under `allow.everyone.if.no.acl.found`: the one DENY is literal; reading and MirrorMaker 2's own
+    topics stay.
+    """
     before = AclRules(frozenset(), allow_everyone=True)
     added = fence_entries(before, FenceScope.writes(["orders"]), EXEMPT)
     after = before.with_entries(added)
@@ -195,7 +224,12 @@ def test_a_deny_from_one_host_is_no_fence() -> None:
 def test_opening_removes_what_keeps_clients_out() -> None:
     """Opening names the denials of these clients and of everyone on the scope's names, and no others."""
     ours = [acl("deny", "User:*", name="*"), acl("deny", "User:app-a")]
-    others = [acl("deny", "User:app-b"), acl("deny", "User:app-a", "read"), acl("deny", "User:app-a", name="audit"), acl("deny", "User:app-a", resource_type="group")]
+    others = [
+        acl("deny", "User:app-b"),
+        acl("deny", "User:app-a", "read"),
+        acl("deny", "User:app-a", name="audit"),
+        acl("deny", "User:app-a", resource_type="group"),
+    ]
     rules = AclRules(frozenset([*ours, *others]))
     assert opening_entries(rules, FenceScope.writes(["orders"]), frozenset({"User:app-a"})) == sorted(ours)
 
@@ -208,7 +242,12 @@ def test_opening_leaves_a_blocked_host_blocked() -> None:
 
 def test_opening_an_unfenced_target_removes_nothing() -> None:
     """Without denials there is nothing to open."""
-    assert opening_entries(AclRules(frozenset({acl("allow", "User:app-a")})), FenceScope.writes(["orders"]), frozenset({"User:app-a"})) == []
+    assert (
+        opening_entries(
+            AclRules(frozenset({acl("allow", "User:app-a")})), FenceScope.writes(["orders"]), frozenset({"User:app-a"})
+        )
+        == []
+    )
 
 
 def test_everyones_missing_right_is_named_for_anyone() -> None:
@@ -228,7 +267,12 @@ def test_clients_that_lack_a_right_are_named() -> None:
 
 def test_only_clients_with_the_right_count_as_clients() -> None:
     """Exempt principals, super users and readers are not among those that write."""
-    held = {acl("allow", "User:app-a"), acl("allow", "User:mm2"), acl("allow", "User:admin"), acl("allow", "User:app-b", "read")}
+    held = {
+        acl("allow", "User:app-a"),
+        acl("allow", "User:mm2"),
+        acl("allow", "User:admin"),
+        acl("allow", "User:app-b", "read"),
+    }
     assert client_principals(AclRules(frozenset(held), SUPER), FenceScope.writes(["orders"]), EXEMPT) == {"User:app-a"}
 
 

@@ -30,7 +30,11 @@ def test_stranded_records_lie_between_two_segments() -> None:
 def test_a_round_trip_has_three_segments() -> None:
     """Copied there, copied back, and what clients write since they are home."""
     found = lineage_of([Move(A, B, 100, 104), Move(B, A, 200, 196, drained=True)], A, B)
-    assert found.segments == (Segment(0, 100, 0, 104, False, False), Segment(100, 196, 104, 200, True, True), Segment(196, None, 200, None, False, False))
+    assert found.segments == (
+        Segment(0, 100, 0, 104, False, False),
+        Segment(100, 196, 104, 200, True, True),
+        Segment(196, None, 200, None, False, False),
+    )
 
 
 def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:
@@ -40,23 +44,35 @@ def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:
 
 
 def test_what_nobody_found_out_is_left_out() -> None:
-    """Also all that is older; the reason is told, and where not even the copies' beginning is known there is no segment."""
+    """Also all that is older; the reason is told, and where not even the copies' beginning is known there is no
+    segment.
+    """
     partly = lineage_of([Move(A, B, 50, 50), Move(B, A, None, 80, source_resumes=90)], A, B)
     assert partly.segments == (Segment(80, None, 90, None, False),) and "standby" in partly.unknown
-    assert lineage_of([Move(A, B, None, 80)], B, A) == Lineage((), "nobody knows what of primary was on standby when clients left it")
+    assert lineage_of([Move(A, B, None, 80)], B, A) == Lineage(
+        (), "nobody knows what of primary was on standby when clients left it"
+    )
 
 
 def test_a_boundary_that_is_lost_hides_what_came_before_and_no_more() -> None:
     """The stretch behind it has no beginning on the one log; the next change of sides is known on both again."""
-    assert lineage_of([Move(A, B, 50, None)], B, A) == Lineage((), "nobody knows what of primary was on standby when clients left it")
+    assert lineage_of([Move(A, B, 50, None)], B, A) == Lineage(
+        (), "nobody knows what of primary was on standby when clients left it"
+    )
     found = lineage_of([Move(A, B, 50, None), Move(B, A, 90, 80)], A, B)
     assert found.segments == (Segment(80, None, 90, None, False),) and "primary" in found.unknown
 
 
 def test_a_change_of_sides_before_which_nothing_came_is_no_stretch() -> None:
     """Unless records are stranded behind it: a position before them has its stretch, though it is empty."""
-    assert lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments == (Segment(0, 10, 0, 12, False), Segment(10, None, 12, None, False))
-    assert lineage_of([Move(A, B, 0, 0, 7)], B, A).segments == (Segment(0, 0, 0, 0, True), Segment(0, None, 7, None, False))
+    assert lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments == (
+        Segment(0, 10, 0, 12, False),
+        Segment(10, None, 12, None, False),
+    )
+    assert lineage_of([Move(A, B, 0, 0, 7)], B, A).segments == (
+        Segment(0, 0, 0, 0, True),
+        Segment(0, None, 7, None, False),
+    )
 
 
 def test_a_later_beginning_anew_makes_known_again() -> None:
@@ -67,7 +83,8 @@ def test_a_later_beginning_anew_makes_known_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0, 6)), max_size=6), st.integers(0, 9))
 def test_every_record_lies_in_the_segment_of_its_counterpart(trips: list[tuple[int, int, int]], since: int) -> None:
-    """Two logs are written as clients and MirrorMaker 2 do, with repeats and stranded records; the segments find each counterpart's stretch again.
+    """Two logs are written as clients and MirrorMaker 2 do, with repeats and stranded records; the segments find
+    each counterpart's stretch again.
 
     Args:
         trips: of each trip, records that clients write, records that are stranded, and records that are mirrored twice.
@@ -92,7 +109,14 @@ def test_every_record_lies_in_the_segment_of_its_counterpart(trips: list[tuple[i
     written(since, 0)
     found = lineage_of(moves, here, there).segments
     for segment in found:
-        mine, theirs = logs[here][segment.source_from : segment.source_to], logs[there][segment.target_from : segment.target_to]
+        mine, theirs = (
+            logs[here][segment.source_from : segment.source_to],
+            logs[there][segment.target_from : segment.target_to],
+        )
         assert {one for one in mine if one is not None} == {one for one in theirs if one is not None}
-    inside = {offset for segment in found for offset in range(segment.source_from, len(logs[here]) if segment.source_to is None else segment.source_to)}
+    inside = {
+        offset
+        for segment in found
+        for offset in range(segment.source_from, len(logs[here]) if segment.source_to is None else segment.source_to)
+    }
     assert {offset for offset, one in enumerate(logs[here]) if one is not None} <= inside

@@ -13,13 +13,33 @@ from kafka_dr.errors import BadInput
 
 def said(*folders: tuple[int, str | None, list[tuple[str, int, bool]]]) -> str:
     """What the tool prints: lines for people before the one of JSON."""
-    brokers = [{"broker": number, "logDirs": [{"logDir": "/d", "error": error, "partitions": [{"partition": name, "size": size, "offsetLag": 0, "isFuture": moved} for name, size, moved in parts]}]} for number, error, parts in folders]
-    return "Querying brokers for log directories information\nReceived log directory information from brokers 1,2\n" + json.dumps({"version": 1, "brokers": brokers})
+    brokers = [
+        {
+            "broker": number,
+            "logDirs": [
+                {
+                    "logDir": "/d",
+                    "error": error,
+                    "partitions": [
+                        {"partition": name, "size": size, "offsetLag": 0, "isFuture": moved}
+                        for name, size, moved in parts
+                    ],
+                }
+            ],
+        }
+        for number, error, parts in folders
+    ]
+    return (
+        "Querying brokers for log directories information\nReceived log directory information from brokers 1,2\n"
+        + json.dumps({"version": 1, "brokers": brokers})
+    )
 
 
 def test_the_largest_replica_counts() -> None:
     """Names may hold dashes; a replica that is being moved to another disk is none yet."""
-    told = said((1, None, [("a-b-0", 7, False), ("a-b-1", 1, False)]), (2, None, [("a-b-0", 9, False), ("a-b-1", 99, True)]))
+    told = said(
+        (1, None, [("a-b-0", 7, False), ("a-b-1", 1, False)]), (2, None, [("a-b-0", 9, False), ("a-b-1", 99, True)])
+    )
     assert log_sizes(told) == {TopicPartition("a-b", 0): 9, TopicPartition("a-b", 1): 1}
     assert log_sizes(said()) == {}
 

@@ -7,9 +7,17 @@ from typing import Any
 from kafka_dr.domain.loss_picture import LANES_SHOWN, loss_picture
 
 
-def row(start: int, certain: int | None, possible: int | None, topic: str = "orders", partition: int = 0) -> dict[str, Any]:
+def row(
+    start: int, certain: int | None, possible: int | None, topic: str = "orders", partition: int = 0
+) -> dict[str, Any]:
     """A row of loss."""
-    return {"topic": topic, "partition": partition, "from_offset": start, "certain_to": certain, "possible_to": possible}
+    return {
+        "topic": topic,
+        "partition": partition,
+        "from_offset": start,
+        "certain_to": certain,
+        "possible_to": possible,
+    }
 
 
 def drawn(*rows: dict[str, Any]) -> list[tuple[Any, ...]]:

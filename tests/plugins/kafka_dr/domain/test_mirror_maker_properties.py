@@ -120,14 +120,21 @@ def loaded(text: str, **options: str) -> Topology:
     return check_topology(topology_from_properties(text, **options).topology, "converted")
 
 
-@pytest.mark.parametrize(("text", "flows"), [
-    (REFERENCE, ["source->target"]), (ACTIVE_PASSIVE, ["primary->dr"]), (ACTIVE_ACTIVE, ["east->west", "west->east"]),
-    (FAN_OUT, ["central->region-us", "central->region-eu", "central->region-apac"]),
-    (AGGREGATION, ["region-us->central", "region-eu->central", "region-apac->central"]),
-])
+@pytest.mark.parametrize(
+    ("text", "flows"),
+    [
+        (REFERENCE, ["source->target"]),
+        (ACTIVE_PASSIVE, ["primary->dr"]),
+        (ACTIVE_ACTIVE, ["east->west", "west->east"]),
+        (FAN_OUT, ["central->region-us", "central->region-eu", "central->region-apac"]),
+        (AGGREGATION, ["region-us->central", "region-eu->central", "region-apac->central"]),
+    ],
+)
 @pytest.mark.parametrize("worker", ["dedicated", "connect"])
 def test_usual_shapes_become_loadable_topologies(text: str, flows: list[str], worker: str) -> None:
-    """Active-passive, active-active, fan-out and aggregation become topologies that load, hyphens in aliases included."""
+    """Active-passive, active-active, fan-out and aggregation become topologies that load, hyphens in aliases
+    included.
+    """
     assert [f"{flow.source}->{flow.target}" for flow in loaded(text, worker=worker).flows] == flows
 
 
@@ -137,27 +144,48 @@ def test_names_of_the_aggregation() -> None:
 
 
 def test_every_key_is_used_or_explained() -> None:
-    """No key of the reference configuration is lost: only tuning of MirrorMaker 2's clients is left out, with that reason."""
+    """No key of the reference configuration is lost: only tuning of MirrorMaker 2's clients is left out, with that
+    reason.
+    """
     converted = topology_from_properties(REFERENCE)
-    assert sorted(converted.ignored) == sorted([
-        "producer.buffer.memory", "producer.batch.size", "producer.linger.ms", "producer.compression.type", "consumer.fetch.min.bytes", "consumer.fetch.max.wait.ms",
-        "consumer.max.poll.records"])
+    assert sorted(converted.ignored) == sorted(
+        [
+            "producer.buffer.memory",
+            "producer.batch.size",
+            "producer.linger.ms",
+            "producer.compression.type",
+            "consumer.fetch.min.bytes",
+            "consumer.fetch.max.wait.ms",
+            "consumer.max.poll.records",
+        ]
+    )
     assert all("tunes" in reason for reason in converted.ignored.values())
     settings = converted.topology["flows"][0]["mirror_maker"]
-    assert settings["offset.lag.max"] == "100" and settings["groups.exclude"] == "console-consumer-.*, connect-.*" and len(settings) == 21
+    assert (
+        settings["offset.lag.max"] == "100"
+        and settings["groups.exclude"] == "console-consumer-.*, connect-.*"
+        and len(settings) == 21
+    )
 
 
 def test_secrets_come_out_apart() -> None:
     """Passwords are in the connections only: not in the topology, the notes, the reasons, or what printing it shows."""
     converted = topology_from_properties(REFERENCE)
-    elsewhere = json.dumps([converted.topology, converted.notes, converted.ignored, converted.to_make]) + repr(converted)
+    elsewhere = json.dumps([converted.topology, converted.notes, converted.ignored, converted.to_make]) + repr(
+        converted
+    )
     assert "hunter2" not in elsewhere and "source-broker-1" not in elsewhere
     assert converted.connections["kafka_source"]["extra"]["sasl.password"] == "hunter2"
-    assert converted.topology["clusters"]["target"] == {"connection": "kafka_target", "principals": {"mirror_maker": ["User:mm2-other"]}}
+    assert converted.topology["clusters"]["target"] == {
+        "connection": "kafka_target",
+        "principals": {"mirror_maker": ["User:mm2-other"]},
+    }
 
 
 def test_backslash_that_java_drops_is_noted() -> None:
-    """A single backslash is lost in .properties: the pattern is kept as MirrorMaker 2 sees it, and the note names the line."""
+    """A single backslash is lost in .properties: the pattern is kept as MirrorMaker 2 sees it, and the note names
+    the line.
+    """
     converted = topology_from_properties(ACTIVE_PASSIVE)
     assert converted.topology["flows"][0]["mirror_maker"]["topics.exclude"] == ".*.internal, __.*"
     assert any(note.startswith("line 7: Java drops a single backslash") for note in converted.notes)
@@ -168,27 +196,47 @@ def test_backslash_that_java_drops_is_noted() -> None:
 
 def test_direction_goes_before_cluster_and_cluster_before_general() -> None:
     """A direction's setting overrides a general one, and a cluster's connection setting overrides a general one."""
-    converted = topology_from_properties(SMALL + "tasks.max = 1\na->b.tasks.max = 9\nsecurity.protocol = SSL\nb.security.protocol = PLAINTEXT\n")
+    converted = topology_from_properties(
+        SMALL + "tasks.max = 1\na->b.tasks.max = 9\nsecurity.protocol = SSL\nb.security.protocol = PLAINTEXT\n"
+    )
     assert converted.topology["flows"][0]["mirror_maker"]["tasks.max"] == "9"
-    assert [converted.connections[f"kafka_{alias}"]["extra"]["security.protocol"] for alias in "ab"] == ["SSL", "PLAINTEXT"]
+    assert [converted.connections[f"kafka_{alias}"]["extra"]["security.protocol"] for alias in "ab"] == [
+        "SSL",
+        "PLAINTEXT",
+    ]
 
 
-@pytest.mark.parametrize(("line", "level"), [
-    ("consumer.isolation.level = read_committed", "read_committed"), ("a->b.consumer.isolation.level = read_committed", "read_committed"),
-    ("a.consumer.isolation.level = read_committed", "read_committed"), ("a->b.source.consumer.isolation.level=read_committed", "read_committed"), ("", "read_uncommitted"),
-])
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("consumer.isolation.level = read_committed", "read_committed"),
+        ("a->b.consumer.isolation.level = read_committed", "read_committed"),
+        ("a.consumer.isolation.level = read_committed", "read_committed"),
+        ("a->b.source.consumer.isolation.level=read_committed", "read_committed"),
+        ("", "read_uncommitted"),
+    ],
+)
 def test_isolation_is_found_wherever_it_stands(line: str, level: str) -> None:
     """What MirrorMaker 2 reads on the source is taken over from any of its places."""
     converted = topology_from_properties(SMALL + line)
     assert check_topology(converted.topology, "x").flows[0].isolation == level and converted.ignored == {}
 
 
-@pytest.mark.parametrize(("lines", "naming"), [
-    ("", {"policy": "default", "separator": "."}), ("replication.policy.separator = _", {"policy": "default", "separator": "_"}),
-    ("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy", {"policy": "identity", "separator": "."}),
-    ("replication.policy.separator = __\nreplication.policy.internal.topic.separator.enabled = false",
-     {"policy": "default", "separator": "__", "internal_topic_separator": False}),
-])
+@pytest.mark.parametrize(
+    ("lines", "naming"),
+    [
+        ("", {"policy": "default", "separator": "."}),
+        ("replication.policy.separator = _", {"policy": "default", "separator": "_"}),
+        (
+            "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            {"policy": "identity", "separator": "."},
+        ),
+        (
+            "replication.policy.separator = __\nreplication.policy.internal.topic.separator.enabled = false",
+            {"policy": "default", "separator": "__", "internal_topic_separator": False},
+        ),
+    ],
+)
 def test_naming_is_taken_over(lines: str, naming: dict[str, object]) -> None:
     """Policy class, separator and the option for internal names become the topology's naming."""
     assert topology_from_properties(SMALL + lines).topology["naming"] == naming
@@ -202,11 +250,18 @@ def test_own_policy_class_needs_a_template() -> None:
     assert loaded(text, template="replicated-<source>-<topic>").names.remote("a", "orders") == "replicated-a-orders"
 
 
-@pytest.mark.parametrize(("text", "word"), [
-    ("", "fewer than two"), ("clusters = a", "fewer than two"), ("clusters = a, a", "fewer than two"), ("clusters = a, b", "no direction"),
-    ("clusters = a, b\na->b.enabled = false", "no direction"), ("clusters=a,b,c\na->c.enabled=true", None),
-    ("clusters=a,b\na->b.enabled=true\nb->a.enabled=true\na->b.replication.policy.separator=_", "differ"),
-])
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "fewer than two"),
+        ("clusters = a", "fewer than two"),
+        ("clusters = a, a", "fewer than two"),
+        ("clusters = a, b", "no direction"),
+        ("clusters = a, b\na->b.enabled = false", "no direction"),
+        ("clusters=a,b,c\na->c.enabled=true", None),
+        ("clusters=a,b\na->b.enabled=true\nb->a.enabled=true\na->b.replication.policy.separator=_", "differ"),
+    ],
+)
 def test_files_without_a_flow_are_refused(text: str, word: str | None) -> None:
     """A file without two clusters, an enabled direction or one naming is refused with what is missing."""
     if word is None:
@@ -216,11 +271,26 @@ def test_files_without_a_flow_are_refused(text: str, word: str | None) -> None:
         topology_from_properties(text)
 
 
-@pytest.mark.parametrize(("key", "word"), [
-    ("b->a.topics", "not enabled"), ("x->a.enabled", "not in `clusters`"), ("dedicated.mode.enable.internal.rest", "REST"), ("listeners", "REST"), ("offset.storage.topic", "worker"),
-    ("producer.sasl.jaas.config", "not shown"), ("a->b.sasl.jaas.config", "one direction"), ("a.producer.linger.ms", "tunes"), ("a->b.producer.override.batch.size", "tunes"), ("config.providers.file.class", "providers"),
-    ("transforms", "records"), ("metrics.recording.level", "metrics"), ("a.no.such.key", UNKNOWN), ("hm", UNKNOWN), ("group.id", "worker"),
-])
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        ("b->a.topics", "not enabled"),
+        ("x->a.enabled", "not in `clusters`"),
+        ("dedicated.mode.enable.internal.rest", "REST"),
+        ("listeners", "REST"),
+        ("offset.storage.topic", "worker"),
+        ("producer.sasl.jaas.config", "not shown"),
+        ("a->b.sasl.jaas.config", "one direction"),
+        ("a.producer.linger.ms", "tunes"),
+        ("a->b.producer.override.batch.size", "tunes"),
+        ("config.providers.file.class", "providers"),
+        ("transforms", "records"),
+        ("metrics.recording.level", "metrics"),
+        ("a.no.such.key", UNKNOWN),
+        ("hm", UNKNOWN),
+        ("group.id", "worker"),
+    ],
+)
 def test_ignored_keys_have_a_reason_of_their_own(key: str, word: str) -> None:
     """A key that goes nowhere is listed under its full name with why it is not needed; its value is not."""
     converted = topology_from_properties(SMALL + f"{key} = hunter2\n")
@@ -229,8 +299,10 @@ def test_ignored_keys_have_a_reason_of_their_own(key: str, word: str) -> None:
 
 def test_dots_in_aliases() -> None:
     """The longest alias that fits owns a key, so that `dc.one.bootstrap.servers` belongs to `dc.one`, not to `dc`."""
-    text = ("clusters = dc, dc.one\ndc.bootstrap.servers = x:1\ndc.one.bootstrap.servers = y:1\ndc->dc.one.enabled = true\n"
-            "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n")
+    text = (
+        "clusters = dc, dc.one\ndc.bootstrap.servers = x:1\ndc.one.bootstrap.servers = y:1\ndc->dc.one.enabled = true\n"
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    )
     converted = topology_from_properties(text)
     assert converted.connections["kafka_dc.one"]["extra"] == {"bootstrap.servers": "y:1"} and converted.ignored == {}
     assert check_topology(converted.topology, "x").flows[0].target == "dc.one"
@@ -239,6 +311,16 @@ def test_dots_in_aliases() -> None:
 def test_notes_say_what_a_failover_needs() -> None:
     """Syncs on the source, no way back, no REST in dedicated mode and a key that stands twice are noted."""
     notes = " ".join(topology_from_properties(SMALL + "tasks.max=1\ntasks.max=2\n").notes)
-    assert all(word in notes for word in ("offset-syncs.topic.location=target", "b->a", "connect-mirror-maker.sh", "'tasks.max' stands in lines 5 and 6"))
-    notes = " ".join(topology_from_properties(ACTIVE_ACTIVE + "offset-syncs.topic.location = target\n", worker="connect").notes)
+    assert all(
+        word in notes
+        for word in (
+            "offset-syncs.topic.location=target",
+            "b->a",
+            "connect-mirror-maker.sh",
+            "'tasks.max' stands in lines 5 and 6",
+        )
+    )
+    notes = " ".join(
+        topology_from_properties(ACTIVE_ACTIVE + "offset-syncs.topic.location = target\n", worker="connect").notes
+    )
     assert not any(word in notes for word in ("offset-syncs", "leads back", "connect-mirror-maker.sh"))

@@ -17,10 +17,17 @@ aliases = st.from_regex(r"[a-z][a-z0-9-]{0,6}", fullmatch=True)
 topics = st.one_of(names, st.just(HEARTBEATS), names.map(lambda name: f"{name}-{HEARTBEATS}"))
 
 
-@pytest.mark.parametrize(("source", "topic", "remote"), [
-    ("east", "orders", "east.orders"), ("west", "events", "west.events"), ("prod", "user.activity", "prod.user.activity"),
-    ("region-us", "events", "region-us.events"), ("east", HEARTBEATS, "east.heartbeats"), ("east", "west.orders", "east.west.orders"),
-])
+@pytest.mark.parametrize(
+    ("source", "topic", "remote"),
+    [
+        ("east", "orders", "east.orders"),
+        ("west", "events", "west.events"),
+        ("prod", "user.activity", "prod.user.activity"),
+        ("region-us", "events", "region-us.events"),
+        ("east", HEARTBEATS, "east.heartbeats"),
+        ("east", "west.orders", "east.west.orders"),
+    ],
+)
 def test_default_names_go_both_ways(source: str, topic: str, remote: str) -> None:
     """The default policy prefixes the source alias and takes it off again, dots and hyphens included."""
     naming = naming_of(NamingSpec("default"), ("east", "west", "prod", "region-us"))
@@ -28,7 +35,9 @@ def test_default_names_go_both_ways(source: str, topic: str, remote: str) -> Non
     assert (naming.source_alias(remote), naming.upstream(remote)) == (source, topic)
 
 
-@pytest.mark.parametrize("topic", ["ho.orders-eu.v1", "orders", "primary", "primary.", "primary...", "primaryorders", "orders.primary.v1"])
+@pytest.mark.parametrize(
+    "topic", ["ho.orders-eu.v1", "orders", "primary", "primary.", "primary...", "primaryorders", "orders.primary.v1"]
+)
 def test_only_known_aliases_are_sources(topic: str) -> None:
     """A name whose prefix is no alias of the topology, or that has nothing after it, is an ordinary topic."""
     naming = naming_of(NamingSpec("default"), ALIASES)
@@ -42,7 +51,12 @@ def test_longest_alias_wins() -> None:
     assert naming.source_alias("region-eu-orders") == "region"
 
 
-@given(topic=topics, separator=st.sampled_from([".", "_", "__", "-x-"]), known=st.sets(aliases, min_size=1, max_size=4), data=st.data())
+@given(
+    topic=topics,
+    separator=st.sampled_from([".", "_", "__", "-x-"]),
+    known=st.sets(aliases, min_size=1, max_size=4),
+    data=st.data(),
+)
 def test_default_round_trip(topic: str, separator: str, known: set[str], data: st.DataObject) -> None:
     """Whatever the separator, a mirrored name gives back its alias and topic."""
     assume(not any(separator in alias for alias in known) and topic.replace(separator, ""))
@@ -58,8 +72,12 @@ def test_identity_round_trip(topic: str, known: set[str], data: st.DataObject) -
     assert naming.upstream(naming.remote(source, topic)) == topic
 
 
-@given(topic=topics, template=st.sampled_from([TEMPLATE, "<topic>_from_<source>", "<source><topic>", "dr.<topic>.<source>.copy"]),
-       known=st.sets(aliases, min_size=1, max_size=4), data=st.data())
+@given(
+    topic=topics,
+    template=st.sampled_from([TEMPLATE, "<topic>_from_<source>", "<source><topic>", "dr.<topic>.<source>.copy"]),
+    known=st.sets(aliases, min_size=1, max_size=4),
+    data=st.data(),
+)
 def test_template_round_trip(topic: str, template: str, known: set[str], data: st.DataObject) -> None:
     """A template that is accepted for a set of aliases gives back alias and topic of every name it makes."""
     spec = NamingSpec("template", template=template)
@@ -69,7 +87,12 @@ def test_template_round_trip(topic: str, template: str, known: set[str], data: s
     assert (naming.source_alias(remote), naming.upstream(remote)) == (source, topic)
 
 
-@given(one=aliases, other=aliases, topics=st.tuples(names, names), template=st.sampled_from([TEMPLATE, "<topic>-<source>", "<source><topic>"]))
+@given(
+    one=aliases,
+    other=aliases,
+    topics=st.tuples(names, names),
+    template=st.sampled_from([TEMPLATE, "<topic>-<source>", "<source><topic>"]),
+)
 def test_accepted_templates_never_collide(one: str, other: str, topics: tuple[str, str], template: str) -> None:
     """No two topics of two aliases get the same name under a template that is accepted for both."""
     spec = NamingSpec("template", template=template)
@@ -78,10 +101,14 @@ def test_accepted_templates_never_collide(one: str, other: str, topics: tuple[st
     assert naming.remote(one, topics[0]) != naming.remote(other, topics[1])
 
 
-@pytest.mark.parametrize(("template", "readings"), [
-    (TEMPLATE, ("'replicated-eu-west-orders'", "'orders' of 'eu-west'", "'west-orders' of 'eu'")),
-    ("<topic>-<source>", None), ("<topic>.<source>", None),
-])
+@pytest.mark.parametrize(
+    ("template", "readings"),
+    [
+        (TEMPLATE, ("'replicated-eu-west-orders'", "'orders' of 'eu-west'", "'west-orders' of 'eu'")),
+        ("<topic>-<source>", None),
+        ("<topic>.<source>", None),
+    ],
+)
 def test_ambiguous_template_is_refused_with_both_readings(template: str, readings: tuple[str, ...] | None) -> None:
     """A template whose names have two readings for the known aliases is refused, and both readings are named."""
     spec = NamingSpec("template", template=template)
@@ -99,10 +126,18 @@ def test_template_ending_in_the_alias_is_ambiguous_backwards() -> None:
         naming_of(NamingSpec("template", template="<topic>-<source>"), ("eu", "west-eu"))
 
 
-@pytest.mark.parametrize("spec", [
-    NamingSpec("template"), NamingSpec("default", template=TEMPLATE), NamingSpec("template", template="x-<topic>"), NamingSpec("default", separator=""),
-    NamingSpec("template", template="<source>-<source>-<topic>"), NamingSpec("template", template="<source>/<topic>"), NamingSpec("default", separator="é"),
-])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        NamingSpec("template"),
+        NamingSpec("default", template=TEMPLATE),
+        NamingSpec("template", template="x-<topic>"),
+        NamingSpec("default", separator=""),
+        NamingSpec("template", template="<source>-<source>-<topic>"),
+        NamingSpec("template", template="<source>/<topic>"),
+        NamingSpec("default", separator="é"),
+    ],
+)
 def test_unusable_policies_are_refused(spec: NamingSpec) -> None:
     """A policy without what it needs, or with characters no topic can have, is refused."""
     with pytest.raises(BadInput):
@@ -118,31 +153,58 @@ def test_identity_renames_whatever_ends_with_heartbeats() -> None:
     assert (naming.remote("primary", "orders"), naming.source_alias("primary.orders")) == ("orders", None)
 
 
-@pytest.mark.parametrize(("topic", "expected"), [
-    ("heartbeats", True), ("source1.heartbeats", True), ("source2.source1.heartbeats", True), ("heartbeats!", False), ("!heartbeats", False),
-    ("source1heartbeats", False), ("source1-heartbeats", False),
-])
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("heartbeats", True),
+        ("source1.heartbeats", True),
+        ("source2.source1.heartbeats", True),
+        ("heartbeats!", False),
+        ("!heartbeats", False),
+        ("source1heartbeats", False),
+        ("source1-heartbeats", False),
+    ],
+)
 def test_heartbeats_are_told_as_mirror_maker_tells_them(topic: str, expected: bool) -> None:
     """A heartbeats topic is one whose original name is exactly `heartbeats`, under both of MirrorMaker 2's policies."""
-    assert all(naming_of(NamingSpec(policy), ALIASES).is_heartbeats(topic) is expected for policy in ("default", "identity"))
+    assert all(
+        naming_of(NamingSpec(policy), ALIASES).is_heartbeats(topic) is expected for policy in ("default", "identity")
+    )
 
 
-@pytest.mark.parametrize(("separator", "internal", "syncs", "checkpoints"), [
-    (".", True, "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"),
-    ("__", True, "mm2-offset-syncs__primary__internal", "primary__checkpoints__internal"),
-    ("__", False, "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"),
-])
+@pytest.mark.parametrize(
+    ("separator", "internal", "syncs", "checkpoints"),
+    [
+        (".", True, "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"),
+        ("__", True, "mm2-offset-syncs__primary__internal", "primary__checkpoints__internal"),
+        ("__", False, "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"),
+    ],
+)
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_internal_topics(policy: str, separator: str, internal: bool, syncs: str, checkpoints: str) -> None:
-    """Internal topics carry the separator unless told otherwise, are the same under identity naming, and are known as internal."""
+    """Internal topics carry the separator unless told otherwise, are the same under identity naming, and are known
+    as internal.
+    """
     naming = naming_of(NamingSpec(policy, separator, internal), ALIASES)
-    assert (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic) == (syncs, checkpoints, "heartbeats")
+    assert (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic) == (
+        syncs,
+        checkpoints,
+        "heartbeats",
+    )
     assert naming.is_internal(syncs) and naming.is_internal(checkpoints) and naming.is_checkpoints(checkpoints)
 
 
-@pytest.mark.parametrize(("topic", "expected"), [
-    ("__consumer_offsets", True), (".hidden", True), ("mm2-configs.primary.internal", True), ("mm2-orders", False), ("my-app.internal", False), ("orders", False),
-])
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("__consumer_offsets", True),
+        (".hidden", True),
+        ("mm2-configs.primary.internal", True),
+        ("mm2-orders", False),
+        ("my-app.internal", False),
+        ("orders", False),
+    ],
+)
 def test_internal_as_of_4_0(topic: str, expected: bool) -> None:
     """Since 4.0 a topic that merely ends in `.internal` is mirrored; Kafka's and MirrorMaker 2's own are not."""
     assert naming_of(NamingSpec("default"), ALIASES).is_internal(topic) is expected
@@ -155,10 +217,18 @@ def test_template_policy_keeps_older_rule_for_internal() -> None:
     assert naming.is_heartbeats("replicated-primary-heartbeats") and not naming.is_heartbeats("other-heartbeats")
 
 
-@pytest.mark.parametrize(("topic", "expected"), [
-    ("source.topic1", False), ("target.topic1", True), ("target.source.topic1", True), ("source.target.topic1", True), ("othersource.topic1", False), ("target", False),
-    ("unknown.target.topic1", True),
-])
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("source.topic1", False),
+        ("target.topic1", True),
+        ("target.source.topic1", True),
+        ("source.target.topic1", True),
+        ("othersource.topic1", False),
+        ("target", False),
+        ("unknown.target.topic1", True),
+    ],
+)
 def test_cycles_are_seen_at_any_hop(topic: str, expected: bool) -> None:
     """Under default naming a topic that came from the target, at any hop, is not mirrored back to it."""
     assert naming_of(NamingSpec("default"), ("source", "target")).is_cycle(topic, "target") is expected
@@ -179,15 +249,33 @@ def test_original_follows_all_hops() -> None:
 def test_unknown_alias_is_refused() -> None:
     """Asking for a name with an alias that the topology does not know is an error, not a new name."""
     naming = naming_of(NamingSpec("default"), ALIASES)
-    for ask in (lambda: naming.remote("primray", "orders"), lambda: naming.checkpoints_topic("x"), lambda: naming.offset_syncs_topic("")):
+    for ask in (
+        lambda: naming.remote("primray", "orders"),
+        lambda: naming.checkpoints_topic("x"),
+        lambda: naming.offset_syncs_topic(""),
+    ):
         with pytest.raises(BadInput, match="not a cluster"):
             ask()
 
 
-@pytest.mark.parametrize(("name", "legal"), [
-    ("a" * 249, True), ("a" * 250, False), ("", False), (".", False), ("..", False), ("...", True), ("a/b", False), ("a\x00", False), ("a\n", False),
-    ("оrders", False), ("A-b_c.9", True), ("a b", False), ("{{ x }}", False),
-])
+@pytest.mark.parametrize(
+    ("name", "legal"),
+    [
+        ("a" * 249, True),
+        ("a" * 250, False),
+        ("", False),
+        (".", False),
+        ("..", False),
+        ("...", True),
+        ("a/b", False),
+        ("a\x00", False),
+        ("a\n", False),
+        ("оrders", False),
+        ("A-b_c.9", True),
+        ("a b", False),
+        ("{{ x }}", False),
+    ],
+)
 def test_legal_topics(name: str, legal: bool) -> None:
     """Topic names are judged by Kafka's rule, look-alike letters included."""
     assert (topic_problem(name) is None) is legal

@@ -32,7 +32,12 @@ def store_of(loaded: Iterable[int], streamed: Iterable[int] = (), strict: bool =
 def assert_sparse(store: OffsetSyncStore, upstream: int, previous: int) -> None:
     """`upstream` is kept, and the kept one before it is `previous` (-1: none)."""
     before = -1 if previous == -1 else previous + 1
-    assert [store.translate(upstream + step) for step in (-1, 0, 1, 2)] == [before, upstream, upstream + 1, upstream + 1]
+    assert [store.translate(upstream + step) for step in (-1, 0, 1, 2)] == [
+        before,
+        upstream,
+        upstream + 1,
+        upstream + 1,
+    ]
 
 
 def test_translation_while_syncs_arrive() -> None:
@@ -72,7 +77,9 @@ def test_no_translation_without_syncs() -> None:
 
 
 def test_strict_mode_keeps_only_the_last_loaded_sync() -> None:
-    """In the strict mode history from before the start is forgotten, and later syncs thin out as MirrorMaker 2 thins them."""
+    """In the strict mode history from before the start is forgotten, and later syncs thin out as MirrorMaker 2 thins
+    them.
+    """
     assert_sparse(store_of(range(0, 1001, 10), strict=True), 1000, -1)
     store = store_of(range(0, 1001, 10), range(1010, 10001, 10), strict=True)
     kept = [1000, 4840, 6760, 8680, 9160, 9640, 9880, 9940, 9970, 9990, 10000]
@@ -103,12 +110,20 @@ def test_rewind_forgets_everything(strict: bool) -> None:
     assert [store.translate(upstream) for upstream in (1499, 1500, 2000)] == [-1, 11000, 11001]
 
 
-@pytest.mark.parametrize(("syncs", "upstream", "expected"), [
-    ([(3, 4)], 10, 5), ([(7, 8)], 12, 9), ([(7, 8)], 7, 8), ([(11, 4), (12, 5)], 13, 6),
-    ([(11, 4), (12, 5), (13, 6), (14, 7), (15, 8), (16, 9), (17, 10)], 13, 5), ([(100, 100), (200, 200), (300, 300)], 250, 201),
-    ([(175, 175), (275, 275), (375, 375), (475, 475)], 250, 176), ([(175, 175), (275, 275), (375, 375), (475, 475)], 370, 176),
-    ([(175, 175), (275, 275), (375, 375), (475, 475)], 400, 376),
-])
+@pytest.mark.parametrize(
+    ("syncs", "upstream", "expected"),
+    [
+        ([(3, 4)], 10, 5),
+        ([(7, 8)], 12, 9),
+        ([(7, 8)], 7, 8),
+        ([(11, 4), (12, 5)], 13, 6),
+        ([(11, 4), (12, 5), (13, 6), (14, 7), (15, 8), (16, 9), (17, 10)], 13, 5),
+        ([(100, 100), (200, 200), (300, 300)], 250, 201),
+        ([(175, 175), (275, 275), (375, 375), (475, 475)], 250, 176),
+        ([(175, 175), (275, 275), (375, 375), (475, 475)], 370, 176),
+        ([(175, 175), (275, 275), (375, 375), (475, 475)], 400, 376),
+    ],
+)
 def test_checkpoint_vectors(syncs: list[tuple[int, int]], upstream: int, expected: int) -> None:
     """Syncs and positions of MirrorMaker 2's checkpoint tests give the checkpoints stated there."""
     assert translate_as_mirror_maker([sync(*pair) for pair in syncs], upstream) == expected
@@ -149,6 +164,7 @@ def java_long(number: int) -> int:
 
 def plain_update(old: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:
     """The rules written out once more, with every sum wrapped; slow."""
+
     def recent(i_sync: OffsetSync, j_sync: OffsetSync, i: int, j: int) -> bool:
         bound = java_long(java_long(j_sync.upstream + java_long(1 << j)) - java_long(1 << i))
         return i_sync is j_sync or bound < 0 or i_sync.upstream <= bound
@@ -163,7 +179,11 @@ def plain_update(old: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:
         while True:
             value, previous, following = old[index], current - 1, current + 1
             apart = separated(new[previous], value, previous)
-            promote = recent(new[previous], value, previous, current) and apart and (following >= SLOTS or separated(value, new[following], current))
+            promote = (
+                recent(new[previous], value, previous, current)
+                and apart
+                and (following >= SLOTS or separated(value, new[following], current))
+            )
             skip = value is old[index + 1] or not apart
             replacement = value if promote else replacement
             index += 1 if promote or skip else 0
@@ -178,7 +198,10 @@ def plain_update(old: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:
 STEPS = st.one_of(st.integers(0, 300), st.integers(0, 2**12), st.integers(0, 62).map(lambda power: 2**power))
 
 
-@given(start=st.sampled_from([0, 2**30, 2**62 - 3000, 2**62, 2**63 - 2**20]), steps=st.lists(STEPS, min_size=1, max_size=100))
+@given(
+    start=st.sampled_from([0, 2**30, 2**62 - 3000, 2**62, 2**63 - 2**20]),
+    steps=st.lists(STEPS, min_size=1, max_size=100),
+)
 def test_slots_are_those_of_signed_64_bit_sums(start: int, steps: list[int]) -> None:
     """Over the whole range of numbers the slots are those of arithmetic that wraps at every sum."""
     store, plain, at = OffsetSyncStore(), [], start
@@ -186,7 +209,9 @@ def test_slots_are_those_of_signed_64_bit_sums(start: int, steps: list[int]) -> 
         at = min(at + step, 2**63 - 1)
         store.update(sync(at))
         plain = plain_update(plain, sync(at)) if plain else [sync(at)] * SLOTS
-        assert [kept.upstream for kept in store.kept()] == [kept.upstream for kept in {id(s): s for s in plain}.values()]
+        assert [kept.upstream for kept in store.kept()] == [
+            kept.upstream for kept in {id(s): s for s in plain}.values()
+        ]
 
 
 def test_gaps_of_half_the_range_reach_the_last_slot() -> None:
@@ -196,7 +221,9 @@ def test_gaps_of_half_the_range_reach_the_last_slot() -> None:
     for upstream in (2**61, 2**62, 2**62 + 2**61, 2**62 + 2**61 + 1, 2**63 - 1):
         store.update(sync(upstream))
         plain = plain_update(plain, sync(upstream))
-        assert [kept.upstream for kept in store.kept()] == [kept.upstream for kept in {id(s): s for s in plain}.values()]
+        assert [kept.upstream for kept in store.kept()] == [
+            kept.upstream for kept in {id(s): s for s in plain}.values()
+        ]
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=80), st.integers(0, 50_000))

@@ -28,7 +28,9 @@ def own_pair(newest: Seen, suffix: Iterable[Seen], source_end: int) -> OwnPair |
 
 @st.composite
 def mirrored(draw: st.DrawFn) -> tuple[list[Seen], list[tuple[int, Seen]]]:
-    """A source with gaps and recurring contents, and what MirrorMaker 2 wrote of it: (origin, target record), with crashes that repeat."""
+    """A source with gaps and recurring contents, and what MirrorMaker 2 wrote of it: (origin, target record), with
+    crashes that repeat.
+    """
     gaps = draw(st.lists(st.integers(1, 3), min_size=1, max_size=30))
     contents = draw(st.lists(st.sampled_from("abcdefgh"), min_size=len(gaps), max_size=len(gaps)))
     source = [Seen(sum(gaps[: n + 1]), content) for n, content in enumerate(contents)]
@@ -37,15 +39,21 @@ def mirrored(draw: st.DrawFn) -> tuple[list[Seen], list[tuple[int, Seen]]]:
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, at))
         for record in source[at : draw(st.integers(at, len(source)))]:
-            target.append((record.offset, Seen(len(target) * draw(st.integers(1, 2)) + len(target), record.fingerprint)))
+            target.append(
+                (record.offset, Seen(len(target) * draw(st.integers(1, 2)) + len(target), record.fingerprint))
+            )
             at += 1
     ordered = [(origin, Seen(n, record.fingerprint)) for n, (origin, record) in enumerate(target)]
     return source, ordered
 
 
 @given(mirrored(), st.data())
-def test_the_true_origin_never_lies_above_the_pair(logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject) -> None:
-    """From wherever the suffix is read, a pair that is found lies at the origin or above it, or the suffix began above the origin."""
+def test_the_true_origin_never_lies_above_the_pair(
+    logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject
+) -> None:
+    """From wherever the suffix is read, a pair that is found lies at the origin or above it, or the suffix began
+    above the origin.
+    """
     source, target = logs
     if not target:
         return
@@ -59,12 +67,17 @@ def test_the_true_origin_never_lies_above_the_pair(logs: tuple[list[Seen], list[
 
 
 @given(mirrored(), st.data())
-def test_with_the_first_copy_above_a_floor_nobody_skips(logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject) -> None:
-    """Decision 0008, whole: whoever has read everything up to `upstream` and goes on behind the first copy finds a copy of every unread record that is there."""
+def test_with_the_first_copy_above_a_floor_nobody_skips(
+    logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject
+) -> None:
+    """Decision 0008, whole: whoever has read everything up to `upstream` and goes on behind the first copy finds a
+    copy of every unread record that is there.
+    """
     source, target = logs
     if not target:
         return
-    # A sample before this one: the target's end, then the source's, which held what was mirrored by then and perhaps more.
+    # A sample before this one: the target's end, then the source's, which held what was mirrored by then and perhaps
+    # more.
     floor = data.draw(st.integers(0, len(target)))
     known = max([origin for origin, _ in target[:floor]], default=-1)
     source_end = data.draw(st.integers(known + 1, source[-1].offset + 1))

@@ -6,25 +6,52 @@ from typing import Any
 
 import pytest
 
-from kafka_dr.domain.plain_text import clock, duration, figure_lines, first_of, moment, number, shortened, time_of_day, visible
+from kafka_dr.domain.plain_text import (
+    clock,
+    duration,
+    figure_lines,
+    first_of,
+    moment,
+    number,
+    shortened,
+    time_of_day,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0, "0 s"), (0.0041, "0.004 s"), (0.1, "0.1 s"), (43.14, "43.1 s"), (90.0, "90 s"), (1, "1 s"), (99.94, "99.9 s"), (99.96, "1 min 40 s"), (724, "12 min 04 s"), (3599.6, "1 h 00 min"), (7500, "2 h 05 min")],
+    [
+        (0, "0 s"),
+        (0.0041, "0.004 s"),
+        (0.1, "0.1 s"),
+        (43.14, "43.1 s"),
+        (90.0, "90 s"),
+        (1, "1 s"),
+        (99.94, "99.9 s"),
+        (99.96, "1 min 40 s"),
+        (724, "12 min 04 s"),
+        (3599.6, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+    ],
 )
 def test_durations_are_said_in_their_own_size(seconds: float, said: str) -> None:
     """Milliseconds to hours, and no 60 seconds or minutes."""
     assert duration(seconds) == said
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(0, "0:00"), (-5, "0:00"), (59.9, "0:59"), (103, "1:43"), (600, "10:00"), (3723, "1:02:03")])
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0:00"), (-5, "0:00"), (59.9, "0:59"), (103, "1:43"), (600, "10:00"), (3723, "1:02:03")]
+)
 def test_the_clock_counts_whole_seconds(seconds: float, shown: str) -> None:
     """As a stop watch: never rounded up, never negative."""
     assert clock(seconds) == shown
 
 
-@pytest.mark.parametrize(("value", "said"), [(0, "0"), (1234567, "1,234,567"), (None, "unknown"), ("not reached", "not reached"), (True, "True")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0, "0"), (1234567, "1,234,567"), (None, "unknown"), ("not reached", "not reached"), (True, "True")],
+)
 def test_numbers_have_their_thousands_apart(value: Any, said: str) -> None:
     """What nobody knows is called unknown, never 0 or None."""
     assert number(value) == said
@@ -32,13 +59,22 @@ def test_numbers_have_their_thousands_apart(value: Any, said: str) -> None:
 
 def test_times_are_utc_whatever_zone_they_came_in() -> None:
     """Text that is no time, or has no zone, is shown as it is."""
-    assert moment("2026-11-21T23:05:40.79+01:00") == "2026-11-21 22:05:40 UTC" and time_of_day("2026-11-21T22:05:40Z") == "22:05:40"
-    assert moment("yesterday") == "yesterday" and moment("2026-11-21T22:05:40") == "2026-11-21T22:05:40" and moment(None) == "None"
+    assert (
+        moment("2026-11-21T23:05:40.79+01:00") == "2026-11-21 22:05:40 UTC"
+        and time_of_day("2026-11-21T22:05:40Z") == "22:05:40"
+    )
+    assert (
+        moment("yesterday") == "yesterday"
+        and moment("2026-11-21T22:05:40") == "2026-11-21T22:05:40"
+        and moment(None) == "None"
+    )
 
 
 def test_what_is_cut_off_is_counted() -> None:
     """Long text and long tables say how much is missing."""
-    assert shortened("a" * 20, 5) == "aaaaa ... and 15 more characters, in evidence.json" and shortened("abc", 3) == "abc"
+    assert (
+        shortened("a" * 20, 5) == "aaaaa ... and 15 more characters, in evidence.json" and shortened("abc", 3) == "abc"
+    )
     shown = first_of(range(10), 3)
     assert (shown.rows, shown.total, shown.more) == ([0, 1, 2], 10, 7)
 
@@ -52,11 +88,28 @@ def test_control_characters_can_be_seen() -> None:
 
 def test_figures_are_named_and_counted() -> None:
     """Files by name and rows, lists by their first and the count of the rest, flags as words."""
-    figures = {"cut_off": {"file": "c.parquet", "sha256": "f" * 64, "rows": 7000}, "groups": [f"g{n}" for n in range(10_000)], "asked": False, "offsets": {"a": 1}, "none": [], "by": None}
+    figures = {
+        "cut_off": {"file": "c.parquet", "sha256": "f" * 64, "rows": 7000},
+        "groups": [f"g{n}" for n in range(10_000)],
+        "asked": False,
+        "offsets": {"a": 1},
+        "none": [],
+        "by": None,
+    }
     told = dict(figure_lines(figures))
-    assert told == {"cut off": "c.parquet, 7,000 rows", "groups": "g0, g1, g2, g3, g4 and 9,995 more", "asked": "no", "offsets": "a: 1", "none": "none", "by": "none"}
+    assert told == {
+        "cut off": "c.parquet, 7,000 rows",
+        "groups": "g0, g1, g2, g3, g4 and 9,995 more",
+        "asked": "no",
+        "offsets": "a: 1",
+        "none": "none",
+        "by": "none",
+    }
 
 
 def test_one_huge_figure_stays_a_line() -> None:
     """A nested structure is cut as well."""
-    assert all(len(text) < 500 for _, text in figure_lines({"x": ["y" * 10_000] * 3, "z": {str(n): "w" * 999 for n in range(99)}}))
+    assert all(
+        len(text) < 500
+        for _, text in figure_lines({"x": ["y" * 10_000] * 3, "z": {str(n): "w" * 999 for n in range(99)}})
+    )

@@ -9,17 +9,47 @@ import pandas as pd
 import pytest
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.plan import POLICY_MEANS, ExcludedGroup, GroupForecast, Plan, expected_classes, plan_markdown, unknown_groups
+from kafka_dr.domain.plan import (
+    POLICY_MEANS,
+    ExcludedGroup,
+    GroupForecast,
+    Plan,
+    expected_classes,
+    plan_markdown,
+    unknown_groups,
+)
 
 PLAN = Plan(
-    procedure_id="planned_failover-1", dag_id="planned_failover", source="primary", target="standby", reason="maintenance", naming="identity",
-    connectors={"source": "p->s.source", "checkpoint": "p->s.checkpoint"}, topics=(("orders", "orders", 3, "id-1"),), local_names={"orders": "orders"},
-    groups=(GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "CONTENT": 1}), GroupForecast("audit", 1, 0, "fail", False, None)),
-    fence=("deny User:app",), opening=(), deadlines={"max_fence_seconds": 600.0}, start_reverse=False, lag=7, drain_seconds=None, unproven=("quotas",),
-)  # fmt: skip
+    procedure_id="planned_failover-1",
+    dag_id="planned_failover",
+    source="primary",
+    target="standby",
+    reason="maintenance",
+    naming="identity",
+    connectors={"source": "p->s.source", "checkpoint": "p->s.checkpoint"},
+    topics=(("orders", "orders", 3, "id-1"),),
+    local_names={"orders": "orders"},
+    groups=(
+        GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "CONTENT": 1}),
+        GroupForecast("audit", 1, 0, "fail", False, None),
+    ),
+    fence=("deny User:app",),
+    opening=(),
+    deadlines={"max_fence_seconds": 600.0},
+    start_reverse=False,
+    lag=7,
+    drain_seconds=None,
+    unproven=("quotas",),
+)
 
 
-COOL_DOWN = {"procedure_id": "p-0", "outcome": "completed", "ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00", "acknowledged": "the site <b> burns"}
+COOL_DOWN = {
+    "procedure_id": "p-0",
+    "outcome": "completed",
+    "ended_at": "2026-11-20T12:00:00+00:00",
+    "ends_at": "2026-11-20T12:15:00+00:00",
+    "acknowledged": "the site <b> burns",
+}
 
 
 def shown(plan: Plan) -> str:
@@ -35,33 +65,84 @@ def test_the_digest_is_the_one_of_what_the_journal_gives_back() -> None:
 def test_every_field_changes_the_digest() -> None:
     """No part of the plan can be changed under an approval."""
     changes = {
-        "procedure_id": "x", "dag_id": "x", "source": "x", "target": "x", "reason": "x", "naming": "x", "connectors": {}, "topics": (), "local_names": {},
-        "groups": (), "fence": (), "opening": ("x",), "deadlines": {}, "start_reverse": True, "lag": 8, "drain_seconds": 1.0, "unproven": (),
-        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True, "cool_down": COOL_DOWN, "copies": {"standby.orders": "orders"},
-    }  # fmt: skip
+        "procedure_id": "x",
+        "dag_id": "x",
+        "source": "x",
+        "target": "x",
+        "reason": "x",
+        "naming": "x",
+        "connectors": {},
+        "topics": (),
+        "local_names": {},
+        "groups": (),
+        "fence": (),
+        "opening": ("x",),
+        "deadlines": {},
+        "start_reverse": True,
+        "lag": 8,
+        "drain_seconds": 1.0,
+        "unproven": (),
+        "excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),),
+        "abort_open_transactions": True,
+        "cool_down": COOL_DOWN,
+        "copies": {"standby.orders": "orders"},
+    }
     assert set(changes) == set(PLAN.as_dict())
-    assert len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest}) == len(changes) + 1
+    assert (
+        len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
+        == len(changes) + 1
+    )
 
 
 def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
-    """Whose end, how and when, until when, and why, in bold and without markup from outside; each part is in the digest; nothing where none was running."""
-    said = "**p-0 ended as completed at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC. The starter does not wait for that, because:** the site &lt;b&gt; burns"
+    """Whose end, how and when, until when, and why, in bold and without markup from outside; each part is in the
+    digest; nothing where none was running.
+    """
+    said = (
+        "**p-0 ended as completed at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC."
+        " The starter does not wait for that, because:** the site &lt;b&gt; burns"
+    )
     assert said in shown(replace(PLAN, cool_down=COOL_DOWN)).splitlines()[:3] and "cool-down" not in shown(PLAN)
-    assert len({replace(PLAN, cool_down=COOL_DOWN | {name: "x"}).digest for name in COOL_DOWN} | {replace(PLAN, cool_down=COOL_DOWN).digest, PLAN.digest}) == len(COOL_DOWN) + 2
+    assert (
+        len(
+            {replace(PLAN, cool_down=COOL_DOWN | {name: "x"}).digest for name in COOL_DOWN}
+            | {replace(PLAN, cool_down=COOL_DOWN).digest, PLAN.digest}
+        )
+        == len(COOL_DOWN) + 2
+    )
 
 
 def test_the_forecast_says_what_will_happen() -> None:
     """Direction, reason, counts, MirrorMaker 2's re-reads, the fence's limit, what is unproven, and the digest."""
     text = shown(PLAN)
-    for part in ("**primary** to **standby**", "maintenance", "1 topics, 2 groups, 7 records", "| billing | 3 | 7 | CONTENT 1, END 2 | 12 | yes |", "| audit | 1 | 0 | no position | no checkpoint | no |", "at most 600 s", "- quotas", PLAN.digest):
+    for part in (
+        "**primary** to **standby**",
+        "maintenance",
+        "1 topics, 2 groups, 7 records",
+        "| billing | 3 | 7 | CONTENT 1, END 2 | 12 | yes |",
+        "| audit | 1 | 0 | no position | no checkpoint | no |",
+        "at most 600 s",
+        "- quotas",
+        PLAN.digest,
+    ):
         assert part in text
 
 
 @pytest.mark.parametrize(
     ("position", "end", "synced", "wanted"),
-    [(10, 10, False, "END"), (10, 10, True, "END"), (0, 0, False, "END"), (4, 10, True, "SYNC"), (4, 10, False, "CONTENT"), (11, 10, False, "REFUSED"), (-1, 10, False, "REFUSED")],
+    [
+        (10, 10, False, "END"),
+        (10, 10, True, "END"),
+        (0, 0, False, "END"),
+        (4, 10, True, "SYNC"),
+        (4, 10, False, "CONTENT"),
+        (11, 10, False, "REFUSED"),
+        (-1, 10, False, "REFUSED"),
+    ],
 )
-def test_the_expected_class_follows_from_position_end_and_syncs(position: int, end: int, synced: bool, wanted: str) -> None:
+def test_the_expected_class_follows_from_position_end_and_syncs(
+    position: int, end: int, synced: bool, wanted: str
+) -> None:
     """The log end counts before a sync; outside the log a person decides."""
     rows = pd.DataFrame({"position": [position], "end": [end], "synced": [synced]})
     assert expected_classes(rows).tolist() == [wanted]
@@ -69,7 +150,9 @@ def test_the_expected_class_follows_from_position_end_and_syncs(position: int, e
 
 def test_positions_outside_their_logs_are_announced() -> None:
     """The approver learns that somebody will have to decide, and exactness is not promised for those."""
-    text = shown(replace(PLAN, groups=(GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "REFUSED": 1}),)))
+    text = shown(
+        replace(PLAN, groups=(GroupForecast("billing", 3, 7, "earliest", True, 12, {"END": 2, "REFUSED": 1}),))
+    )
     assert "1 positions lie outside their logs" in text and "Every position is expected to be exact" not in text
 
 
@@ -98,16 +181,27 @@ def test_an_unknown_rate_gives_no_time() -> None:
 
 @pytest.mark.parametrize("policy", ["earliest", "fail", "boundary"])
 def test_excluded_groups_stand_with_reason_and_what_their_policy_means(policy: str) -> None:
-    """Whoever approves sees which groups are not waited for, why, whether they are active, and what becomes of their positions."""
+    """Whoever approves sees which groups are not waited for, why, whether they are active, and what becomes of their
+    positions.
+    """
     text = shown(replace(PLAN, excluded=(ExcludedGroup("re|ports", "owner {{ away }}", policy, 2, 6, True),)))
     row = next(line for line in text.splitlines() if line.startswith("| re"))
-    assert "Not waited for: 1 groups" in text and "| re\\|ports | owner &#123;&#123; away &#125;&#125; | 6 | yes |" in row and POLICY_MEANS[policy] in row
+    assert (
+        "Not waited for: 1 groups" in text
+        and "| re\\|ports | owner &#123;&#123; away &#125;&#125; | 6 | yes |" in row
+        and POLICY_MEANS[policy] in row
+    )
     assert "Not waited for" not in shown(PLAN)
 
 
 def test_each_part_of_an_exclusion_is_part_of_the_digest() -> None:
     """Neither the reason nor the policy of an excluded group can be changed under an approval."""
-    variants = [ExcludedGroup("g", "r", "fail", 1, 0, False), ExcludedGroup("h", "r", "fail", 1, 0, False), ExcludedGroup("g", "s", "fail", 1, 0, False), ExcludedGroup("g", "r", "earliest", 1, 0, False)]
+    variants = [
+        ExcludedGroup("g", "r", "fail", 1, 0, False),
+        ExcludedGroup("h", "r", "fail", 1, 0, False),
+        ExcludedGroup("g", "s", "fail", 1, 0, False),
+        ExcludedGroup("g", "r", "earliest", 1, 0, False),
+    ]
     assert len({replace(PLAN, excluded=(v,)).digest for v in variants}) == len(variants)
 
 
@@ -119,7 +213,11 @@ def test_what_becomes_of_open_transactions_is_said_either_way() -> None:
 
 def test_a_plan_made_before_these_choices_can_still_be_shown() -> None:
     """A run that was planned by an older version and is shown by this one excludes nobody and aborts nothing."""
-    older = {key: value for key, value in PLAN.as_dict().items() if key not in ("excluded", "abort_open_transactions", "cool_down")}
+    older = {
+        key: value
+        for key, value in PLAN.as_dict().items()
+        if key not in ("excluded", "abort_open_transactions", "cool_down")
+    }
     assert plan_markdown(older, "d") == plan_markdown(PLAN.as_dict(), "d")
 
 
@@ -151,5 +249,9 @@ def test_consumers_are_told_what_to_subscribe_to() -> None:
 def test_of_many_topics_some_are_named() -> None:
     """The first twenty, and how many more there are."""
     names = [f"t{n:02}" for n in range(25)]
-    many = replace(PLAN, topics=tuple((name, f"primary.{name}", 1, "id") for name in names), local_names=dict(zip(names, names, strict=True)))
+    many = replace(
+        PLAN,
+        topics=tuple((name, f"primary.{name}", 1, "id") for name in names),
+        local_names=dict(zip(names, names, strict=True)),
+    )
     assert "| t19 |" in shown(many) and "| t20 |" not in shown(many) and "5 more topics" in shown(many)

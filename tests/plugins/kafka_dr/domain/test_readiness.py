@@ -18,7 +18,14 @@ T0 = TopicPartition("orders", 0)
 T1 = TopicPartition("orders", 1)
 
 
-def acl(principal: str, operation: str, name: str, resource_type: str = "topic", permission: str = "allow", pattern: str = "literal") -> AclEntry:
+def acl(
+    principal: str,
+    operation: str,
+    name: str,
+    resource_type: str = "topic",
+    permission: str = "allow",
+    pattern: str = "literal",
+) -> AclEntry:
     """One entry from any host."""
     return AclEntry(resource_type, name, pattern, principal, "*", operation, permission)
 
@@ -26,10 +33,18 @@ def acl(principal: str, operation: str, name: str, resource_type: str = "topic",
 def config(source: str, target: str, **changes: str) -> dict[str, str]:
     """A healthy source connector's configuration; dots are written as double underscores."""
     healthy = {
-        "source.cluster.alias": source, "target.cluster.alias": target, "replication.policy.class": IDENTITY, "sync.topic.acls.enabled": "false",
-        "key.converter": BYTES, "value.converter": BYTES, "header.converter": BYTES, "source.admin.default.api.timeout.ms": "5000",
-    }  # fmt: skip
-    return {k: v for k, v in {**healthy, **{k.replace("__", "."): v for k, v in changes.items()}}.items() if v is not None}
+        "source.cluster.alias": source,
+        "target.cluster.alias": target,
+        "replication.policy.class": IDENTITY,
+        "sync.topic.acls.enabled": "false",
+        "key.converter": BYTES,
+        "value.converter": BYTES,
+        "header.converter": BYTES,
+        "source.admin.default.api.timeout.ms": "5000",
+    }
+    return {
+        k: v for k, v in {**healthy, **{k.replace("__", "."): v for k, v in changes.items()}}.items() if v is not None
+    }
 
 
 def flow(source: str, target: str, cluster: str, state: str = "RUNNING", **changes: str) -> FlowView:
@@ -40,12 +55,27 @@ def flow(source: str, target: str, cluster: str, state: str = "RUNNING", **chang
     return FlowView(source, target, "4.3.1", cluster, source_connector, checkpoint, {T0: 9, T1: None})
 
 
-RIGHTS = frozenset({acl("User:app", "write", "orders"), acl("User:app", "read", "orders"), acl("User:app", "read", "billing", "group"), acl("User:mm2", "all", "*")})
+RIGHTS = frozenset(
+    {
+        acl("User:app", "write", "orders"),
+        acl("User:app", "read", "orders"),
+        acl("User:app", "read", "billing", "group"),
+        acl("User:mm2", "all", "*"),
+    }
+)
 
 
 def cluster(alias: str, **changes: Any) -> ClusterView:
     """A healthy cluster with one topic, one group, and rules of one application."""
-    healthy = ClusterView(alias, f"id-{alias}", (1,), {"orders": TopicView("t-1", 2)}, AclRules(RIGHTS), {"billing": GroupView("Empty")}, frozenset({"app"}))
+    healthy = ClusterView(
+        alias,
+        f"id-{alias}",
+        (1,),
+        {"orders": TopicView("t-1", 2)},
+        AclRules(RIGHTS),
+        {"billing": GroupView("Empty")},
+        frozenset({"app"}),
+    )
     return replace(healthy, **changes)
 
 
@@ -53,18 +83,34 @@ def seen(**changes: Any) -> Observation:
     """What is seen of a pair that is ready; a test states only what differs."""
     sample = Sample({T0: 10, T1: 0}, {T0: 10, T1: 0})
     healthy = Observation(
-        source=cluster("primary"), target=cluster("standby"), flow=flow("primary", "standby", "id-standby"), reverse=flow("standby", "primary", "id-primary", "STOPPED"),
-        scope={"orders": "orders"}, local_names={"orders": "orders"}, groups=frozenset({"billing"}), source_starts={T0: 0, T1: 0}, first=sample, last=sample,
-        known_topic_ids={"orders": "t-1"}, exempt={"primary": frozenset({"User:mm2"}), "standby": frozenset({"User:mm2"})}, naming_policy="identity", naming_separator=".",
-        has_drain_hook=True, has_probe=True,
-    )  # fmt: skip
+        source=cluster("primary"),
+        target=cluster("standby"),
+        flow=flow("primary", "standby", "id-standby"),
+        reverse=flow("standby", "primary", "id-primary", "STOPPED"),
+        scope={"orders": "orders"},
+        local_names={"orders": "orders"},
+        groups=frozenset({"billing"}),
+        source_starts={T0: 0, T1: 0},
+        first=sample,
+        last=sample,
+        known_topic_ids={"orders": "t-1"},
+        exempt={"primary": frozenset({"User:mm2"}), "standby": frozenset({"User:mm2"})},
+        naming_policy="identity",
+        naming_separator=".",
+        has_drain_hook=True,
+        has_probe=True,
+    )
     return replace(healthy, **changes)
 
 
 def with_tasks(connector: str, *tasks: str) -> Observation:
     """A pair whose source connector and its tasks are in other states."""
     healthy = flow("primary", "standby", "id-standby")
-    return seen(flow=replace(healthy, source_connector=replace(healthy.source_connector, state=connector, tasks=dict(enumerate(tasks)))))
+    return seen(
+        flow=replace(
+            healthy, source_connector=replace(healthy.source_connector, state=connector, tasks=dict(enumerate(tasks)))
+        )
+    )
 
 
 def gates(observation: Observation) -> set[str]:
@@ -87,17 +133,34 @@ def test_a_ready_pair_has_no_blocker() -> None:
     assert blockers(seen()) == []
 
 
-NO_TASKS = replace(flow("primary", "standby", "id-standby"), source_connector=ConnectorView("c", "RUNNING", {}, config("primary", "standby")))
-FAILED_TASK = replace(flow("primary", "standby", "id-standby"), source_connector=ConnectorView("c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",)))
+NO_TASKS = replace(
+    flow("primary", "standby", "id-standby"),
+    source_connector=ConnectorView("c", "RUNNING", {}, config("primary", "standby")),
+)
+FAILED_TASK = replace(
+    flow("primary", "standby", "id-standby"),
+    source_connector=ConnectorView(
+        "c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",)
+    ),
+)
 GROWN = Sample({T0: 15, T1: 0}, {T0: 15, T1: 0})
 CLOSED = {
     "connectors_run: failed task": (seen(flow=FAILED_TASK), "connectors_run"),
     "connectors_run: no task": (seen(flow=NO_TASKS), "connectors_run"),
-    "connectors_run: no checkpoint connector": (seen(flow=replace(flow("primary", "standby", "id-standby"), checkpoint_connector=None)), "connectors_run"),
+    "connectors_run: no checkpoint connector": (
+        seen(flow=replace(flow("primary", "standby", "id-standby"), checkpoint_connector=None)),
+        "connectors_run",
+    ),
     "worker elsewhere": (seen(flow=flow("primary", "standby", "id-other")), "worker_writes_to_target"),
-    "old Connect": (seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="3.5.2")), "versions_suffice"),
+    "old Connect": (
+        seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="3.5.2")),
+        "versions_suffice",
+    ),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
-    "alias of the reverse flow": (seen(reverse=flow("standby", "primary", "id-primary", "STOPPED", target__cluster__alias="p")), "naming_agrees"),
+    "alias of the reverse flow": (
+        seen(reverse=flow("standby", "primary", "id-primary", "STOPPED", target__cluster__alias="p")),
+        "naming_agrees",
+    ),
     "assigned without an end": (with_tasks("RUNNING", "UNASSIGNED"), "connectors_run"),
     "policy": (with_source_config(replication__policy__class=None), "naming_agrees"),
     "converter": (with_source_config(header__converter=None), "records_unchanged"),
@@ -106,23 +169,64 @@ CLOSED = {
     "ACL sync on": (with_source_config(sync__topic__acls__enabled="true"), "fence_stays_local"),
     "ACL sync by default": (with_source_config(sync__topic__acls__enabled=None), "fence_stays_local"),
     "loop": (seen(reverse=flow("standby", "primary", "id-primary")), "no_loop"),
-    "loop: tasks left": (seen(reverse=replace(flow("standby", "primary", "id-primary"), source_connector=ConnectorView("r", "STOPPED", {0: "RUNNING"}, config("standby", "primary")))), "no_loop"),
+    "loop: tasks left": (
+        seen(
+            reverse=replace(
+                flow("standby", "primary", "id-primary"),
+                source_connector=ConnectorView("r", "STOPPED", {0: "RUNNING"}, config("standby", "primary")),
+            )
+        ),
+        "no_loop",
+    ),
     "no progress": (seen(last=Sample({T0: 20, T1: 0}, {T0: 10, T1: 0})), "replication_moves"),
     "topic missing": (target(topics={}), "topics_match"),
     "fewer partitions": (target(topics={"orders": TopicView("x", 1)}), "topics_match"),
     "more partitions": (target(topics={"orders": TopicView("x", 3)}), "topics_match"),
-    "local topic with other partitions": (seen(local_names={"orders": "mine"}, target=cluster("standby", topics={"orders": TopicView("x", 2), "mine": TopicView("y", 3)}, rules=AclRules(RIGHTS | {acl("User:app", "all", "mine")}))), "topics_match"),
+    "local topic with other partitions": (
+        seen(
+            local_names={"orders": "mine"},
+            target=cluster(
+                "standby",
+                topics={"orders": TopicView("x", 2), "mine": TopicView("y", 3)},
+                rules=AclRules(RIGHTS | {acl("User:app", "all", "mine")}),
+            ),
+        ),
+        "topics_match",
+    ),
     "recreated": (seen(known_topic_ids={"orders": "t-0"}), "topics_not_recreated"),
     "overtaken": (seen(source_starts={T0: 11, T1: 0}, first=GROWN, last=GROWN), "retention_not_overtaken"),
     "fewer replicas": (seen(source=cluster("primary", topics={"orders": TopicView("t-1", 2, 3)})), "durability_kept"),
-    "fewer in sync": (seen(source=cluster("primary", topics={"orders": TopicView("t-1", 2, 1, {"min.insync.replicas": "2"})})), "durability_kept"),
-    "no write on the target": (target(rules=AclRules(RIGHTS - {acl("User:app", "write", "orders")})), "clients_may_work_on_target"),
-    "no read on the target": (target(rules=AclRules(RIGHTS - {acl("User:app", "read", "orders")})), "clients_may_work_on_target"),
-    "no group on the target": (target(rules=AclRules(RIGHTS - {acl("User:app", "read", "billing", "group")})), "clients_may_work_on_target"),
-    "no transactional id on the target": (seen(source=cluster("primary", rules=AclRules(RIGHTS | {acl("User:app", "write", "tx-1", "transactional_id")}))), "clients_may_work_on_target"),
+    "fewer in sync": (
+        seen(source=cluster("primary", topics={"orders": TopicView("t-1", 2, 1, {"min.insync.replicas": "2"})})),
+        "durability_kept",
+    ),
+    "no write on the target": (
+        target(rules=AclRules(RIGHTS - {acl("User:app", "write", "orders")})),
+        "clients_may_work_on_target",
+    ),
+    "no read on the target": (
+        target(rules=AclRules(RIGHTS - {acl("User:app", "read", "orders")})),
+        "clients_may_work_on_target",
+    ),
+    "no group on the target": (
+        target(rules=AclRules(RIGHTS - {acl("User:app", "read", "billing", "group")})),
+        "clients_may_work_on_target",
+    ),
+    "no transactional id on the target": (
+        seen(
+            source=cluster("primary", rules=AclRules(RIGHTS | {acl("User:app", "write", "tx-1", "transactional_id")}))
+        ),
+        "clients_may_work_on_target",
+    ),
     "no user on the target": (target(users=frozenset()), "users_exist_on_target"),
-    "group alive on the target": (target(groups={"billing": GroupView("Stable", empty=False)}), "groups_idle_on_target"),
-    "nothing stops clients": (seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False)), has_drain_hook=False), "fence_possible"),
+    "group alive on the target": (
+        target(groups={"billing": GroupView("Stable", empty=False)}),
+        "groups_idle_on_target",
+    ),
+    "nothing stops clients": (
+        seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False)), has_drain_hook=False),
+        "fence_possible",
+    ),
     "nothing to move": (seen(scope={}, local_names={}), "something_to_move"),
 }
 
@@ -153,11 +257,27 @@ def test_only_what_passes_by_itself_is_worth_another_look(observation: Observati
 
 
 OPEN = {
-    "a DENY on the target that opening removes": target(rules=AclRules(RIGHTS | {acl("User:*", "write", "*", permission="deny"), acl("User:app", "write", "orders", permission="deny")})),
-    "a producer that overrides the worker's cluster": seen(flow=flow("primary", "standby", "id-other", producer__override__bootstrap__servers="x:1")),
+    "a DENY on the target that opening removes": target(
+        rules=AclRules(
+            RIGHTS
+            | {acl("User:*", "write", "*", permission="deny"), acl("User:app", "write", "orders", permission="deny")}
+        )
+    ),
+    "a producer that overrides the worker's cluster": seen(
+        flow=flow("primary", "standby", "id-other", producer__override__bootstrap__servers="x:1")
+    ),
     "default naming with both directions running": seen(
-        naming_policy="default", scope={"orders": "primary.orders"}, target=cluster("standby", topics={"primary.orders": TopicView("x", 2)}, rules=AclRules(RIGHTS | {acl("User:app", "read", "primary.orders")})),
-        flow=flow("primary", "standby", "id-standby", replication__policy__class=None), reverse=replace(flow("standby", "primary", "id-primary", replication__policy__class=None), checkpoint_connector=None),
+        naming_policy="default",
+        scope={"orders": "primary.orders"},
+        target=cluster(
+            "standby",
+            topics={"primary.orders": TopicView("x", 2)},
+            rules=AclRules(RIGHTS | {acl("User:app", "read", "primary.orders")}),
+        ),
+        flow=flow("primary", "standby", "id-standby", replication__policy__class=None),
+        reverse=replace(
+            flow("standby", "primary", "id-primary", replication__policy__class=None), checkpoint_connector=None
+        ),
     ),
     "no reverse flow": seen(reverse=None),
     "source and target grow": seen(last=Sample({T0: 20, T1: 0}, {T0: 15, T1: 0})),
@@ -166,21 +286,27 @@ OPEN = {
     "no list of users": target(users=None),
     "no authorizer but a drain hook": seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False))),
     "a deleted topic": seen(known_topic_ids={"orders": "t-1", "gone": "t-9"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("observation", OPEN.values(), ids=OPEN)
 def test_what_is_right_closes_no_gate(observation: Observation) -> None:
     """A gate does not refuse what can be moved safely."""
     if observation.naming_policy == "default":
-        checkpoint = replace(observation.flow.checkpoint_connector, config=config("primary", "standby", replication__policy__class=None))
+        checkpoint = replace(
+            observation.flow.checkpoint_connector, config=config("primary", "standby", replication__policy__class=None)
+        )
         observation = replace(observation, flow=replace(observation.flow, checkpoint_connector=checkpoint))
     assert blockers(observation) == []
 
 
 def test_all_gates_are_asked() -> None:
     """Invariant 1: the operator sees all blockers at once."""
-    broken = seen(known_topic_ids={"orders": "t-0"}, last=Sample({T0: 20, T1: 0}, {T0: 10, T1: 0}), target=cluster("standby", topics={}, users=frozenset()))
+    broken = seen(
+        known_topic_ids={"orders": "t-0"},
+        last=Sample({T0: 20, T1: 0}, {T0: 10, T1: 0}),
+        target=cluster("standby", topics={}, users=frozenset()),
+    )
     assert gates(broken) == {"topics_not_recreated", "replication_moves", "topics_match", "users_exist_on_target"}
 
 
@@ -198,21 +324,42 @@ EACH_ITS_OWN = RIGHTS | {acl("User:pay", "write", "payments"), acl("User:pay", "
 def test_clients_need_on_the_target_only_what_they_have_on_the_source() -> None:
     """Two applications, each with rights on its own topic, alike on both clusters: nothing is lacking."""
     rules = AclRules(frozenset(EACH_ITS_OWN))
-    both = seen(scope={"orders": "orders", "payments": "payments"}, local_names={"orders": "orders", "payments": "payments"}, source=cluster("primary", topics=TWO, rules=rules), target=cluster("standby", topics=TWO, rules=rules))
+    both = seen(
+        scope={"orders": "orders", "payments": "payments"},
+        local_names={"orders": "orders", "payments": "payments"},
+        source=cluster("primary", topics=TWO, rules=rules),
+        target=cluster("standby", topics=TWO, rules=rules),
+    )
     assert blockers(both) == []
 
 
 def test_rights_granted_to_everyone_are_checked_too() -> None:
     """Everyone may write on the source, nobody on the target: the gate is closed."""
-    everyone = AclRules(frozenset({acl("User:*", "write", "orders"), acl("User:*", "read", "orders"), acl("User:*", "read", "billing", "group")}))
-    assert gates(seen(source=cluster("primary", rules=everyone), target=cluster("standby", rules=AclRules(frozenset())))) == {"clients_may_work_on_target"}
+    everyone = AclRules(
+        frozenset(
+            {
+                acl("User:*", "write", "orders"),
+                acl("User:*", "read", "orders"),
+                acl("User:*", "read", "billing", "group"),
+            }
+        )
+    )
+    assert gates(
+        seen(source=cluster("primary", rules=everyone), target=cluster("standby", rules=AclRules(frozenset())))
+    ) == {"clients_may_work_on_target"}
 
 
-@pytest.mark.parametrize("rules", [AclRules(frozenset(), authorizer=False), AclRules(frozenset(), allow_everyone=True)], ids=["no authorizer", "allow.everyone"])
+@pytest.mark.parametrize(
+    "rules",
+    [AclRules(frozenset(), authorizer=False), AclRules(frozenset(), allow_everyone=True)],
+    ids=["no authorizer", "allow.everyone"],
+)
 def test_clients_of_an_unguarded_source_are_checked_too(rules: AclRules) -> None:
     """Where the source lets everyone in and the target nobody, clients cannot work there: closed, or at least noted."""
     observation = seen(source=cluster("primary", rules=rules), target=cluster("standby", rules=AclRules(frozenset())))
-    assert "clients_may_work_on_target" in gates(observation) or any("target" in n and "right" in n for n in notes(observation))
+    assert "clients_may_work_on_target" in gates(observation) or any(
+        "target" in n and "right" in n for n in notes(observation)
+    )
 
 
 def test_a_wildcard_right_on_transactional_ids_is_checked_too() -> None:
@@ -224,7 +371,10 @@ def test_a_wildcard_right_on_transactional_ids_is_checked_too() -> None:
 def test_users_of_consumers_must_exist_on_the_target_too() -> None:
     """A user that only reads is a client as well."""
     rules = AclRules(RIGHTS | {acl("User:reader", "read", "orders"), acl("User:reader", "read", "billing", "group")})
-    readers = seen(source=cluster("primary", rules=rules, users=frozenset({"app", "reader"})), target=cluster("standby", rules=rules))
+    readers = seen(
+        source=cluster("primary", rules=rules, users=frozenset({"app", "reader"})),
+        target=cluster("standby", rules=rules),
+    )
     assert gates(readers) == {"users_exist_on_target"}
 
 
@@ -244,12 +394,18 @@ def test_a_partition_that_is_not_on_the_target_does_not_stand_still() -> None:
 
 def test_a_marker_before_the_log_start_is_no_lost_record() -> None:
     """All records up to 9 were replicated, 10 is a marker, and retention emptied the log: nothing was overtaken."""
-    emptied = seen(source_starts={T0: 11, T1: 0}, first=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}), last=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}))
+    emptied = seen(
+        source_starts={T0: 11, T1: 0},
+        first=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}),
+        last=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}),
+    )
     assert blockers(emptied) == []
 
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
-    """Version and cluster of a worker that is not there close no gate; what the fence needs does, where the topology does not state it."""
+    """Version and cluster of a worker that is not there close no gate; what the fence needs does, where the topology
+    does not state it.
+    """
     unasked = {"worker_version": "", "worker_cluster_id": ""}
     healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
     assert blockers(seen(flow=healthy)) == [] and any("dedicated mode" in note for note in notes(seen(flow=healthy)))
@@ -259,21 +415,49 @@ def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> 
 
 
 def test_what_cannot_be_proven_is_noted() -> None:
-    """Uncommitted reads, missing probe, unlisted users, groups and topics left out, and a slow stop are told before approval."""
-    others = cluster("primary", groups={"billing": GroupView("Empty"), "connect-x": GroupView("Empty")}, topics={"orders": TopicView("t-1", 2), "local": TopicView("l", 1), "__consumer_offsets": TopicView("o", 1)}, users=None)
-    text = "\n".join(notes(seen(source=others, has_probe=False, flow=flow("primary", "standby", "id-standby", source__admin__default__api__timeout__ms=None))))
-    for part in ("aborted transactions", "No probe", "SCRAM users could not be listed", "connect-x", "local", "up to a minute", "quotas"):
+    """Uncommitted reads, missing probe, unlisted users, groups and topics left out, and a slow stop are told before
+    approval.
+    """
+    others = cluster(
+        "primary",
+        groups={"billing": GroupView("Empty"), "connect-x": GroupView("Empty")},
+        topics={"orders": TopicView("t-1", 2), "local": TopicView("l", 1), "__consumer_offsets": TopicView("o", 1)},
+        users=None,
+    )
+    text = "\n".join(
+        notes(
+            seen(
+                source=others,
+                has_probe=False,
+                flow=flow("primary", "standby", "id-standby", source__admin__default__api__timeout__ms=None),
+            )
+        )
+    )
+    for part in (
+        "aborted transactions",
+        "No probe",
+        "SCRAM users could not be listed",
+        "connect-x",
+        "local",
+        "up to a minute",
+        "quotas",
+    ):
         assert part in text
     assert "__consumer_offsets" not in text
 
 
 def test_a_source_without_authorizer_is_noted() -> None:
     """Without an authorizer the plan says what that cannot prove."""
-    assert any("no authorizer" in n for n in notes(seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False)))))
+    assert any(
+        "no authorizer" in n
+        for n in notes(seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False))))
+    )
 
 
 def test_a_missing_probe_is_noted_where_everyone_is_let_in_too() -> None:
-    """`allow.everyone` takes nothing away from the note about the probe; without an authorizer a probe would prove nothing."""
+    """`allow.everyone` takes nothing away from the note about the probe; without an authorizer a probe would prove
+    nothing.
+    """
     lenient = cluster("primary", rules=AclRules(RIGHTS, allow_everyone=True))
     assert any(n.startswith("No probe") for n in notes(seen(source=lenient, has_probe=False)))
     unguarded = cluster("primary", rules=AclRules(frozenset(), authorizer=False))
@@ -290,7 +474,11 @@ def test_long_lists_are_cut_and_counted() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "level"),
-    [({}, "read_uncommitted"), ({"source.consumer.isolation.level": "read_committed"}, "read_committed"), ({"consumer.isolation.level": "read_committed"}, "read_committed")],
+    [
+        ({}, "read_uncommitted"),
+        ({"source.consumer.isolation.level": "read_committed"}, "read_committed"),
+        ({"consumer.isolation.level": "read_committed"}, "read_committed"),
+    ],
 )
 def test_the_isolation_is_mirror_makers_own(settings: dict[str, str], level: str) -> None:
     """MirrorMaker 2's default is read_uncommitted."""
@@ -308,6 +496,8 @@ def test_the_isolation_is_mirror_makers_own(settings: dict[str, str], level: str
     ],
 )
 def test_deletions_that_may_have_been_missed_are_named(configs: dict[str, str], noted: bool) -> None:
-    """A tombstone that the source drops before it was replicated leaves no trace: the plan says where that may have been."""
+    """A tombstone that the source drops before it was replicated leaves no trace: the plan says where that may have
+    been.
+    """
     source = cluster("primary", topics={"orders": TopicView("t-1", 2, 1, configs)})
     assert any("tombstones" in note and "orders" in note for note in notes(seen(source=source))) == noted

@@ -10,7 +10,15 @@ from kafka_dr.domain.recorded import Kind, Newest, Positions, Rows, commits_part
 @pytest.mark.parametrize(
     ("group", "partitions", "wanted"),
     # "polygenelubricants" hashes to the one int that has no absolute value; a smiley is two of Java's characters.
-    [("", 50, 0), ("a", 50, 47), ("my-group", 50, 12), ("polygenelubricants", 50, 0), ("Aa", 50, 12), ("BB", 50, 12), ("\U0001f600", 50, 49)],
+    [
+        ("", 50, 0),
+        ("a", 50, 47),
+        ("my-group", 50, 12),
+        ("polygenelubricants", 50, 0),
+        ("Aa", 50, 12),
+        ("BB", 50, 12),
+        ("\U0001f600", 50, 49),
+    ],
 )
 def test_a_groups_partition_is_the_one_that_java_computes(group: str, partitions: int, wanted: int) -> None:
     """By String.hashCode, its absolute value, and the remainder."""
@@ -28,7 +36,9 @@ def test_only_what_differs_is_written_down() -> None:
 
 
 def test_of_positions_only_what_differs_is_written_down() -> None:
-    """A whole sample repeats all of them; one that is held no more has no number; who comes back after a deletion is new."""
+    """A whole sample repeats all of them; one that is held no more has no number; who comes back after a deletion is
+    new.
+    """
     positions, a, b = Positions(), ("t", 0), ("t", 1)
     assert "g" not in positions and positions.differing("g", {a: 1, b: 2}) == {a: 1, b: 2} and "g" in positions
     assert positions.differing("g", {a: 1, b: 2}) == {} and positions.differing("g", {a: 1, b: 3}) == {b: 3}
@@ -46,4 +56,8 @@ def test_rows_of_all_kinds_are_one_table() -> None:
     rows.extend(Kind.POSITION, group=["g", "h"], topic=["t", "t"], partition=[0, 1], position=[1, 2])
     rows.extend(Kind.SYNC, topic=[], partition=[])
     assert len(rows) == 3 and {len(column) for column in rows.columns.values()} == {3}
-    assert rows.columns["at"] == [5, 5, 5] and rows.columns["upstream"] == [0, None, None] and rows.columns["group"] == [None, "g", "h"]
+    assert (
+        rows.columns["at"] == [5, 5, 5]
+        and rows.columns["upstream"] == [0, None, None]
+        and rows.columns["group"] == [None, "g", "h"]
+    )

@@ -9,7 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_dr.domain import replay
-from kafka_dr.domain.replay import Expected, Fate, Found, Origin, ReadBack, fate_of, mark_in, mark_of, marked, origin_in, size_of, transactions, unmarked
+from kafka_dr.domain.replay import (
+    Expected,
+    Fate,
+    Found,
+    Origin,
+    ReadBack,
+    fate_of,
+    mark_in,
+    mark_of,
+    marked,
+    origin_in,
+    size_of,
+    transactions,
+    unmarked,
+)
 from kafka_dr.domain.topic_partition import TopicPartition
 
 ORIGIN = Origin("old", "orders.v1", 3, 42)
@@ -17,10 +31,19 @@ ORIGIN = Origin("old", "orders.v1", 3, 42)
 
 def expected(*offsets: int, keys: dict[int, str] = {}, timestamp: int | None = 7) -> list[Expected]:
     """Records that should be there; each has a key of its own unless told."""
-    return [Expected(offset, f"c{offset}", timestamp, mark_of(keys.get(offset, f"k{offset}").encode())) for offset in offsets]
+    return [
+        Expected(offset, f"c{offset}", timestamp, mark_of(keys.get(offset, f"k{offset}").encode()))
+        for offset in offsets
+    ]
 
 
-def found(wanted: list[Expected], there: list[Expected], compacted: bool = False, shortened: bool = False, clients: dict[int, str] = {}) -> Found:
+def found(
+    wanted: list[Expected],
+    there: list[Expected],
+    compacted: bool = False,
+    shortened: bool = False,
+    clients: dict[int, str] = {},
+) -> Found:
     """The verdict on a log; clients wrote a key just before the record at an index, or at the end."""
     proof = ReadBack(wanted, compacted, shortened)
     for index, one in enumerate([*there, None]):
@@ -40,7 +63,9 @@ def test_marks_say_where_a_record_comes_from() -> None:
     assert unmarked(both, ("another",)) is None
 
 
-@pytest.mark.parametrize("text", [None, b"", b"old/t/0", b"old/t/0/1/2", b"old/t/-1/2", b"old/t/x/2", b"\xff", "old/t/0/\u0662x".encode()])
+@pytest.mark.parametrize(
+    "text", [None, b"", b"old/t/0", b"old/t/0/1/2", b"old/t/-1/2", b"old/t/x/2", b"\xff", "old/t/0/\u0662x".encode()]
+)
 def test_what_is_no_origin_is_none(text: bytes | None) -> None:
     """Headers of clients may be called anything."""
     assert origin_in(text) is None
@@ -71,14 +96,18 @@ def test_keys_are_remembered_as_the_export_has_them() -> None:
         (1, b"k", True, {mark_of(b"k")}, "overwritten"),
     ],
 )
-def test_each_record_has_one_fate(offset: int, key: bytes | None, needs_key: bool, later: set[bytes], fate: str) -> None:
+def test_each_record_has_one_fate(
+    offset: int, key: bytes | None, needs_key: bool, later: set[bytes], fate: str
+) -> None:
     """Uncommitted goes before all; then what the topic would refuse, then what would be undone."""
     assert fate_of(offset, key, {2}, needs_key, later) is Fate(fate)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4_000_000), st.integers(0, 9).map(lambda n: n == 0)), max_size=60))
 def test_transactions_keep_order_and_bounds(records: list[tuple[int, bool]]) -> None:
-    """Nothing is lost or turned round; what may be refused is alone; none is larger than allowed unless it is one record."""
+    """Nothing is lost or turned round; what may be refused is alone; none is larger than allowed unless it is one
+    record.
+    """
     cut = list(transactions(records, lambda r: r[0], lambda r: r[1]))
     assert [record for one in cut for record in one] == records and all(cut)
     assert all(len(one) == 1 or not any(alone for _, alone in one) for one in cut)
@@ -92,7 +121,9 @@ def test_a_transaction_has_no_more_than_so_many_records() -> None:
 
 def test_sizes_count_all_parts() -> None:
     """Key, value, names and values of headers; null counts as nothing."""
-    assert size_of(b"kk", b"vvv", (("\u00fc", None), ("h", b"1234"))) - size_of(None, None, ()) == 2 + 3 + (10 + 2) + (10 + 1 + 4)
+    assert size_of(b"kk", b"vvv", (("\u00fc", None), ("h", b"1234"))) - size_of(None, None, ()) == 2 + 3 + (10 + 2) + (
+        10 + 1 + 4
+    )
 
 
 def test_what_was_exported_and_stands_there_once_is_proven() -> None:
@@ -122,7 +153,10 @@ def test_what_differs_is_told(there: list[Expected], told: str) -> None:
 
 def test_of_many_problems_some_are_named_and_all_are_counted() -> None:
     """A page is not filled with offsets."""
-    assert found(expected(*range(100)), []).problems == (*(f"offset {n} is not there" for n in range(5)), "95 more like these")
+    assert found(expected(*range(100)), []).problems == (
+        *(f"offset {n} is not there" for n in range(5)),
+        "95 more like these",
+    )
 
 
 def test_a_record_that_could_not_keep_its_time_is_counted() -> None:

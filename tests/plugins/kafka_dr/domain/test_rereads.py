@@ -13,10 +13,14 @@ COLUMNS = ["group", "target_topic", "partition", "target_position"]
 def framed(checkpoints: dict[tuple[str, TopicPartition], int]) -> pd.DataFrame:
     """Checkpoints as a frame."""
     rows = [(group, *tp, offset) for (group, tp), offset in checkpoints.items()]
-    return pd.DataFrame(rows, columns=["group", "topic", "partition", "mirror_maker_position"]).astype({"group": object, "topic": object, "partition": "int64"})
+    return pd.DataFrame(rows, columns=["group", "topic", "partition", "mirror_maker_position"]).astype(
+        {"group": object, "topic": object, "partition": "int64"}
+    )
 
 
-def compared(*rows: tuple[str, str, int, int | None], checkpoints: dict[tuple[str, TopicPartition], int] | None = None) -> list[tuple[object, object]]:
+def compared(
+    *rows: tuple[str, str, int, int | None], checkpoints: dict[tuple[str, TopicPartition], int] | None = None
+) -> list[tuple[object, object]]:
     """MirrorMaker 2's position and re-reads of every row; None for null."""
     frame = compare_with_mirror_maker(pd.DataFrame(rows, columns=COLUMNS), framed(checkpoints or {}))
     pairs = frame[["mirror_maker_position", "mirror_maker_rereads"]].astype(object)
@@ -26,7 +30,11 @@ def compared(*rows: tuple[str, str, int, int | None], checkpoints: dict[tuple[st
 def test_the_difference_is_what_would_be_read_again() -> None:
     """A checkpoint at 60 before our 100 re-reads 40; each group and partition by its own checkpoint."""
     points = {("g", TopicPartition("t", 0)): 60, ("g", TopicPartition("t", 1)): 7, ("h", TopicPartition("t", 0)): 100}
-    assert compared(("g", "t", 0, 100), ("g", "t", 1, 7), ("h", "t", 0, 100), checkpoints=points) == [(60, 40), (7, 0), (100, 0)]
+    assert compared(("g", "t", 0, 100), ("g", "t", 1, 7), ("h", "t", 0, 100), checkpoints=points) == [
+        (60, 40),
+        (7, 0),
+        (100, 0),
+    ]
 
 
 def test_a_checkpoint_ahead_of_us_reads_nothing_again() -> None:
@@ -36,7 +44,10 @@ def test_a_checkpoint_ahead_of_us_reads_nothing_again() -> None:
 
 def test_unknown_stays_unknown() -> None:
     """No checkpoint or no position of ours gives null, never zero."""
-    assert compared(("g", "t", 0, 10), ("g", "t", 1, None), checkpoints={("g", TopicPartition("t", 1)): 3}) == [(None, None), (3, None)]
+    assert compared(("g", "t", 0, 10), ("g", "t", 1, None), checkpoints={("g", TopicPartition("t", 1)): 3}) == [
+        (None, None),
+        (3, None),
+    ]
 
 
 def test_nothing_compared_is_nothing() -> None:

@@ -11,10 +11,22 @@ from kafka_dr.domain.evidence import RESTORES, JournalLine, outcome_of
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of, restore_sentences, restore_to_do
 from kafka_dr.vocabulary import RESTORE, Entry, Outcome, Step
 
-PLAN = RestorePlan("restore-1", "west", "it returned", "failover-1", False, "r" * 64, 3, 1, ("new",), {}, {}, False, False)
+PLAN = RestorePlan(
+    "restore-1", "west", "it returned", "failover-1", False, "r" * 64, 3, 1, ("new",), {}, {}, False, False
+)
 
 
-@pytest.mark.parametrize("change", [{"rows": "s" * 64}, {"deletes": ()}, {"overwrites": True}, {"undone": "failover-2"}, {"cluster": "east"}, {"since": {"g": 1}}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": "s" * 64},
+        {"deletes": ()},
+        {"overwrites": True},
+        {"undone": "failover-2"},
+        {"cluster": "east"},
+        {"since": {"g": 1}},
+    ],
+)
 def test_the_digest_covers_all_that_is_approved(change: dict[str, Any]) -> None:
     """And it is the same after a way through the journal."""
     assert replace(PLAN, **change).digest != PLAN.digest and restore_plan_of(PLAN.as_dict()).digest == PLAN.digest
@@ -22,12 +34,24 @@ def test_the_digest_covers_all_that_is_approved(change: dict[str, Any]) -> None:
 
 def test_a_plan_without_writes_and_deletions_changes_nothing() -> None:
     """Whatever it names beside."""
-    assert PLAN.changes and replace(PLAN, writes=0).changes and not replace(PLAN, writes=0, deletes=(), since={"g": 1}).changes
+    assert (
+        PLAN.changes
+        and replace(PLAN, writes=0).changes
+        and not replace(PLAN, writes=0, deletes=(), since={"g": 1}).changes
+    )
 
 
 def test_the_approver_reads_names_as_text() -> None:
     """A group may be called anything; of many the largest are shown."""
-    body = restore_markdown(replace(PLAN, deletes=("<b>|",), since={f"g{n:02d}": n for n in range(1, 31)}, left={"h": 2}, cool_down={"acknowledged": "at once"}))
+    body = restore_markdown(
+        replace(
+            PLAN,
+            deletes=("<b>|",),
+            since={f"g{n:02d}": n for n in range(1, 31)},
+            left={"h": 2},
+            cool_down={"acknowledged": "at once"},
+        )
+    )
     assert "<b>" not in body and "| g30 | 30 |" in body and "| g05 |" not in body and "and 10 more groups" in body
     assert "at once" in body and "| h | 2 |" in body and "are left as they are" in body
 
@@ -35,11 +59,29 @@ def test_the_approver_reads_names_as_text() -> None:
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_is_told_in_three_sentences(outcome: Outcome) -> None:
     """None says that clients were moved, and only a completed one that the commit was undone."""
-    done = {"id": Step.RESTORE_POSITIONS, "state": "done", "figures": {"written": 2, "already": 1, "deleted": 1, "changed_since": 4}}
-    e = {"outcome": outcome.value, "failing_step": "plan_restore", "reason_for_outcome": "why", "target": "west", "plan": PLAN.as_dict(), "steps": [done] if outcome is Outcome.COMPLETED else []}
+    done = {
+        "id": Step.RESTORE_POSITIONS,
+        "state": "done",
+        "figures": {"written": 2, "already": 1, "deleted": 1, "changed_since": 4},
+    }
+    e = {
+        "outcome": outcome.value,
+        "failing_step": "plan_restore",
+        "reason_for_outcome": "why",
+        "target": "west",
+        "plan": PLAN.as_dict(),
+        "steps": [done] if outcome is Outcome.COMPLETED else [],
+    }
     told = restore_sentences(e)
-    assert len(told) == 3 and all(told) and restore_to_do(e) and ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
-    assert ("3 positions were read back as they were before, and 1 group deleted. 4 positions" in told[2]) == (outcome is Outcome.COMPLETED)
+    assert (
+        len(told) == 3
+        and all(told)
+        and restore_to_do(e)
+        and ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
+    )
+    assert ("3 positions were read back as they were before, and 1 group deleted. 4 positions" in told[2]) == (
+        outcome is Outcome.COMPLETED
+    )
     assert restore_sentences({**e, "plan": None})[0]
 
 
@@ -48,7 +90,11 @@ def line(step: Step, kind: Entry, **payload: Any) -> JournalLine:
     return JournalLine(step, kind, "2026-11-21T10:00:00+00:00", payload)
 
 
-OPENED = [line(Step.OPEN_PROCEDURE, Entry.OPENED, dag_id=RESTORE), line(Step.OPEN_PROCEDURE, Entry.OUTCOME), line(Step.PLAN_RESTORE, Entry.OUTCOME)]
+OPENED = [
+    line(Step.OPEN_PROCEDURE, Entry.OPENED, dag_id=RESTORE),
+    line(Step.OPEN_PROCEDURE, Entry.OUTCOME),
+    line(Step.PLAN_RESTORE, Entry.OUTCOME),
+]
 BEGUN = line(Step.RESTORE_POSITIONS, Entry.INTENT, **{"try": 1})
 WRITING = line(Step.RESTORE_POSITIONS, Entry.INTENT, **{RESTORES: 3})
 

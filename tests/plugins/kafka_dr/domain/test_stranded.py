@@ -1,10 +1,21 @@
-"""What becomes of stranded records: one decision a topic, nothing impossible, and a question that says what is not to be had."""
+"""What becomes of stranded records: one decision a topic, nothing impossible, and a question that says what is
+not to be had.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from kafka_dr.domain.stranded import Decision, Mode, Return, Stranded, decide, impossible, return_markdown, stranded_by_topic
+from kafka_dr.domain.stranded import (
+    Decision,
+    Mode,
+    Return,
+    Stranded,
+    decide,
+    impossible,
+    return_markdown,
+    stranded_by_topic,
+)
 
 ORDERS = Stranded("orders", records=3, bytes=90, first_at=1_700_000_000_000, last_at=1_700_000_060_000, aborted=1)
 TABLE = Stranded("table", records=2, bytes=20, compacted=True)
@@ -12,7 +23,16 @@ TABLE = Stranded("table", records=2, bytes=20, compacted=True)
 
 def planned(mode: Mode, decision: Decision, *stranded: Stranded, **more: int) -> Return:
     """A return in which every topic is decided on alike."""
-    return Return("standby", "primary", "the site is back", mode, "f" * 64, stranded, {one.topic: decision for one in stranded}, **more)
+    return Return(
+        "standby",
+        "primary",
+        "the site is back",
+        mode,
+        "f" * 64,
+        stranded,
+        {one.topic: decision for one in stranded},
+        **more,
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,29 +57,53 @@ def test_patterns_that_disagree_decide_nothing() -> None:
     assert "orders" in problem and "discard and replay" in problem
 
 
-@pytest.mark.parametrize(("mode", "possible"), [(Mode.APPEND, {"keep"}), (Mode.RECREATE, {"replay", "quarantine", "discard"})])
+@pytest.mark.parametrize(
+    ("mode", "possible"), [(Mode.APPEND, {"keep"}), (Mode.RECREATE, {"replay", "quarantine", "discard"})]
+)
 def test_each_mode_makes_its_decisions_possible(mode: Mode, possible: set[str]) -> None:
     """In append records stay in their log; in recreate there is no log for them to stay in."""
-    assert {decision for decision in Decision if not impossible(mode, [ORDERS], {"orders": decision}, "primary")} == possible
+    assert {
+        decision for decision in Decision if not impossible(mode, [ORDERS], {"orders": decision}, "primary")
+    } == possible
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
-    """Whatever the mode of this run: the earlier run's export alone holds them, and the log that is made anew lacks nothing."""
+    """Whatever the mode of this run: the earlier run's export alone holds them, and the log that is made anew lacks
+    nothing.
+    """
     short = Stranded("orders", records=2, lacking=7)
-    assert {decision for decision in Decision if not impossible(mode, [short], {"orders": decision}, "primary", gone=["orders"])} == {"replay", "quarantine", "discard"}
-    assert "earlier run has deleted the log on primary" in impossible(mode, [short], {"orders": Decision.KEEP}, "primary", gone=["orders"])[0]
-    told = return_markdown(Return("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",)))
+    assert {
+        decision
+        for decision in Decision
+        if not impossible(mode, [short], {"orders": decision}, "primary", gone=["orders"])
+    } == {"replay", "quarantine", "discard"}
+    assert (
+        "earlier run has deleted the log on primary"
+        in impossible(mode, [short], {"orders": Decision.KEEP}, "primary", gone=["orders"])[0]
+    )
+    told = return_markdown(
+        Return("standby", "primary", "why", mode, "f", (short,), {"orders": Decision.DISCARD}, gone=("orders",))
+    )
     assert "An earlier run has deleted the logs of orders on primary" in told
     assert ("What an earlier run has deleted is copied whole: orders." in told) is (mode is Mode.APPEND)
 
 
 def test_how_much_is_deleted_and_copied_is_said_and_how_long_that_takes() -> None:
     """In both modes; what nobody knows is left out."""
-    recreate = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, ORDERS, deleted=5_000, copied=1_200_000, copied_bytes=7_000))
-    assert "5,000 bytes are deleted. As much as standby holds is copied: about 1,200,000 records, 7,000 bytes, 2 min 00 s at 10,000 records a second." in recreate
-    assert "since they went there is added: about 1 record, 0 s at 10,000 records a second." in return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS, copied=1))
-    assert "then mirrored whole. As much as standby holds is copied. Nothing is there" in return_markdown(planned(Mode.RECREATE, Decision.DISCARD, ORDERS))
+    recreate = return_markdown(
+        planned(Mode.RECREATE, Decision.DISCARD, ORDERS, deleted=5_000, copied=1_200_000, copied_bytes=7_000)
+    )
+    assert (
+        "5,000 bytes are deleted. As much as standby holds is copied: about 1,200,000 records, 7,000 bytes, 2 min 00 s"
+        " at 10,000 records a second." in recreate
+    )
+    assert "since they went there is added: about 1 record, 0 s at 10,000 records a second." in return_markdown(
+        planned(Mode.APPEND, Decision.KEEP, ORDERS, copied=1)
+    )
+    assert "then mirrored whole. As much as standby holds is copied. Nothing is there" in return_markdown(
+        planned(Mode.RECREATE, Decision.DISCARD, ORDERS)
+    )
 
 
 def test_without_stranded_records_nothing_is_impossible() -> None:
@@ -111,7 +155,11 @@ def test_the_question_says_what_cannot_be_had() -> None:
     """A replay restores no order, drops what a compacted topic's later value would lose to it; recreate deletes."""
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, ORDERS, TABLE, deleted=12_345))
     assert "order among others cannot be restored" in text and "Of compacted topics (table)" in text
-    assert "are deleted and made anew" in text and "12,345 bytes" in text and "Nothing is there that standby has not any more" in text
+    assert (
+        "are deleted and made anew" in text
+        and "12,345 bytes" in text
+        and "Nothing is there that standby has not any more" in text
+    )
     old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, Stranded("old", records=0, older=1_200)))
     assert "1,200 older records that standby has not any more are in the export only" in old
     kept = return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS))
@@ -125,8 +173,21 @@ def test_nothing_stranded_is_said() -> None:
 
 def test_partitions_are_summed_by_topic() -> None:
     """Counts add up, the window spans all partitions, and what has nothing is left out."""
-    row = {"records": 2, "bytes": 10, "first_at": 5, "last_at": 9, "aborted": 0, "undecided": 1, "lacking": 0, "older": 3}
-    rows = [{"topic": "orders", **row}, {"topic": "orders", **row, "first_at": 0, "last_at": None}, {"topic": "empty", **row, "records": 0, "older": 0}]
+    row = {
+        "records": 2,
+        "bytes": 10,
+        "first_at": 5,
+        "last_at": 9,
+        "aborted": 0,
+        "undecided": 1,
+        "lacking": 0,
+        "older": 3,
+    }
+    rows = [
+        {"topic": "orders", **row},
+        {"topic": "orders", **row, "first_at": 0, "last_at": None},
+        {"topic": "empty", **row, "records": 0, "older": 0},
+    ]
     (found,) = stranded_by_topic(rows, {"orders"})
     assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, undecided=2, older=6, compacted=True)
 
@@ -140,4 +201,7 @@ def test_where_names_part_the_directions_no_log_with_stranded_records_is_deleted
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short, apart=True))
     assert "are deleted on primary in no mode" in text and "7 records that primary lost stay on standby only" in text
     assert "in no mode" not in return_markdown(planned(Mode.RECREATE, Decision.REPLAY, short))
-    assert planned(Mode.RECREATE, Decision.REPLAY, short, apart=True).digest != planned(Mode.RECREATE, Decision.REPLAY, short).digest
+    assert (
+        planned(Mode.RECREATE, Decision.REPLAY, short, apart=True).digest
+        != planned(Mode.RECREATE, Decision.REPLAY, short).digest
+    )

@@ -24,7 +24,14 @@ def evidence(*steps: dict[str, Any], closed: int = 100) -> dict[str, Any]:
 
 def test_clients_stand_still_until_they_are_sent_on() -> None:
     """From the fence's first moment to the redirect, whatever followed."""
-    span = standstill(evidence(step("fence_producers", 10, 12), step("open_target", 40, 42), step("redirect_clients", 43, 44), step("verify_clients", 44, 80)))
+    span = standstill(
+        evidence(
+            step("fence_producers", 10, 12),
+            step("open_target", 40, 42),
+            step("redirect_clients", 43, 44),
+            step("verify_clients", 44, 80),
+        )
+    )
     assert span is not None and (span.seconds, span.ended is None) == (34.0, False)
 
 
@@ -38,7 +45,11 @@ def test_clients_stand_still_until_the_source_is_given_back() -> None:
 
 def test_a_standstill_that_did_not_end_lasts_until_the_evidence() -> None:
     """Neither redirect nor return is done: it goes on."""
-    for last in (step("return_to_source", 20, 31, "failed"), step("open_target", 20, 31), step("redirect_clients", 20, 31, "failed")):
+    for last in (
+        step("return_to_source", 20, 31, "failed"),
+        step("open_target", 20, 31),
+        step("redirect_clients", 20, 31, "failed"),
+    ):
         span = standstill(evidence(step("fence_producers", 10, 12), last))
         assert span is not None and span.ended is None and span.seconds == 90.0
 
@@ -57,7 +68,15 @@ def test_gates_that_opened_by_themselves_asked_nobody() -> None:
 
 def test_every_bar_lies_on_the_line() -> None:
     """Also a step that took no time at the very end, and one beside two hours of waiting."""
-    line = time_line(evidence(step("open_procedure", 0, 0), step("approve_failover", 0, 3000, asked=True), step("fence_producers", 3000, 3001), step("redirect_clients", 3001, 3001), closed=3002))
+    line = time_line(
+        evidence(
+            step("open_procedure", 0, 0),
+            step("approve_failover", 0, 3000, asked=True),
+            step("fence_producers", 3000, 3001),
+            step("redirect_clients", 3001, 3001),
+            closed=3002,
+        )
+    )
     assert line is not None and [b.kind for b in line.bands] == ["fence", "people"]
     for bar in [*line.steps, *line.bands]:
         assert bar.left >= 0 and bar.width >= 0.4 and bar.left + bar.width <= 100.01

@@ -76,7 +76,13 @@ class ScriptedServer:
 
     def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         self.closing.wait(reply.seconds)
-        content = reply.body if isinstance(reply.body, bytes) else b"" if reply.body is None else json.dumps(reply.body).encode()
+        content = (
+            reply.body
+            if isinstance(reply.body, bytes)
+            else b""
+            if reply.body is None
+            else json.dumps(reply.body).encode()
+        )
         try:
             handler.send_response(reply.status)
             for name, value in reply.headers.items():

@@ -1,4 +1,6 @@
-"""A broker that names itself once, and then none, as that of a cluster which was thawed does until it is in service again."""
+"""A broker that names itself once, and then none, as that of a cluster which was thawed does until it is in
+service again.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class _Connection(socketserver.StreamRequestHandler):
         while len(size := self.rfile.read(4)) == 4:
             request = self.rfile.read(*struct.unpack(">i", size))
             key, version, correlation = struct.unpack_from(">hhi", request)
-            answer = struct.pack(">i", correlation) + (_versions(version) if key == _API_VERSIONS else self.server.metadata())
+            answer = struct.pack(">i", correlation) + (
+                _versions(version) if key == _API_VERSIONS else self.server.metadata()
+            )
             self.wfile.write(struct.pack(">i", len(answer)) + answer)
 
 

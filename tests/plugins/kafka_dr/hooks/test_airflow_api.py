@@ -38,7 +38,11 @@ class Airflow:
             return self.reply(201, {"access_token": f"token-{self.issued}"})
         if request.headers.get("Authorization") not in {f"Bearer {token}" for token in self.valid}:
             return self.reply(401, {"detail": "expired"})
-        return self.reply(200, self.paths[request.path]) if request.path in self.paths else self.reply(404, {"detail": "not found"})
+        return (
+            self.reply(200, self.paths[request.path])
+            if request.path in self.paths
+            else self.reply(404, {"detail": "not found"})
+        )
 
 
 @pytest.fixture
@@ -65,16 +69,37 @@ def test_a_run_says_who_triggered_it(airflow, api) -> None:
     assert (run.state, run.triggering_user_name, run.conf) == ("running", "alice", {"source": "a"})
 
 
-@pytest.mark.parametrize(("how", "who"), [("rest_api", "alice"), ("ui", "alice"), ("cli", None), ("test", None), ("operator", None), ("timetable", None), ("asset", None), ("backfill", None), (None, None)])
+@pytest.mark.parametrize(
+    ("how", "who"),
+    [
+        ("rest_api", "alice"),
+        ("ui", "alice"),
+        ("cli", None),
+        ("test", None),
+        ("operator", None),
+        ("timetable", None),
+        ("asset", None),
+        ("backfill", None),
+        (None, None),
+    ],
+)
 def test_only_who_logged_in_is_known_as_the_starter(airflow, api, how, who) -> None:
     """The command line takes its user's name from the environment: that names nobody."""
-    airflow.paths["/api/v2/dags/d/dagRuns/r"] = {"state": "running", "triggered_by": how, "triggering_user_name": "alice"}
+    airflow.paths["/api/v2/dags/d/dagRuns/r"] = {
+        "state": "running",
+        "triggered_by": how,
+        "triggering_user_name": "alice",
+    }
     assert api.dag_run("d", "r").triggering_user_name == who
 
 
 def test_a_token_that_is_repeated_is_not_shown(airflow, api, server) -> None:
     """An error that repeats the request's headers shows neither token nor password."""
-    server.answer = lambda request: airflow.answer(request) if request.path == "/auth/token" else airflow.reply(403, {"headers": request.headers, "sent": "token-1"})
+    server.answer = lambda request: (
+        airflow.answer(request)
+        if request.path == "/auth/token"
+        else airflow.reply(403, {"headers": request.headers, "sent": "token-1"})
+    )
     with pytest.raises(HookUnavailable) as refused:
         api.dag_run("d", "r")
     assert "403" in str(refused.value) and "token-1" not in str(refused.value)
@@ -106,7 +131,12 @@ def test_an_unanswered_or_expired_gate_names_nobody(airflow, api) -> None:
         "params_input": None,
     }
     gate = api.hitl("d", "r", "approve")
-    assert (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at) == (None, None, (), None)
+    assert (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at) == (
+        None,
+        None,
+        (),
+        None,
+    )
 
 
 def test_a_gate_never_reached_is_none(airflow, api) -> None:
@@ -116,10 +146,17 @@ def test_a_gate_never_reached_is_none(airflow, api) -> None:
 
 def test_a_task_has_its_tries_in_order(airflow, api) -> None:
     """With state and end; a task that never ran has none."""
-    rows = [{"task_id": "approve", "state": state, "try_number": n, "end_date": end} for n, state, end in ((2, "running", None), (1, "success", "2026-11-20T12:00:00Z"))]
+    rows = [
+        {"task_id": "approve", "state": state, "try_number": n, "end_date": end}
+        for n, state, end in ((2, "running", None), (1, "success", "2026-11-20T12:00:00Z"))
+    ]
     airflow.paths["/api/v2/dags/d/dagRuns/r/taskInstances/approve/tries"] = {"task_instances": rows, "total_entries": 2}
     first, second = api.tries("d", "r", "approve")
-    assert (first.state, first.end_date, second.state) == ("success", datetime(2026, 11, 20, 12, 0, tzinfo=UTC), "running")
+    assert (first.state, first.end_date, second.state) == (
+        "success",
+        datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
+        "running",
+    )
     assert api.tries("d", "r", "other") == []
 
 
@@ -150,7 +187,10 @@ def test_a_user_whose_tokens_are_always_refused_gets_an_error(airflow, api, serv
 
 def test_tasks_come_page_by_page(airflow, api) -> None:
     """All pages are read, in order, with states and times."""
-    rows = [{"task_id": f"t{i}", "state": "success", "map_index": -1, "try_number": 1, "start_date": "2026-01-01T00:00:00Z"} for i in range(130)]
+    rows = [
+        {"task_id": f"t{i}", "state": "success", "map_index": -1, "try_number": 1, "start_date": "2026-01-01T00:00:00Z"}
+        for i in range(130)
+    ]
     base = "/api/v2/dags/d/dagRuns/r/taskInstances"
     airflow.paths[f"{base}?limit=100&offset=0"] = {"task_instances": rows[:100], "total_entries": 130}
     airflow.paths[f"{base}?limit=100&offset=100"] = {"task_instances": rows[100:], "total_entries": 130}

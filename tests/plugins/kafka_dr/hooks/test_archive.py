@@ -1,4 +1,6 @@
-"""The archive: whole files, by hour; merged and expired without losing or doubling a row, also after a crash in the middle."""
+"""The archive: whole files, by hour; merged and expired without losing or doubling a row, also after a crash in
+the middle.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ def object_store() -> Iterator[dict[str, Any]]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    options = {"endpoint_url": f"http://{host}:{port}", "key": "archive", "secret": "hunter2", "client_kwargs": {"region_name": "eu-central-1"}}
+    options = {
+        "endpoint_url": f"http://{host}:{port}",
+        "key": "archive",
+        "secret": "hunter2",
+        "client_kwargs": {"region_name": "eu-central-1"},
+    }
     fsspec.filesystem("s3", **options).mkdir("archive")
     yield options
     server.stop()
@@ -89,8 +96,12 @@ def test_columns_that_came_later_are_merged_too(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("deleted", [0, 1, 2])
-def test_a_merge_that_was_interrupted_neither_loses_nor_doubles(archive: Archive, monkeypatch: pytest.MonkeyPatch, deleted: int) -> None:
-    """The process died after the whole was written and some parts were deleted; read at once and after the next merge."""
+def test_a_merge_that_was_interrupted_neither_loses_nor_doubles(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    """The process died after the whole was written and some parts were deleted; read at once and after the next
+    merge.
+    """
     for n in range(3):
         archive.write("ends", rows(n), NOON + timedelta(minutes=n))
     real = Archive._delete
@@ -138,7 +149,9 @@ def test_hours_that_vanish_again_and_again_are_named(archive: Archive, monkeypat
 
 
 def test_hours_are_read_back_one_by_one(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest first, over midnight; an hour that expired meanwhile is passed over, and of a kind without any there is none."""
+    """The newest first, over midnight; an hour that expired meanwhile is passed over, and of a kind without any
+    there is none.
+    """
     for hour in (0, 11, 13, 37):
         archive.write("ends", rows(hour), NOON + timedelta(hours=hour))
     assert [table["n"].to_pylist() for table in archive.back("ends")] == [[37], [13], [11], [0]]
@@ -219,7 +232,11 @@ def test_an_object_store_that_refuses_is_named_without_its_credentials(object_st
     with pytest.raises(ArchiveUnavailable, match="writing in the archive failed") as error:
         Archive("s3://nosuch/prefix", "f", object_store).write("ends", rows(1), NOON)
     assert "hunter2" not in str(error.value)
-    gone = {**object_store, "endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1}}
+    gone = {
+        **object_store,
+        "endpoint_url": "http://127.0.0.1:9",
+        "config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1},
+    }
     with pytest.raises(ArchiveUnavailable, match="archive failed"):
         Archive("s3://archive/prefix", "f", gone).read("ends")
 

@@ -33,7 +33,12 @@ def test_a_redirect_changes_target_and_version_only(record: Path) -> None:
     """The version grows by one, unknown fields stay, and what is returned was read back."""
     done = FileRouting(record).redirect(WEST)
     assert done.changed and done.seen == Route("west", "w1:9092,w2:9092", 5)
-    assert json.loads(record.read_text()) == {**FIRST, "cluster": "west", "bootstrap_servers": "w1:9092,w2:9092", "version": 5}
+    assert json.loads(record.read_text()) == {
+        **FIRST,
+        "cluster": "west",
+        "bootstrap_servers": "w1:9092,w2:9092",
+        "version": 5,
+    }
 
 
 def test_the_same_target_twice_changes_nothing(record: Path) -> None:
@@ -53,7 +58,18 @@ def test_a_missing_record_is_an_error_to_read_and_made_by_a_redirect(tmp_path: P
     assert routing.redirect(WEST).seen.version == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b'{"cluster": "east"}', b'{"cluster": 1, "bootstrap_servers": "x", "version": 1}', b"\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"3",
+        b'{"cluster": "east"}',
+        b'{"cluster": 1, "bootstrap_servers": "x", "version": 1}',
+        b"\xff",
+    ],
+)
 def test_a_broken_record_is_named_and_not_overwritten(record: Path, content: bytes) -> None:
     """A record that cannot be understood stops the redirect; a person repairs it."""
     record.write_bytes(content)
@@ -137,7 +153,12 @@ def test_http_redirect_keeps_unknown_fields_and_reads_back(server, reply) -> Non
     keeping(server, reply, FIRST)
     done = HttpRouting(server.url).redirect(WEST)
     assert done.changed and done.seen.version == 5
-    assert server.sent("PUT")[0].body == {**FIRST, "cluster": "west", "bootstrap_servers": "w1:9092,w2:9092", "version": 5}
+    assert server.sent("PUT")[0].body == {
+        **FIRST,
+        "cluster": "west",
+        "bootstrap_servers": "w1:9092,w2:9092",
+        "version": 5,
+    }
     assert [r.method for r in server.requests] == ["GET", "PUT", "GET"]
     assert not HttpRouting(server.url).redirect(WEST).changed
     assert len(server.sent("PUT")) == 1

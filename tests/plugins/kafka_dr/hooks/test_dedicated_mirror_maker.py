@@ -46,10 +46,22 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(hook: Hook | None = None, records: list[Any] = [], **settings: str) -> DedicatedMirrorMaker:
     """The flow west->east; settings are written with double underscores for dots."""
     stated = {key.replace("__", "."): value for key, value in settings.items()}
-    return DedicatedMirrorMaker("west", "east", ("MirrorSourceConnector", "MirrorCheckpointConnector"), stated, hook or Hook(), lambda topic: [r[1:] for r in records if r[0] == topic])
+    return DedicatedMirrorMaker(
+        "west",
+        "east",
+        ("MirrorSourceConnector", "MirrorCheckpointConnector"),
+        stated,
+        hook or Hook(),
+        lambda topic: [r[1:] for r in records if r[0] == topic],
+    )
 
 
-def kept(topic: str, offset: int | None, connector: str = "MirrorSourceConnector", internal: str = "mm2-offsets.west.internal") -> tuple[str, bytes, bytes | None]:
+def kept(
+    topic: str,
+    offset: int | None,
+    connector: str = "MirrorSourceConnector",
+    internal: str = "mm2-offsets.west.internal",
+) -> tuple[str, bytes, bytes | None]:
     """One record of MirrorMaker 2's topic of offsets."""
     key = json.dumps([connector, {"cluster": "west", "partition": 0, "topic": topic}]).encode()
     return internal, key, None if offset is None else json.dumps({"offset": offset}).encode()
@@ -101,8 +113,23 @@ def test_settings_are_those_stated_and_what_the_mode_brings() -> None:
 
 def test_offsets_are_the_last_kept_of_the_source_connector() -> None:
     """Later records win, a tombstone empties, others' and foreign records are left out."""
-    foreign = [("mm2-offsets.west.internal", key, value) for key, value in ((None, b"x"), (b"not json", None), (b'["MirrorSourceConnector"]', b"{}"), (b"7", b'{"offset": 1}'))]
-    records = [kept("orders", 4), kept("gone", 9), *foreign, kept("orders", 7), kept("gone", None), kept("other", 1, "MirrorCheckpointConnector")]
+    foreign = [
+        ("mm2-offsets.west.internal", key, value)
+        for key, value in (
+            (None, b"x"),
+            (b"not json", None),
+            (b'["MirrorSourceConnector"]', b"{}"),
+            (b"7", b'{"offset": 1}'),
+        )
+    ]
+    records = [
+        kept("orders", 4),
+        kept("gone", 9),
+        *foreign,
+        kept("orders", 7),
+        kept("gone", None),
+        kept("other", 1, "MirrorCheckpointConnector"),
+    ]
     found = made(records=records).offsets("MirrorSourceConnector").of("west")
     assert found == {TopicPartition("orders", 0): 7, TopicPartition("gone", 0): None}
 

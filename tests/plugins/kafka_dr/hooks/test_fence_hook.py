@@ -27,7 +27,22 @@ def test_fence_unfence_and_state_speak_the_contract(server: Any, reply: Any) -> 
     ]
 
 
-@pytest.mark.parametrize("body", [None, [], "x", True, {}, {"fenced": True}, {"by": "x"}, {"fenced": 1, "by": "x"}, {"fenced": "true", "by": "x"}, {"fenced": None, "by": "x"}, {"fenced": True, "by": None}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        "x",
+        True,
+        {},
+        {"fenced": True},
+        {"by": "x"},
+        {"fenced": 1, "by": "x"},
+        {"fenced": "true", "by": "x"},
+        {"fenced": None, "by": "x"},
+        {"fenced": True, "by": None},
+    ],
+)
 def test_an_answer_outside_the_contract_is_no_fence(server: Any, reply: Any, body: Any) -> None:
     """Only true, with a word about what fences, is read as a fence."""
     server.answer = lambda request: reply(200, body)

@@ -38,17 +38,26 @@ SHAPES = {
 
 @pytest.mark.parametrize("status", [200, 403, 500])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_a_login_that_is_repeated_is_hidden(server: Any, reply: Any, endpoint: JsonEndpoint, status: int, shape: Any) -> None:
+def test_a_login_that_is_repeated_is_hidden(
+    server: Any, reply: Any, endpoint: JsonEndpoint, status: int, shape: Any
+) -> None:
     """In the answer's text, and in errors made of its text or of its document."""
     server.answer = parrot(reply, status, shape)
     answer = endpoint.attempt("GET", "/state")
-    shown = [answer.text, answer.seen, str(endpoint.failure("it answered oddly", answer.body)), str(endpoint.failure("it answered oddly", answer.seen))]
+    shown = [
+        answer.text,
+        answer.seen,
+        str(endpoint.failure("it answered oddly", answer.body)),
+        str(endpoint.failure("it answered oddly", answer.seen)),
+    ]
     assert not any(secret in text for text in shown for secret in (PASSWORD, BASIC, quote(PASSWORD, safe="")))
     assert "[hidden]" in answer.text
     assert json.dumps(answer.body) == json.dumps(shape(server.requests[-1].headers))
 
 
-def test_a_login_at_the_edge_of_what_is_shown_is_not_half_shown(server: Any, reply: Any, endpoint: JsonEndpoint) -> None:
+def test_a_login_at_the_edge_of_what_is_shown_is_not_half_shown(
+    server: Any, reply: Any, endpoint: JsonEndpoint
+) -> None:
     """It is hidden before the text is cut."""
     for start in range(280, 320):
         server.answer = parrot(reply, 403, lambda headers, start=start: "x" * start + BASIC)

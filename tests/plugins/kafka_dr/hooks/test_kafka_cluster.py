@@ -78,7 +78,11 @@ class Coordinator:
         if isinstance(reply, KafkaError):
             future.set_exception(KafkaException(reply))
         else:
-            future.set_result(ConsumerGroupTopicPartitions(request.group_id, [_answered(p, reply or {}) for p in request.topic_partitions]))
+            future.set_result(
+                ConsumerGroupTopicPartitions(
+                    request.group_id, [_answered(p, reply or {}) for p in request.topic_partitions]
+                )
+            )
         return future
 
 
@@ -142,12 +146,23 @@ def test_all_problems_of_a_connection_are_named_at_once() -> None:
     """Two bad keys, a callback as a value and missing servers come in one error."""
     with pytest.raises(BadInput) as refused:
         client_config({"a": 1, "b": 2, "client.id": print}, "east")
-    assert all(word in str(refused.value) for word in ("a: not", "b: not", "client.id: not", "bootstrap.servers: missing", "east"))
+    assert all(
+        word in str(refused.value)
+        for word in ("a: not", "b: not", "client.id: not", "bootstrap.servers: missing", "east")
+    )
 
 
 def test_a_full_sasl_ssl_connection_passes() -> None:
     """The keys real connections need are allowed."""
-    needed = {"security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "ssl.ca.location", "ssl.key.pem", "client.id"}
+    needed = {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.username",
+        "sasl.password",
+        "ssl.ca.location",
+        "ssl.key.pem",
+        "client.id",
+    }
     assert needed <= ALLOWED_KEYS
     assert client_config({**NOWHERE, "sasl.password": "x"}, "east")["sasl.password"] == "x"
 
@@ -185,11 +200,20 @@ def test_a_dead_cluster_is_named_in_time(ask) -> None:
     assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize("ask", [
-    lambda c: c.metadata(timeout=0.7), lambda c: c.brokers(timeout=0.7), lambda c: c.topics(["orders"], timeout=0.7), lambda c: c.create_topic("t", 1, timeout=0.7),
-], ids=["metadata", "brokers", "topics", "create"])  # fmt: skip
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.metadata(timeout=0.7),
+        lambda c: c.brokers(timeout=0.7),
+        lambda c: c.topics(["orders"], timeout=0.7),
+        lambda c: c.create_topic("t", 1, timeout=0.7),
+    ],
+    ids=["metadata", "brokers", "topics", "create"],
+)
 def test_connects_that_hang_cost_no_more_than_the_timeout(ask: Callable[[KafkaCluster], Any], hanging: str) -> None:
-    """Where packets are dropped, and where a server is silent, every question ends in time, the client's end included; no broker said so."""
+    """Where packets are dropped, and where a server is silent, every question ends in time, the client's end
+    included; no broker said so.
+    """
     began = time.monotonic()
     with pytest.raises(KafkaUnavailable) as gone:
         ask(KafkaCluster("hanging", {"bootstrap.servers": hanging}))
@@ -215,7 +239,9 @@ def test_a_cluster_that_names_no_broker_any_more_is_unavailable(question: str) -
     """Asked in a process of its own, for librdkafka may abort it."""
     with empty_cluster() as servers:
         command = [sys.executable, "-c", ASKER, servers, question]
-        asked = subprocess.run(command, env={**os.environ, "PYTHONPATH": PLUGINS}, capture_output=True, text=True, timeout=60, check=False)
+        asked = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": PLUGINS}, capture_output=True, text=True, timeout=60, check=False
+        )
     assert (asked.returncode, asked.stderr) == (0, "")
     assert "on thawed failed" in asked.stdout
 
@@ -223,7 +249,11 @@ def test_a_cluster_that_names_no_broker_any_more_is_unavailable(question: str) -
 def test_metadata_names_brokers_and_leaders(cluster: KafkaCluster) -> None:
     """One request tells who is there and who leads what."""
     found = cluster.metadata(timeout=10)
-    assert found.brokers == (1, 2, 3) and set(found.leaders["orders"]) == {0, 1, 2, 3} and set(found.leaders["orders"].values()) <= {1, 2, 3}
+    assert (
+        found.brokers == (1, 2, 3)
+        and set(found.leaders["orders"]) == {0, 1, 2, 3}
+        and set(found.leaders["orders"].values()) <= {1, 2, 3}
+    )
 
 
 def test_a_partition_without_leader_is_told(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +264,15 @@ def test_a_partition_without_leader_is_told(cluster: KafkaCluster, monkeypatch: 
     assert cluster.metadata() == Metadata((2,), {"orders": {0: None, 1: 2}})
 
 
-@pytest.mark.parametrize(("code", "from_broker"), [(KafkaError.TOPIC_AUTHORIZATION_FAILED, True), (KafkaError.UNKNOWN, True), (KafkaError._TIMED_OUT, False), (KafkaError.NOT_CONTROLLER, True)])
+@pytest.mark.parametrize(
+    ("code", "from_broker"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, True),
+        (KafkaError.UNKNOWN, True),
+        (KafkaError._TIMED_OUT, False),
+        (KafkaError.NOT_CONTROLLER, True),
+    ],
+)
 def test_an_error_says_whether_a_broker_sent_it(code: int, from_broker: bool) -> None:
     """What our own client gave up is told from what a broker answered."""
     with pytest.raises(KafkaUnavailable) as error, border("east", "asking"):
@@ -300,7 +338,9 @@ def test_a_moving_coordinator_is_asked_again(committing) -> None:
 
 def test_partial_success_is_kept_and_only_the_rest_is_repeated(committing) -> None:
     """Of three partitions one passes, one is refused for good, one is repeated alone."""
-    cluster, coordinator = committing({"g": [{1: KafkaError.TOPIC_AUTHORIZATION_FAILED, 2: KafkaError.NOT_COORDINATOR}]})
+    cluster, coordinator = committing(
+        {"g": [{1: KafkaError.TOPIC_AUTHORIZATION_FAILED, 2: KafkaError.NOT_COORDINATOR}]}
+    )
     outcome = cluster.commit("g", {tp: 5 for tp in ORDERS[:3]}, timeout=10)
     assert outcome == {ORDERS[0]: OK, ORDERS[1]: "TOPIC_AUTHORIZATION_FAILED", ORDERS[2]: OK}
     assert [[p.partition for p in partitions] for _, partitions in coordinator.calls] == [[0, 1, 2], [2]]
@@ -308,7 +348,12 @@ def test_partial_success_is_kept_and_only_the_rest_is_repeated(committing) -> No
 
 @pytest.mark.parametrize(
     "code",
-    [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.STALE_MEMBER_EPOCH],
+    [
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.NON_EMPTY_GROUP,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+    ],
 )
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_active_group_is_never_asked_twice(committing, code: int, whole: bool) -> None:
@@ -347,7 +392,9 @@ def test_never_more_in_flight_than_asked(committing) -> None:
             yield f"g{number}", {ORDERS[0]: 1}
 
     first: list[int] = []
-    cluster.commit_many(groups(), in_flight=16, on_result=lambda group, outcomes: first.append(len(taken)) if not first else None)
+    cluster.commit_many(
+        groups(), in_flight=16, on_result=lambda group, outcomes: first.append(len(taken)) if not first else None
+    )
     assert coordinator.most_in_flight == 16 and first == [17]
 
 
@@ -378,7 +425,13 @@ def test_metadata_and_epoch_are_sent_where_given(committing) -> None:
 
 @pytest.mark.parametrize(
     ("state", "members", "empty"),
-    [("Empty", (), True), ("Dead", (), True), ("Stable", ("m",), False), ("Unknown", (), False), ("PreparingRebalance", (), False)],
+    [
+        ("Empty", (), True),
+        ("Dead", (), True),
+        ("Stable", ("m",), False),
+        ("Unknown", (), False),
+        ("PreparingRebalance", (), False),
+    ],
 )
 def test_only_groups_surely_without_members_are_empty(state: str, members: tuple, empty: bool) -> None:
     """An unknown state counts as active."""
@@ -430,7 +483,10 @@ class Deletions:
 
     def delete_topics(self, names: list[str], **_: Any) -> dict[str, Future]:
         self.asked.append(names)
-        return {name: answered(None if name in self.there else KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))) for name in names}
+        return {
+            name: answered(None if name in self.there else KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            for name in names
+        }
 
     def topics(self, names: Iterable[str], timeout: float) -> dict[str, None]:
         if self.left == 0:
@@ -455,7 +511,9 @@ def deleting(monkeypatch: pytest.MonkeyPatch, deletions: Deletions) -> KafkaClus
 
 
 def test_many_topics_are_deleted_at_once_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request for five hundred; those that were not there are left out of the answer; it returns when all are gone."""
+    """One request for five hundred; those that were not there are left out of the answer; it returns when all are
+    gone.
+    """
     names = {f"t{number:04}" for number in range(600)}
     deletions = Deletions(names | {"other"}, looks=2)
     cluster = deleting(monkeypatch, deletions)

@@ -11,7 +11,10 @@ from kafka_dr.hooks import kafka_log_dirs
 from kafka_dr.hooks.kafka_log_dirs import LogDirTool
 
 CONFIG = {"bootstrap.servers": "b1:9092"}
-SAID = 'Querying brokers\n{"version":1,"brokers":[{"broker":1,"logDirs":[{"logDir":"/d","error":null,"partitions":[{"partition":"%s-0","size":7,"offsetLag":0,"isFuture":false}]}]}]}'
+SAID = (
+    "Querying"
+    ' brokers\n{"version":1,"brokers":[{"broker":1,"logDirs":[{"logDir":"/d","error":null,"partitions":[{"partition":"%s-0","size":7,"offsetLag":0,"isFuture":false}]}]}]}'
+)
 
 
 def test_topics_are_asked_for_by_name_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,9 @@ def brokers() -> Iterator[str]:
 
 
 def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:
-    """Connects that hang, and a server that is silent, cost a write no more than its timeout, its client's end included."""
+    """Connects that hang, and a server that is silent, cost a write no more than its timeout, its client's end
+    included.
+    """
     began = time.monotonic()
     answer = RecordWriter({"bootstrap.servers": hanging}, "east").probe("t", 0, timeout=0.7)
     assert isinstance(answer, Unknown) and "_TIMED_OUT" in answer.error
@@ -70,7 +72,19 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def record(**fields) -> Record:
     """A record with safe defaults."""
-    return Record(**{"topic": "t", "partition": 0, "offset": 0, "timestamp": 5, "log_append_time": False, "key": b"k", "value": b"v", "headers": (), **fields})
+    return Record(
+        **{
+            "topic": "t",
+            "partition": 0,
+            "offset": 0,
+            "timestamp": 5,
+            "log_append_time": False,
+            "key": b"k",
+            "value": b"v",
+            "headers": (),
+            **fields,
+        }
+    )
 
 
 def test_equal_content_has_equal_fingerprints_wherever_it_stands() -> None:
@@ -131,7 +145,10 @@ def test_ranges_are_half_open_and_limited(reader: RecordReader) -> None:
     assert [r.offset for r in reader.range(ORDERS[2], 5, 20, limit=2)] == [5, 6]
     assert reader.range(ORDERS[2], 5, 5) == [] == reader.range(ORDERS[2], 0, 9, limit=0)
     spans = {ORDERS[1]: Span(9, 10), ORDERS[2]: Span(0, 2)}
-    assert {tp: [r.offset for r in rows] for tp, rows in reader.ranges(spans).items()} == {ORDERS[1]: [9], ORDERS[2]: [0, 1]}
+    assert {tp: [r.offset for r in rows] for tp, rows in reader.ranges(spans).items()} == {
+        ORDERS[1]: [9],
+        ORDERS[2]: [0, 1],
+    }
 
 
 def test_a_whole_topic_is_read_in_order(reader: RecordReader) -> None:
@@ -176,14 +193,23 @@ def test_the_clients_queue_is_as_long_as_asked_for() -> None:
 def test_one_client_reads_again_and_again(brokers: str, made: list[Any]) -> None:
     """Each read gives what it asks for, and nothing of one before: neither of its partitions nor of its span."""
     reader, one, two = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=True), ORDERS[2], ORDERS[3]
-    for spans in ({one: Span(3, 9), two: Span(0, 30)}, {one: Span(0, 2)}, {two: Span(29, 30)}, {one: Span(3, 9), two: Span(5, 6)}):
+    for spans in (
+        {one: Span(3, 9), two: Span(0, 30)},
+        {one: Span(0, 2)},
+        {two: Span(29, 30)},
+        {one: Span(3, 9), two: Span(5, 6)},
+    ):
         found = reader.ranges(spans, timeout=10)
-        assert {tp: [record.offset for record in records] for tp, records in found.items()} == {tp: list(range(*span)) for tp, span in spans.items()}
+        assert {tp: [record.offset for record in records] for tp, records in found.items()} == {
+            tp: list(range(*span)) for tp, span in spans.items()
+        }
     assert len(made) == 1 and not made[0].assignment()
 
 
 def test_a_kept_client_does_not_wait_for_its_turn_where_a_topic_is_new_to_it(brokers: str) -> None:
-    """Left alone it asks who leads a topic once a second, and a read with less time than that ends without it; a new client asks at once."""
+    """Left alone it asks who leads a topic once a second, and a read with less time than that ends without it; a new
+    client asks at once.
+    """
     took = {}
     for keeps_client in (False, True):
         reader = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=keeps_client)
@@ -257,7 +283,9 @@ def test_want_of_rights_is_a_refusal_for_both(name: str) -> None:
     assert _verdict(error, _AUTHORIZATION, 1) == Refused(name, True, 1) == _verdict(error, _REJECTION, 1)
 
 
-@pytest.mark.parametrize("name", ["UNKNOWN_TOPIC_OR_PART", "NOT_LEADER_FOR_PARTITION", "MSG_SIZE_TOO_LARGE", "NOT_ENOUGH_REPLICAS"])
+@pytest.mark.parametrize(
+    "name", ["UNKNOWN_TOPIC_OR_PART", "NOT_LEADER_FOR_PARTITION", "MSG_SIZE_TOO_LARGE", "NOT_ENOUGH_REPLICAS"]
+)
 def test_other_rejections_prove_no_fence(name: str) -> None:
     """A probe calls them unknown; a write knows that the record is not in the log, and not for want of rights."""
     error = KafkaError(getattr(KafkaError, name))
@@ -265,7 +293,9 @@ def test_other_rejections_prove_no_fence(name: str) -> None:
     assert _verdict(error, _REJECTION, 1) == Refused(name, False, 1)
 
 
-@pytest.mark.parametrize("name", ["_MSG_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "_PURGE_INFLIGHT"])
+@pytest.mark.parametrize(
+    "name", ["_MSG_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "_PURGE_INFLIGHT"]
+)
 def test_where_the_record_may_be_in_the_log_nothing_is_claimed(name: str) -> None:
     """Time-outs and broken connections are unknown to probe and write alike."""
     error = KafkaError(getattr(KafkaError, name))

@@ -1,4 +1,6 @@
-"""Running Kafka's tool: what it is told and how, and what its answers become. A program of the test stands in for Java."""
+"""Running Kafka's tool: what it is told and how, and what its answers become. A program of the test stands in
+for Java.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks import kafka_tool
 from kafka_dr.hooks.kafka_transactions import TransactionTool
 
-CONFIG = {"bootstrap.servers": "b1:9092,b2:9092", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "dr", "sasl.password": "hunter2"}
+CONFIG = {
+    "bootstrap.servers": "b1:9092,b2:9092",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "dr",
+    "sasl.password": "hunter2",
+}
 PROGRAM = """#!{python}
 import json, os, sys, time
 file = sys.argv[sys.argv.index("--command-config") + 1]
@@ -62,14 +70,19 @@ def tool(java: Java) -> TransactionTool:
 
 
 def test_secrets_travel_in_a_private_file_without_a_name(java: Java) -> None:
-    """No secret on the command line or in the environment; the file is ours alone, says how to log in, and stands in no folder."""
+    """No secret on the command line or in the environment; the file is ours alone, says how to log in, and stands in
+    no folder.
+    """
     java.does("print('TransactionalId\\tProducerId\\tTransactionState\\t')")
     assert tool(java).known() == []
-    run, = java.runs()
+    (run,) = java.runs()
     assert "hunter2" not in json.dumps([run["argv"], run["env"]])
     assert stat.S_IMODE(run["mode"]) == 0o600 and run["names"] == 0
     told = {p.key: p.value for p in read_properties(run["text"])}
-    assert 'password="hunter2"' in told["sasl.jaas.config"] and int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
+    assert (
+        'password="hunter2"' in told["sasl.jaas.config"]
+        and int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
+    )
     assert run["argv"][run["argv"].index("--bootstrap-server") + 1] == "b1:9092,b2:9092" and run["argv"][-1] == "list"
 
 
@@ -78,9 +91,17 @@ def test_names_that_look_like_options_stay_values(java: Java) -> None:
     java.does("print()")
     tool(java).end("--help me")
     tool(java).abort(TopicPartition("-t", 3), 17)
-    assert [run["argv"][-len(wanted):] == wanted for run, wanted in zip(java.runs(), (
-        ["forceTerminateTransaction", "--transactionalId=--help me"], ["abort", "--topic=-t", "--partition=3", "--start-offset=17"],
-    ), strict=True)] == [True, True]  # fmt: skip
+    assert [
+        run["argv"][-len(wanted) :] == wanted
+        for run, wanted in zip(
+            java.runs(),
+            (
+                ["forceTerminateTransaction", "--transactionalId=--help me"],
+                ["abort", "--topic=-t", "--partition=3", "--start-offset=17"],
+            ),
+            strict=True,
+        )
+    ] == [True, True]
 
 
 def test_the_check_ends_a_transaction_of_our_own_only(java: Java) -> None:
@@ -119,7 +140,14 @@ def test_pem_files_are_read_and_a_missing_one_is_named(java: Java, tmp_path: Pat
     """Certificates travel by content, as Java wants them; a file that is not there is named by its key."""
     java.does("print('TransactionalId\\tProducerId\\tTransactionState\\t')")
     (tmp_path / "ca.pem").write_text("CA")
-    libs, config = str(tmp_path / "libs"), {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")}
+    libs, config = (
+        str(tmp_path / "libs"),
+        {
+            "bootstrap.servers": "b:1",
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+        },
+    )
     TransactionTool(libs, config, "c1").known()
     assert "ssl.truststore.certificates=CA\n" in java.runs()[0]["text"]
     with pytest.raises(BadInput, match=r"ssl\.ca\.location"):

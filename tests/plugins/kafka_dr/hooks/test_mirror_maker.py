@@ -55,7 +55,9 @@ class Connect:
             self.delay -= 1
             if self.delay <= 0:
                 (self.state, self.tasks), self.pending = self.pending, None
-        tasks = [{"id": i, "state": s, **({"trace": "boom\n at x"} if s == "FAILED" else {})} for i, s in self.tasks.items()]
+        tasks = [
+            {"id": i, "state": s, **({"trace": "boom\n at x"} if s == "FAILED" else {})} for i, s in self.tasks.items()
+        ]
         return self.reply(200, {"name": NAME, "connector": {"state": self.state}, "tasks": tasks})
 
     def _become(self, state, tasks, status):
@@ -172,7 +174,10 @@ def test_a_connector_is_asked_once_and_again_only_without_a_good_answer(connect,
     assert len(connect.server.sent("PUT")) == 3
 
 
-@pytest.mark.parametrize(("verb", "state", "tasks"), [("stop", "STOPPED", {}), ("pause", "PAUSED", {0: "PAUSED"}), ("resume", "RUNNING", {0: "RUNNING"})])
+@pytest.mark.parametrize(
+    ("verb", "state", "tasks"),
+    [("stop", "STOPPED", {}), ("pause", "PAUSED", {0: "PAUSED"}), ("resume", "RUNNING", {0: "RUNNING"})],
+)
 def test_what_is_said_to_be_reached_is_asked_for_once(verb, state, tasks, connect, mirror) -> None:
     """A worker that begins anew says what was so before it died, and goes on with what it was told last."""
     connect.state, connect.tasks = state, tasks
@@ -203,7 +208,10 @@ def test_a_failed_task_is_named_with_its_trace(stopped, mirror) -> None:
 
 def test_a_rebalance_is_outlasted(connect, mirror) -> None:
     """409 and 500 to reads and writes are tried again until the state is reached."""
-    busy = [connect.reply(409, {"error_code": 409, "message": "rebalance"}), connect.reply(500, {"error_code": 500, "message": "timed out"})]
+    busy = [
+        connect.reply(409, {"error_code": 409, "message": "rebalance"}),
+        connect.reply(500, {"error_code": 500, "message": "timed out"}),
+    ]
     connect.faults = {"GET": list(busy), "PUT": list(busy)}
     assert mirror.stop(NAME, deadline=20).stopped
     assert len(connect.server.sent("PUT")) == 3
@@ -211,7 +219,11 @@ def test_a_rebalance_is_outlasted(connect, mirror) -> None:
 
 def test_a_timed_out_stop_that_took_effect_is_not_sent_again(connect, mirror) -> None:
     """After a write without answer the state is read first; it was reached, so nothing is repeated."""
-    connect._put_stop = lambda body: (setattr(connect, "state", "STOPPED"), setattr(connect, "tasks", {}), connect.reply(500, {"m": "timed out"}))[2]
+    connect._put_stop = lambda body: (
+        setattr(connect, "state", "STOPPED"),
+        setattr(connect, "tasks", {}),
+        connect.reply(500, {"m": "timed out"}),
+    )[2]
     assert mirror.stop(NAME, deadline=10).stopped
     assert len(connect.server.sent("PUT")) == 1
 
@@ -252,7 +264,10 @@ def test_names_cannot_leave_their_place_in_the_path(connect, mirror) -> None:
     assert connect.server.requests[-1].path == "/connectors/..%2F..%2Fadmin%2Floggers/status"
 
 
-@pytest.mark.parametrize("body", [None, [], {}, {"connector": {}, "tasks": []}, {"connector": {"state": "RUNNING"}, "tasks": [{"id": "x"}]}, 3])
+@pytest.mark.parametrize(
+    "body",
+    [None, [], {}, {"connector": {}, "tasks": []}, {"connector": {"state": "RUNNING"}, "tasks": [{"id": "x"}]}, 3],
+)
 def test_a_status_of_another_shape_is_an_error(server, reply, mirror, body) -> None:
     """What cannot be read is never taken for a state."""
     server.answer = lambda request: reply(200, body)

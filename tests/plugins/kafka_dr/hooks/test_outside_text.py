@@ -11,7 +11,9 @@ from kafka_dr.hooks.outside_text import _SECRETS, one_line, without_secrets
 PEM = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB-S3CRET\nabc\n-----END ENCRYPTED PRIVATE KEY-----"
 
 HIDING = {
-    "a JAAS line": 'Invalid value ScramLoginModule required username="mm2" password="S3CRET"; for configuration sasl.jaas.config',
+    "a JAAS line": (
+        'Invalid value ScramLoginModule required username="mm2" password="S3CRET"; for configuration sasl.jaas.config'
+    ),
     "a JAAS line inside JSON": r'{"trace": "ScramLoginModule required username=\"mm2\" password=\"S3CRET\";"}',
     "a JAAS line in single quotes": "required username='mm2' password='S3CRET';",
     "a JAAS line that was cut": 'ScramLoginModule required username="mm2" password="S3CR S3CRET',
@@ -40,10 +42,16 @@ def test_secrets_are_hidden(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Task 0 FAILED: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [orders]",
+        (
+            "Task 0 FAILED: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access"
+            " topics: [orders]"
+        ),
         "HTTP 404 Connector primary-to-standby-source not found",
         "orders-0: 12 -> 14, http://127.0.0.1:8083/connectors?expand=status",
-        "SASL authentication error: Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512",
+        (
+            "SASL authentication error: Authentication failed during authentication due to invalid credentials with"
+            " SASL mechanism SCRAM-SHA-512"
+        ),
         "no such file: /etc/passwd",
     ],
 )
@@ -65,10 +73,42 @@ def test_one_line() -> None:
     assert len(one_line("y" * 5000)) == 300
 
 
-#: What `re` takes for another letter where case does not count: K for the sign of kelvin, s for the long one, i with no dot and with one.
+#: What `re` takes for another letter where case does not count: K for the sign of kelvin, s for the long one, i with no
+#: dot and with one.
 _TWINS = str.maketrans({"k": "\u212a", "s": "\u017f", "i": "\u0131"}), str.maketrans({"i": "\u0130", "s": "S"})
-_WORDS = ["password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "api_key", "private-key", "access.key", "jaas.config", "Basic", "bearer", "Negotiate", "DIGEST"]
-_PARTS = st.sampled_from([*_WORDS, *(word.translate(twins) for word in _WORDS for twins in _TWINS), *(word.upper() for word in _WORDS), "-----BEGIN KEY-----", "-----END KEY-----", "://a@", " ", "=", ": ", '"', "x", "{"])
+_WORDS = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "api_key",
+    "private-key",
+    "access.key",
+    "jaas.config",
+    "Basic",
+    "bearer",
+    "Negotiate",
+    "DIGEST",
+]
+_PARTS = st.sampled_from(
+    [
+        *_WORDS,
+        *(word.translate(twins) for word in _WORDS for twins in _TWINS),
+        *(word.upper() for word in _WORDS),
+        "-----BEGIN KEY-----",
+        "-----END KEY-----",
+        "://a@",
+        " ",
+        "=",
+        ": ",
+        '"',
+        "x",
+        "{",
+    ]
+)
 
 
 @given(st.lists(_PARTS, max_size=12).map("".join))

@@ -1,4 +1,6 @@
-"""The transactional writer: one at a time, all or nothing; against librdkafka's mock brokers. What only brokers can show is in tests/integration."""
+"""The transactional writer: one at a time, all or nothing; against librdkafka's mock brokers. What only brokers
+can show is in tests/integration.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +72,18 @@ def refused_with(code: int, fatal: bool = False) -> type:
 
 def test_records_are_written_as_they_are(writer: RecordReplay, brokers: str) -> None:
     """Null and empty, headers in order, timestamps; and no timestamp is the time of writing."""
-    writer.write([Outgoing("odd", 0, None, b"", (("h", None), ("h", b"")), 5), Outgoing("odd", 1, b"", None, (("\u00fc", b"\xff"),))])
+    writer.write(
+        [
+            Outgoing("odd", 0, None, b"", (("h", None), ("h", b"")), 5),
+            Outgoing("odd", 1, b"", None, (("\u00fc", b"\xff"),)),
+        ]
+    )
     read = RecordReader({"bootstrap.servers": brokers}).ranges({TopicPartition("odd", p): Span(0, 1) for p in range(2)})
     read = {tp.partition: record for tp, (record,) in read.items()}
     assert (read[0].key, read[0].value, read[0].headers, read[0].timestamp) == (None, b"", (("h", None), ("h", b"")), 5)
-    assert (read[1].key, read[1].value, read[1].headers) == (b"", None, (("\u00fc", b"\xff"),)) and abs(read[1].timestamp / 1000 - time.time()) < 60
+    assert (read[1].key, read[1].value, read[1].headers) == (b"", None, (("\u00fc", b"\xff"),)) and abs(
+        read[1].timestamp / 1000 - time.time()
+    ) < 60
 
 
 def test_several_transactions_follow_each_other(writer: RecordReplay, brokers: str) -> None:
@@ -105,7 +114,16 @@ def test_what_is_not_allowed_any_more_is_not_committed(writer: RecordReplay) -> 
     assert asked == [1, 2]
 
 
-@pytest.mark.parametrize("code", [KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVALID_TXN_STATE])
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+    ],
+)
 def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) -> None:
     """It is no fault of the cluster, and nothing to try again with this writer."""
     client = refused_with(code, fatal=True)()
@@ -130,7 +148,9 @@ def complained(cause: KafkaError | None) -> None:
 
 @pytest.mark.parametrize("how", ["told", "raised"])
 def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: str) -> None:
-    """The client refuses a record before its callback has said why; asked, it calls that, or raises the reason itself."""
+    """The client refuses a record before its callback has said why; asked, it calls that, or raises the reason
+    itself.
+    """
     client, reason = refused_with(KafkaError._FATAL)(), KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)
     client.poll = lambda _: writer._complain(reason) if how == "told" else raised(reason)
     writer._producer = client
@@ -140,7 +160,9 @@ def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: 
 
 @pytest.mark.parametrize("call", ["flush", "commit_transaction"])
 def test_a_fatal_error_among_callbacks_is_that_error(writer: RecordReplay, call: str) -> None:
-    """Python then complains of a callback that returned with an exception set; any other complaint is no answer of the cluster."""
+    """Python then complains of a callback that returned with an exception set; any other complaint is no answer of
+    the cluster.
+    """
 
     writer._producer = refused_with(KafkaError._STATE)()
     setattr(writer._producer, call, lambda _: complained(KafkaError(KafkaError._FENCED, fatal=True)))
@@ -164,7 +186,15 @@ def test_a_fatal_error_is_the_reason_of_what_follows(writer: RecordReplay) -> No
     writer.write([Outgoing("t", 0, b"k", b"v")])
 
 
-@pytest.mark.parametrize(("code", "error"), [(KafkaError.MSG_SIZE_TOO_LARGE, NotReady), (KafkaError.INVALID_TIMESTAMP, NotReady), (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaUnavailable), (KafkaError._TIMED_OUT, KafkaUnavailable)])
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, NotReady),
+        (KafkaError.INVALID_TIMESTAMP, NotReady),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaUnavailable),
+        (KafkaError._TIMED_OUT, KafkaUnavailable),
+    ],
+)
 def test_what_the_cluster_says_again_is_a_refusal(writer: RecordReplay, code: int, error: type[Exception]) -> None:
     """Size and time are for people to settle; rights and silence may pass."""
     client = refused_with(code)()

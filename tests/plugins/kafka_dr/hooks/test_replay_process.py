@@ -1,4 +1,6 @@
-"""The writer in a process of its own: it answers as the writer does, ends what it was handed when its caller dies, and does not stay."""
+"""The writer in a process of its own: it answers as the writer does, ends what it was handed when its caller
+dies, and does not stay.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,11 @@ def test_nothing_is_handed_over_that_is_not_allowed(writer: ReplayProcess, broke
 
 def test_what_was_handed_over_is_written_when_the_caller_dies(brokers: str) -> None:
     """The process ends the transaction, and then itself."""
-    dead = subprocess.run([sys.executable, "-c", CALLER, brokers, "orphaned"], env={**os.environ, "PYTHONPATH": str(replay_process._PACKAGES)}, check=False)
+    dead = subprocess.run(
+        [sys.executable, "-c", CALLER, brokers, "orphaned"],
+        env={**os.environ, "PYTHONPATH": str(replay_process._PACKAGES)},
+        check=False,
+    )
     assert dead.returncode == -signal.SIGKILL
     ends_at = time.monotonic() + 20
     while values(brokers, "orphaned") != [b"handed over"]:
@@ -136,4 +142,6 @@ def test_secrets_are_on_no_command_line_and_settings_are_checked_at_once() -> No
     """The connection travels through a pipe; a bad one starts no process."""
     with pytest.raises(BadInput, match="plugin.library.paths"):
         ReplayProcess({"bootstrap.servers": "b:1", "plugin.library.paths": "x"}, "east", "replay")
-    assert "password" not in repr(ReplayProcess({"bootstrap.servers": "b:1", "sasl.password": "password"}, "east", "replay"))
+    assert "password" not in repr(
+        ReplayProcess({"bootstrap.servers": "b:1", "sasl.password": "password"}, "east", "replay")
+    )

@@ -19,17 +19,32 @@ from kafka_dr.hooks.source_probe import ApplicationsView, SourceProbe
     ({"reachable": False}, ApplicationsView(False)),
     ({"reachable": False, "writable": False, "detail": "timed out"}, ApplicationsView(False, False, "timed out")),
 ])  # fmt: skip
-def test_what_the_application_says_is_taken_as_it_is(server: Any, reply: Any, body: dict[str, Any], seen: ApplicationsView) -> None:
+def test_what_the_application_says_is_taken_as_it_is(
+    server: Any, reply: Any, body: dict[str, Any], seen: ApplicationsView
+) -> None:
     """One request of the documented kind, and its answer."""
     server.answer = lambda request: reply(200, body)
     assert SourceProbe(server.url + "/app/").view() == seen
     assert [(r.method, r.path, r.body) for r in server.requests] == [("GET", "/app/source", None)]
 
 
-@pytest.mark.parametrize("body", [
-    None, [], "x", {}, {"reachable": None}, {"reachable": "false"}, {"reachable": 0}, {"writable": False}, {"reachable": True, "writable": "no"},
-    {"reachable": True, "writable": 0}, {"reachable": False, "writable": True}, {"reachable": [False]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"reachable": None},
+        {"reachable": "false"},
+        {"reachable": 0},
+        {"writable": False},
+        {"reachable": True, "writable": "no"},
+        {"reachable": True, "writable": 0},
+        {"reachable": False, "writable": True},
+        {"reachable": [False]},
+    ],
+)
 def test_an_answer_outside_the_contract_is_no_answer(server: Any, reply: Any, body: Any) -> None:
     """What is missing, of another kind, or contradicts itself is never read as 'the source is gone'."""
     server.answer = lambda request: reply(200, body)
@@ -72,4 +87,6 @@ def test_credentials_stay_out_of_texts(server: Any, reply: Any) -> None:
     with pytest.raises(HookUnavailable) as failed:
         probe.view()
     assert server.requests[0].headers["Authorization"].startswith("Basic ")
-    assert "hunter2" not in repr(probe) + str(failed.value) + probe.shown({"said": "hunter2\n"}) and "\n" not in probe.shown("a\nb")
+    assert "hunter2" not in repr(probe) + str(failed.value) + probe.shown(
+        {"said": "hunter2\n"}
+    ) and "\n" not in probe.shown("a\nb")

@@ -15,10 +15,16 @@ def test_stop_and_state_speak_the_contract(server: Any, reply: Any) -> None:
     server.queue = [reply(202, {"running": 2}), reply(200, {"running": 0, "host": "x"})]
     hook = StopHook(server.url)
     assert (hook.stop("a->b"), hook.running("a->b")) == (2, 0)
-    assert [(r.method, r.path, r.body) for r in server.requests] == [("POST", "/stop", {"flow": "a->b"}), ("GET", "/state?flow=a-%3Eb", None)]
+    assert [(r.method, r.path, r.body) for r in server.requests] == [
+        ("POST", "/stop", {"flow": "a->b"}),
+        ("GET", "/state?flow=a-%3Eb", None),
+    ]
 
 
-@pytest.mark.parametrize("body", [None, [], 0, {}, {"running": None}, {"running": False}, {"running": "0"}, {"running": 0.0}, {"running": -1}])
+@pytest.mark.parametrize(
+    "body",
+    [None, [], 0, {}, {"running": None}, {"running": False}, {"running": "0"}, {"running": 0.0}, {"running": -1}],
+)
 def test_an_answer_outside_the_contract_stops_nothing(server: Any, reply: Any, body: Any) -> None:
     """A count that is missing or no whole number is never read as 'nothing runs'."""
     server.answer = lambda request: reply(200, body)

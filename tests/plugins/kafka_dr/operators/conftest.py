@@ -40,7 +40,9 @@ def recorder(quick_path: Path) -> Recorder:
 
 @pytest.fixture
 def make_lost(make_bench: Callable[..., Any], quick_path: Path, without_spark: Any) -> Callable[..., Any]:
-    """Makes the bench of an unplanned run whose source is confirmed to be lost, with or without a recorder's archive."""
+    """Makes the bench of an unplanned run whose source is confirmed to be lost, with or without a recorder's
+    archive.
+    """
 
     def make(recorded: bool = True, state: str = "lost", override: str | None = None, **topology: Any) -> Any:
         if recorded:
@@ -49,7 +51,15 @@ def make_lost(make_bench: Callable[..., Any], quick_path: Path, without_spark: A
         bench.jobs = without_spark(bench)
         procedure = bench.opened()
         verdict = {"state": state, "rounds": 3, "views": []}
-        bench.done(procedure, "confirm_source_lost", state=state, override=override, overridden=state != "lost", verdict=verdict, window_seconds=1.0)
+        bench.done(
+            procedure,
+            "confirm_source_lost",
+            state=state,
+            override=override,
+            overridden=state != "lost",
+            verdict=verdict,
+            window_seconds=1.0,
+        )
         bench.clusters["primary"].away = state == "lost"
         return bench
 

@@ -30,7 +30,8 @@ _SIDES = {"source": "primary", "target": "standby"}
 
 
 class JobsWithoutSpark:
-    """Runs the jobs in this process, through their own checks of what they are given; records come from what a test put into the bench's clusters.
+    """Runs the jobs in this process, through their own checks of what they are given; records come from what a test
+    put into the bench's clusters.
 
     Attributes:
         given: input folders, in order.
@@ -51,10 +52,26 @@ class JobsWithoutSpark:
         limits = sources.load_limits(given, None, None)
         bounds = sources.load_bounds(given, limits.source_readable)
         folder = sinks.aside(made)
-        summary = {"assess_data_loss": self._assess, "translate_offsets": self._translate, "find_stranded_records": self._find}[job](given, folder, bounds, limits)
+        summary = {
+            "assess_data_loss": self._assess,
+            "translate_offsets": self._translate,
+            "find_stranded_records": self._find,
+        }[job](given, folder, bounds, limits)
         if (given / "translate_offsets").exists():
-            self.submit(procedure, context, "translate_offsets", given / "translate_offsets", folder / "translate_offsets", in_vain)
-        sinks.publish(folder, made, {**summary, "seconds": {}}, {"assess_data_loss": "loss_summary", "find_stranded_records": "stranded_figures"}.get(job, "summary"))
+            self.submit(
+                procedure,
+                context,
+                "translate_offsets",
+                given / "translate_offsets",
+                folder / "translate_offsets",
+                in_vain,
+            )
+        sinks.publish(
+            folder,
+            made,
+            {**summary, "seconds": {}},
+            {"assess_data_loss": "loss_summary", "find_stranded_records": "stranded_figures"}.get(job, "summary"),
+        )
 
     def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
@@ -68,42 +85,77 @@ class JobsWithoutSpark:
         made = task((list(bounds), sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)[0]))
         return finding.summarise(finding.write_findings([made], folder), "input")
 
-    def write_older(self, access: Any, limits: Any, folder: Path, windows: list[Any], chosen: Any = None) -> dict[Any, dict[str, Any]]:
+    def write_older(
+        self, access: Any, limits: Any, folder: Path, windows: list[Any], chosen: Any = None
+    ) -> dict[Any, dict[str, Any]]:
         """In the place of writing down what only the old logs hold: counts it, each of ten bytes."""
         told = {}
         for window in windows:
-            held = [o for o in self.read([window])[0].offsets.tolist() if window not in (chosen or {}) or chosen[window].of([o])[0]]
+            held = [
+                o
+                for o in self.read([window])[0].offsets.tolist()
+                if window not in (chosen or {}) or chosen[window].of([o])[0]
+            ]
             file = folder / name_of(window.topic, window.partition)
             file.parent.mkdir(exist_ok=True)
             file.touch()
             told[window] = {"records": len(held), "bytes": 10 * len(held), "file": file.name, "sha256": "0" * 64}
         return told
 
-    def list_stranded(self, access: Any, limits: Any, folder: Path, stable_ends: dict[Any, int], chosen: Any = None) -> dict[Any, dict[str, Any]]:
+    def list_stranded(
+        self, access: Any, limits: Any, folder: Path, stable_ends: dict[Any, int], chosen: Any = None
+    ) -> dict[Any, dict[str, Any]]:
         """In the place of writing records down: counts them, each of ten bytes."""
         told = {}
         for window, stable in stable_ends.items():
-            held = [o for o in self.read([window])[0].offsets.tolist() if window not in (chosen or {}) or chosen[window].of([o])[0]]
+            held = [
+                o
+                for o in self.read([window])[0].offsets.tolist()
+                if window not in (chosen or {}) or chosen[window].of([o])[0]
+            ]
             file = folder / "stranded" / name_of(window.topic, window.partition)
             file.parent.mkdir(exist_ok=True)
             file.touch()
-            told[window] = {"records": len(held), "bytes": 10 * len(held), "first_at": 5, "last_at": 9, "aborted": 0, "undecided": sum(o >= stable for o in held), "file": file.name, "sha256": "0" * 64}
+            told[window] = {
+                "records": len(held),
+                "bytes": 10 * len(held),
+                "first_at": 5,
+                "last_at": 9,
+                "aborted": 0,
+                "undecided": sum(o >= stable for o in held),
+                "file": file.name,
+                "sha256": "0" * 64,
+            }
         return told
 
     def _translate(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given)
         keys = dict.fromkeys(sources.measure_positions(rows), 0)
-        task = PartitionTask(bounds, limits, KafkaAccess({} if limits.source_readable else None, {}), sources.load_segments(given))
-        return sinks.summarise(sinks.write_rows([task(one) for one in sources.packed_for_tasks(rows, keys, 1)], folder), "input")
+        task = PartitionTask(
+            bounds, limits, KafkaAccess({} if limits.source_readable else None, {}), sources.load_segments(given)
+        )
+        return sinks.summarise(
+            sinks.write_rows([task(one) for one in sources.packed_for_tasks(rows, keys, 1)], folder), "input"
+        )
 
     def read(self, windows: list[Any]) -> list[Records]:
         """In the place of Kafka."""
         found = []
         for window in windows:
-            held = self.bench.clusters[_SIDES[window.side]].records.get(TopicPartition(window.topic, window.partition), {})
+            held = self.bench.clusters[_SIDES[window.side]].records.get(
+                TopicPartition(window.topic, window.partition), {}
+            )
             offsets = np.array([offset for offset in sorted(held) if window.start <= offset < window.end], np.int64)
             zeros = np.zeros(len(offsets), np.uint64)
-            found.append(Records(offsets, np.array([int(held[offset]) for offset in offsets.tolist()], np.uint64), zeros, zeros, np.zeros(len(offsets), np.bool_)))
+            found.append(
+                Records(
+                    offsets,
+                    np.array([int(held[offset]) for offset in offsets.tolist()], np.uint64),
+                    zeros,
+                    zeros,
+                    np.zeros(len(offsets), np.bool_),
+                )
+            )
         return found
 
 
@@ -114,7 +166,9 @@ class Recorder:
         self.archive = Archive(f"file://{folder}", "primary-to-standby")
         self.at = datetime(2026, 11, 1, 12, 0, tzinfo=UTC).timestamp()
 
-    def sample(self, *rows: tuple[Kind, dict[str, Any]], answered: bool = True, problems: tuple[str, ...] = (), **told: Any) -> int:
+    def sample(
+        self, *rows: tuple[Kind, dict[str, Any]], answered: bool = True, problems: tuple[str, ...] = (), **told: Any
+    ) -> int:
         """Keep one sample; answers when it was begun, in milliseconds since 1970.
 
         Args:
@@ -124,16 +178,32 @@ class Recorder:
         sample = Rows(int(self.at * 1000))
         for kind, values in rows:
             sample.add(kind, **({"partition": 0} if kind is Kind.PARTITION else {}) | values)
-        sample.add(Kind.SAMPLE, details=json.dumps({"source_answered": answered, "problems": problems, "flows_back": False, **told}))
+        sample.add(
+            Kind.SAMPLE,
+            details=json.dumps({"source_answered": answered, "problems": problems, "flows_back": False, **told}),
+        )
         self.archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(self.at, UTC))
         return sample.at
 
 
-def seen(source_end: int, target_end: int, topic: str = "orders", remote: str | None = None, partition: int = 0, replicated: int | None = None) -> tuple[Kind, dict[str, Any]]:
+def seen(
+    source_end: int,
+    target_end: int,
+    topic: str = "orders",
+    remote: str | None = None,
+    partition: int = 0,
+    replicated: int | None = None,
+) -> tuple[Kind, dict[str, Any]]:
     """A partition's row of a sample."""
     remote = remote or topic
     ids = {"topic_id": f"id-{topic}", "target_topic_id": f"id-{remote}"}
-    ends = {"source_start": 0, "source_end": source_end, "target_start": 0, "target_end": target_end, "replicated": replicated}
+    ends = {
+        "source_start": 0,
+        "source_end": source_end,
+        "target_start": 0,
+        "target_end": target_end,
+        "replicated": replicated,
+    }
     return Kind.PARTITION, {"topic": topic, "partition": partition, "target_topic": remote, **ids, **ends}
 
 

@@ -1,4 +1,6 @@
-"""Aborting from outside: who runs returns, nobody goes forward any more, and the outcome says who stopped it and why."""
+"""Aborting from outside: who runs returns, nobody goes forward any more, and the outcome says who stopped it and
+why.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def abort(bench: Any, run_id: str = "a1") -> None:
     """The whole DAG, as a run of its own."""
     bench.params = {"source": "primary", "target": "standby", "reason": "the shop is open"}
-    for kind, step in ((AbortProcedure, Step.ABORT_PROCEDURE), (ReturnAborted, Step.RETURN_TO_SOURCE), (CloseAborted, Step.CLOSE_PROCEDURE)):
+    for kind, step in (
+        (AbortProcedure, Step.ABORT_PROCEDURE),
+        (ReturnAborted, Step.RETURN_TO_SOURCE),
+        (CloseAborted, Step.CLOSE_PROCEDURE),
+    ):
         kind(task_id=step.value).execute(bench.context(run_id))
 
 
@@ -56,11 +62,15 @@ def test_where_nothing_runs_the_abort_returns(bench: Any) -> None:
 
 
 def test_an_abort_acknowledges_no_cool_down(bench: Any) -> None:
-    """Nobody shall believe that it waives the one that follows: refused by name, and nothing is aborted; a null says nothing."""
+    """Nobody shall believe that it waives the one that follows: refused by name, and nothing is aborted; a null says
+    nothing.
+    """
     bench.stopped()
     before = bench.journal.entries()
     bench.params |= {"acknowledge_cool_down": "at once"}
-    with pytest.raises(AirflowFailException, match="acknowledge_cool_down: this procedure does not take it.*nothing was aborted"):
+    with pytest.raises(
+        AirflowFailException, match="acknowledge_cool_down: this procedure does not take it.*nothing was aborted"
+    ):
         AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
     assert bench.journal.entries() == before and fences(bench)
     bench.params |= {"acknowledge_cool_down": None}
@@ -102,7 +112,9 @@ def test_a_wait_ends_with_the_abort(bench: Any) -> None:
 
 
 def test_the_runs_own_return_counts(bench: Any) -> None:
-    """The run saw the abort and returned by itself: nothing is asked for twice, and the outcome is aborted either way."""
+    """The run saw the abort and returned by itself: nothing is asked for twice, and the outcome is aborted either
+    way.
+    """
     bench.stopped()
     bench.params = {"source": "primary", "target": "standby", "reason": "stop"}
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))

@@ -36,7 +36,17 @@ def gate() -> ApproveFailover:
 def forecast(bench: Any) -> str:
     """A plan in the journal; its digest."""
     procedure = bench.opened()
-    plan = {"source": "primary", "target": "standby", "reason": "r", "topics": [], "groups": [], "lag": 0, "drain_seconds": None, "unproven": [], "deadlines": {"max_fence_seconds": 600.0}}
+    plan = {
+        "source": "primary",
+        "target": "standby",
+        "reason": "r",
+        "topics": [],
+        "groups": [],
+        "lag": 0,
+        "drain_seconds": None,
+        "unproven": [],
+        "deadlines": {"max_fence_seconds": 600.0},
+    }
     bench.done(procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
     return digest_of(plan)
 
@@ -61,7 +71,9 @@ def test_nobody_is_asked_where_no_answer_could_count(bench: Any, asked: list[dic
     assert not asked and bench.kinds(GATE) == [Entry.INTENT, Entry.REFUSAL]
 
 
-def test_an_api_that_is_away_is_asked_with_the_answer(bench: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_that_is_away_is_asked_with_the_answer(
+    bench: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The question is asked all the same."""
     forecast(bench)
 
@@ -123,9 +135,15 @@ def tried(state: str, ended_after: float) -> TaskInstance:
     return TaskInstance(GATE, state, -1, 1, None, datetime.now(UTC) + timedelta(seconds=ended_after))
 
 
-@pytest.mark.parametrize("before", [[], [tried("failed", 60)], [tried("success", -60)], [TaskInstance(GATE, "success", -1, 1, None, None)]])
-def test_an_answered_gate_does_not_ask_again(bench: Any, asked: list[dict[str, Any]], before: list[TaskInstance]) -> None:
-    """Its process was killed behind the outcome, also where it had been cleared before that: it stays open without a question."""
+@pytest.mark.parametrize(
+    "before", [[], [tried("failed", 60)], [tried("success", -60)], [TaskInstance(GATE, "success", -1, 1, None, None)]]
+)
+def test_an_answered_gate_does_not_ask_again(
+    bench: Any, asked: list[dict[str, Any]], before: list[TaskInstance]
+) -> None:
+    """Its process was killed behind the outcome, also where it had been cleared before that: it stays open without a
+    question.
+    """
     digest = forecast(bench)
     bench.api.answer(GATE, f"Plan {digest}")
     gate().execute_complete(bench.context(), APPROVED)
@@ -179,14 +197,42 @@ def test_an_approval_does_not_grow_old_once_the_target_is_open(bench: Any) -> No
     assert procedure.require_approval(GATE, digest)["by"] == "bob"
 
 
-def translated(bench: Any, exact: bool, born: list[str], evidence: str = "d|<b>", holes: tuple[int, ...] = (), cut: tuple[int, ...] = ()) -> None:
+def translated(
+    bench: Any,
+    exact: bool,
+    born: list[str],
+    evidence: str = "d|<b>",
+    holes: tuple[int, ...] = (),
+    cut: tuple[int, ...] = (),
+) -> None:
     """A translation of one position in the journal."""
     procedure = bench.stopped()
     bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born, positions={})
-    row = {"group": "g", "topic": "orders", "partition": 0, "position": 5, "target_position": 4, "class": "NEAREST", "bound": 3, "evidence": evidence, "exact": exact}
+    row = {
+        "group": "g",
+        "topic": "orders",
+        "partition": 0,
+        "position": 5,
+        "target_position": 4,
+        "class": "NEAREST",
+        "bound": 3,
+        "evidence": evidence,
+        "exact": exact,
+    }
     receipt = procedure.keep("positions", pd.DataFrame([row]))
-    missing = {name: [{"topic": "orders", "partition": 0, "records": n} for n in counts] for name, counts in (("holes", holes), ("cut", cut))}
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=int(exact), positions=1, translation=receipt, **missing)
+    missing = {
+        name: [{"topic": "orders", "partition": 0, "records": n} for n in counts]
+        for name, counts in (("holes", holes), ("cut", cut))
+    }
+    bench.done(
+        procedure,
+        Step.TRANSLATE_OFFSETS,
+        digest="t" * 64,
+        exact=int(exact),
+        positions=1,
+        translation=receipt,
+        **missing,
+    )
 
 
 def review(bench: Any) -> tuple[str, str, str] | None:
@@ -216,10 +262,17 @@ def test_the_review_asks_about_groups_born_since(bench: Any) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "said"),
-    [({"holes": (3, 4)}, "7 records below the cut-off were not found"), ({"cut": (5, 1)}, "6 unread records have already been deleted")],
+    [
+        ({"holes": (3, 4)}, "7 records below the cut-off were not found"),
+        ({"cut": (5, 1)}, "6 unread records have already been deleted"),
+    ],
 )
-def test_the_review_asks_about_loss_though_every_position_is_exact(bench: Any, missing: dict[str, tuple[int, ...]], said: str) -> None:
-    """An exact position behind which records are missing is still a person's decision; records are counted, not ranges."""
+def test_the_review_asks_about_loss_though_every_position_is_exact(
+    bench: Any, missing: dict[str, tuple[int, ...]], said: str
+) -> None:
+    """An exact position behind which records are missing is still a person's decision; records are counted, not
+    ranges.
+    """
     translated(bench, exact=True, born=[], **missing)
     assert said in review(bench)[1]
 
@@ -238,10 +291,40 @@ def lost(make_bench: Any) -> Any:
     """An unplanned run whose inventory stands in the journal, and nobody has answered yet."""
     bench = make_bench(dag_id="unplanned_failover")
     procedure = bench.opened()
-    inventory = {"digest": "d", "partitions": 2, "losing": 1, "unknown": 1, "certain": 20, "possible": None, "records_per_second": 3, "groups_ahead": 1, "positions_ahead": 1}
-    loss = [{"topic": "orders", "partition": 0, "from_offset": 80, "certain_to": 100, "possible_to": None, "written_since": 0}]
+    inventory = {
+        "digest": "d",
+        "partitions": 2,
+        "losing": 1,
+        "unknown": 1,
+        "certain": 20,
+        "possible": None,
+        "records_per_second": 3,
+        "groups_ahead": 1,
+        "positions_ahead": 1,
+    }
+    loss = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "from_offset": 80,
+            "certain_to": 100,
+            "possible_to": None,
+            "written_since": 0,
+        }
+    ]
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
-    plan = {"source": "primary", "target": "standby", "reason": "a|b", "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"}, "inventory": inventory, "loss": loss, "groups": [group], "unproven": ["no <b> sample"], "gone": [], "seen": {"recorder": False}}
+    plan = {
+        "source": "primary",
+        "target": "standby",
+        "reason": "a|b",
+        "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"},
+        "inventory": inventory,
+        "loss": loss,
+        "groups": [group],
+        "unproven": ["no <b> sample"],
+        "gone": [],
+        "seen": {"recorder": False},
+    }
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
     bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan, plan_digest=digest_of(plan))
     return bench
@@ -254,7 +337,15 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
     (detail,) = asked
     digest = lost.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
     assert digest in detail["subject"] and digest in detail["body"] and "lose 20 records or more" in detail["subject"]
-    for shown in ("Certainly lost: 20 records", "nobody knows how many at most", "its disks fail", "| orders-0 | 80 | 100 | no bound |", "1 partitions were never sampled", "| billing | 1 | 1 | unknown |", "There is no way back but a failback"):
+    for shown in (
+        "Certainly lost: 20 records",
+        "nobody knows how many at most",
+        "its disks fail",
+        "| orders-0 | 80 | 100 | no bound |",
+        "1 partitions were never sampled",
+        "| billing | 1 | 1 | unknown |",
+        "There is no way back but a failback",
+    ):
         assert shown in detail["body"], shown
     assert "<b>" not in detail["body"] and detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None
 

@@ -40,7 +40,10 @@ def test_the_target_opens(bench: Any) -> None:
     assert denials(bench) == set()
     assert bench.kinds(STEP) == [Entry.INTENT, Entry.OUTCOME]
     intent, outcome = bench.entries(STEP)
-    assert len(intent.payload["removes_acl_entries"]) == 1 and outcome.payload["canary"] == {"topic": "__switchback_canary", "offset": 0}
+    assert len(intent.payload["removes_acl_entries"]) == 1 and outcome.payload["canary"] == {
+        "topic": "__switchback_canary",
+        "offset": 0,
+    }
 
 
 CHANGES = {
@@ -179,7 +182,9 @@ def test_the_way_back_once_begun_forbids_opening(bench: Any) -> None:
 
 
 def test_only_what_was_approved_is_removed(bench: Any) -> None:
-    """A DENY added on the target after the forecast is not in the approved plan: refused by its name, nothing meant, nothing removed."""
+    """A DENY added on the target after the forecast is not in the approved plan: refused by its name, nothing meant,
+    nothing removed.
+    """
     bench.stopped()
     added = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
     bench.clusters["standby"].acls.add(added)
@@ -212,7 +217,9 @@ def test_once_meant_the_source_is_looked_at_again(bench: Any, change: Any) -> No
 
 
 def test_once_meant_the_targets_own_life_stops_nobody(bench: Any) -> None:
-    """Killed after lifting the fence: clients may already write and read on the target, the approval was checked, the clock is past."""
+    """Killed after lifting the fence: clients may already write and read on the target, the approval was checked,
+    the clock is past.
+    """
     bench.planned(groups=("billing",))
     procedure = bench.procedure()
     bench.stopped_after_drain(procedure, ["billing"])
@@ -225,7 +232,9 @@ def test_once_meant_the_targets_own_life_stops_nobody(bench: Any) -> None:
 
 
 def test_local_topics_that_were_written_to_keep_the_target_closed(make_bench: Any) -> None:
-    """Under default naming clients will write to `orders` on the target: a record there since the commit is somebody's."""
+    """Under default naming clients will write to `orders` on the target: a record there since the commit is
+    somebody's.
+    """
     bench = make_bench(naming={"policy": "default", "separator": "."})
     bench.stopped(remote="primary.orders")
     bench.clusters["standby"].log_ends[T0] += 1

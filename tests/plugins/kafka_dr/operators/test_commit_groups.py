@@ -21,13 +21,23 @@ STEP = "commit_groups"
 EXACT = {"END", "SYNC", "CONTENT"}
 
 
-def translated(bench: Any, *rows: tuple[str, int | None, str], remote: str = "orders", excluded: Mapping[str, str] = {}, reviewed: bool = True) -> Any:
+def translated(
+    bench: Any,
+    *rows: tuple[str, int | None, str],
+    remote: str = "orders",
+    excluded: Mapping[str, str] = {},
+    reviewed: bool = True,
+) -> Any:
     """A run whose translation has these groups, target positions and classes; the second person has seen it."""
     procedure = bench.stopped(remote=remote, excluded=excluded)
     columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
-    frame = pd.DataFrame({**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]})
+    frame = pd.DataFrame(
+        {**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]}
+    )
     figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows), "holes": [], "cut": []}
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame), **figures)
+    bench.done(
+        procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame), **figures
+    )
     if reviewed:
         bench.api.answer(Step.REVIEW_TRANSLATION, f"Commit? Translation {'t' * 64}")
     return procedure
@@ -47,9 +57,17 @@ def test_every_placed_position_is_committed_and_read_back(bench: Any) -> None:
     """A refused position and one without a place are left out; the ledger has a row for each of the others."""
     procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"), ("c", None, "REFUSED"), ("d", 2, "REFUSED"))
     figures = commit(bench, procedure)
-    assert held(bench) == {"a": 4, "b": 9} and (figures["positions"], figures["committed"], figures["groups"]) == (2, 2, 2)
+    assert held(bench) == {"a": 4, "b": 9} and (figures["positions"], figures["committed"], figures["groups"]) == (
+        2,
+        2,
+        2,
+    )
     ledger = procedure.kept(figures["ledger"])
-    assert ledger[["group", "wanted", "read_back"]].to_dict("list") == {"group": ["a", "b"], "wanted": [4, 9], "read_back": [4, 9]}
+    assert ledger[["group", "wanted", "read_back"]].to_dict("list") == {
+        "group": ["a", "b"],
+        "wanted": [4, 9],
+        "read_back": [4, 9],
+    }
 
 
 def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(bench: Any) -> None:
@@ -61,17 +79,27 @@ def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(ben
     second = commit(bench, procedure)
     assert (first["committed"], second["committed"]) == (2, 1) and held(bench) == {"a": 4, "b": 9}
     assert first["snapshot"] == second["snapshot"]
-    assert procedure.kept(second["snapshot"])[["group", "position"]].to_dict("list") == {"group": ["a"], "position": [1]}
+    assert procedure.kept(second["snapshot"])[["group", "position"]].to_dict("list") == {
+        "group": ["a"],
+        "position": [1],
+    }
 
 
 def test_an_older_position_of_a_refused_one_is_set_back(bench: Any) -> None:
-    """It may lie behind records that the group has not read; one at the log start is left, and a second run does the same."""
+    """It may lie behind records that the group has not read; one at the log start is left, and a second run does the
+    same.
+    """
     standby = bench.clusters["standby"]
     standby.committed |= {"a": {ORDERS: Position(7)}, "b": {ORDERS: Position(0)}, "d": {ORDERS: Position(3)}}
-    procedure = translated(bench, ("a", None, "REFUSED"), ("b", None, "REFUSED"), ("c", None, "REFUSED"), ("d", 5, "CONTENT"))
+    procedure = translated(
+        bench, ("a", None, "REFUSED"), ("b", None, "REFUSED"), ("c", None, "REFUSED"), ("d", 5, "CONTENT")
+    )
     for committed in (2, 0):
         figures = commit(bench, procedure)
-        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures["positions"], figures["committed"]) == (2, committed)
+        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures["positions"], figures["committed"]) == (
+            2,
+            committed,
+        )
     standby.members = {"a": 1}
     with pytest.raises(Refusal, match="Groups have members on the target"):
         commit(bench, procedure)
@@ -89,7 +117,9 @@ def test_a_living_group_is_never_touched(bench: Any) -> None:
 def test_what_was_not_kept_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that says OK and keeps nothing: the read-back finds it, and the ledger is there."""
     procedure = translated(bench, ("a", 4, "CONTENT"))
-    monkeypatch.setattr(bench.clusters["standby"], "commit_many", lambda positions: {g: dict.fromkeys(at, "ok") for g, at in positions})
+    monkeypatch.setattr(
+        bench.clusters["standby"], "commit_many", lambda positions: {g: dict.fromkeys(at, "ok") for g, at in positions}
+    )
     with pytest.raises(ReadBackFailed, match="1 of 1 positions are not what was committed"):
         commit(bench, procedure)
     assert len(list(procedure.folder.glob("ledger-*.parquet"))) == 1

@@ -1,4 +1,6 @@
-"""confirm_source_lost: goes on for a lost source alone, unless the run says why; everything it saw is written down."""
+"""confirm_source_lost: goes on for a lost source alone, unless the run says why; everything it saw is written
+down.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,15 @@ WHY = "the data centre is flooded"
 
 def seen(*sights: Sight) -> Verdict:
     """A verdict of the view from here alone."""
-    return verdict_of([Look("here", sight, f"words {n}", 0.1, f"2026-01-01T00:00:0{n}+00:00", n) for n, sight in enumerate(sights)], len(sights))
+    return verdict_of(
+        [Look("here", sight, f"words {n}", 0.1, f"2026-01-01T00:00:0{n}+00:00", n) for n, sight in enumerate(sights)],
+        len(sights),
+    )
 
 
-LOST, ANSWERS, REFUSES, SLOW, UNDECIDED = (seen(s, s, s) for s in (Sight.GONE, Sight.ANSWERS, Sight.REFUSES_WRITES, Sight.SLOW, Sight.UNKNOWN))
+LOST, ANSWERS, REFUSES, SLOW, UNDECIDED = (
+    seen(s, s, s) for s in (Sight.GONE, Sight.ANSWERS, Sight.REFUSES_WRITES, Sight.SLOW, Sight.UNKNOWN)
+)
 
 
 @pytest.fixture
@@ -55,7 +62,11 @@ def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None
     """The figures hold the verdict with every view, the window, and that nothing was overridden."""
     told = figures(run(LOST))
     assert (told["state"], told["overridden"], told["override"]) == ("lost", False, None)
-    assert told["verdict"] == LOST.as_dict() and told["window_seconds"] >= 0 and (told["rounds_planned"], told["slow_seconds"]) == (3, 3.0)
+    assert (
+        told["verdict"] == LOST.as_dict()
+        and told["window_seconds"] >= 0
+        and (told["rounds_planned"], told["slow_seconds"]) == (3, 3.0)
+    )
 
 
 @pytest.mark.parametrize(("verdict", "reason", "advice"), [
@@ -65,11 +76,20 @@ def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None
     (UNDECIDED, "Nobody can tell whether the source is lost", "Start a new run"),
 ])  # fmt: skip
 def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: Verdict, reason: str, advice: str) -> None:
-    """The refusal says what was seen, what to do, and how to leave it all the same; who saw what stands in the journal."""
+    """The refusal says what was seen, what to do, and how to leave it all the same; who saw what stands in the
+    journal.
+    """
     with pytest.raises(AirflowFailException, match=reason) as refused:
         run(verdict)
-    assert advice in str(refused.value) and "override_source_lost" in str(refused.value) and "from here" in str(refused.value)
-    assert run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL] and run.bench.procedure().outcome(STEP) is None
+    assert (
+        advice in str(refused.value)
+        and "override_source_lost" in str(refused.value)
+        and "from here" in str(refused.value)
+    )
+    assert (
+        run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL]
+        and run.bench.procedure().outcome(STEP) is None
+    )
     note, refusal = (entry.payload for entry in run.bench.entries(STEP)[1:])
     assert note["verdict"] == verdict.as_dict() and note["overridden"] is False and refusal["error"] == "SourceNotLost"
 
@@ -88,14 +108,24 @@ def test_a_lost_source_needs_no_override(run: Callable[..., Any]) -> None:
 
 
 def test_a_lost_source_that_nobody_watches_for_is_not_left(run: Callable[..., Any]) -> None:
-    """It could only be armed, and nobody would fence it: refused while nothing is touched, so that a new run can start at once."""
-    with pytest.raises(AirflowFailException, match="Nobody watches for the old source: watch_old_source does not run. Seen: it showed life last at .*, 120 s ago. Next: Unpause that DAG"):
+    """It could only be armed, and nobody would fence it: refused while nothing is touched, so that a new run can
+    start at once.
+    """
+    with pytest.raises(
+        AirflowFailException,
+        match=(
+            "Nobody watches for the old source: watch_old_source does not run. Seen: it showed life last at .*, 120 s"
+            " ago. Next: Unpause that DAG"
+        ),
+    ):
         run(LOST, watched=False)
     assert run.bench.procedure().outcome(STEP) is None
     assert datetime.fromisoformat(figures(run(LOST))["watcher_seen_at"]) > datetime.now(UTC) - timedelta(minutes=1)
 
 
-def test_a_source_that_answers_or_can_be_fenced_from_outside_needs_no_watcher_yet(run: Callable[..., Any], make_bench: Callable[..., Any]) -> None:
+def test_a_source_that_answers_or_can_be_fenced_from_outside_needs_no_watcher_yet(
+    run: Callable[..., Any], make_bench: Callable[..., Any]
+) -> None:
     """The one is fenced by its ACLs, for the other its hook is asked."""
     assert figures(run(SLOW, watched=False, override_source_lost=WHY))["state"] == "slow"
     topology = json.loads(run.bench.topology.read_text())

@@ -21,7 +21,9 @@ TELLING = {
 def test_masters_that_take_logins_on_their_command_line_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever way the connection names them; what is refused names the master, and no login."""
     for told, connection in TELLING.items():
-        monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({**connection, "login": "spark", "password": "hidden-from-view"}))
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_SPARK_X", json.dumps({**connection, "login": "spark", "password": "hidden-from-view"})
+        )
         with pytest.raises(BadInput, match="spark_x would show secrets") as refused:
             Connections().check_spark("spark_x")
         assert "hidden-from-view" not in str(refused.value), told
@@ -29,12 +31,22 @@ def test_masters_that_take_logins_on_their_command_line_are_refused(monkeypatch:
 
 def test_a_driver_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The provider would refuse its environment only after the fence."""
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", "host": "spark://m:7077", "extra": {"deploy-mode": "cluster"}}))
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_X",
+        json.dumps({"conn_type": "spark", "host": "spark://m:7077", "extra": {"deploy-mode": "cluster"}}),
+    )
     with pytest.raises(BadInput, match="hands no secrets on"):
         Connections().check_spark("spark_x")
 
 
-@pytest.mark.parametrize("connection", [{"host": "local[*]"}, {"host": "spark://m", "port": 7077}, {"host": "m", "port": 7077, "extra": {"deploy-mode": "client"}}])
+@pytest.mark.parametrize(
+    "connection",
+    [
+        {"host": "local[*]"},
+        {"host": "spark://m", "port": 7077},
+        {"host": "m", "port": 7077, "extra": {"deploy-mode": "client"}},
+    ],
+)
 def test_spark_here_and_standalone_clusters_are_taken(connection: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their logins travel in the process's environment."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", **connection}))

@@ -1,4 +1,6 @@
-"""A planned failover whose source died is continued: one of both holds the lease, and only what is proven counts."""
+"""A planned failover whose source died is continued: one of both holds the lease, and only what is proven
+counts.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,17 @@ from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 EARLIER, LATER = "planned_failover-r1", "unplanned_failover-u1"
 OPEN, ASSESS, TRANSLATE = Step.OPEN_PROCEDURE, Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS
-PROVING = (Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG, Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS)
+PROVING = (
+    Step.FENCE_PRODUCERS,
+    Step.DRAIN_CONSUMERS,
+    Step.WAIT_FOR_ZERO_LAG,
+    Step.STOP_MIRROR_MAKER,
+    Step.TRANSLATE_OFFSETS,
+)
 AWAY = {"error": "KafkaUnavailable", "reason": "asking primary failed", "seen": "no answer", "next_step": "look"}
-MISSING = [{"topic": "orders", "partition": 0, "from_offset": 30, "to_offset": 33, "records": 3, "reason": "not on the target"}]
+MISSING = [
+    {"topic": "orders", "partition": 0, "from_offset": 30, "to_offset": 33, "records": 3, "reason": "not on the target"}
+]
 
 
 def mirrored(bench: Any, count: int) -> None:
@@ -49,44 +59,94 @@ def mirrored(bench: Any, count: int) -> None:
 def rows_of(positions: pd.DataFrame) -> pd.DataFrame:
     """A translation of positions: at the boundary END, below it CONTENT two records further on."""
     ended = positions["position"] == 100
-    told = positions.drop(columns="policy").assign(target_topic="orders", target_position=(positions["position"] + 2).where(~ended, 100).astype("Int64"), exact=True, bound=0, evidence="e", clamped=None)
-    return told.assign(**{"class": ended.map({True: "END", False: "CONTENT"})}, mirror_maker_position=pd.array([7] * len(told), "Int64"), mirror_maker_rereads=pd.array([1] * len(told), "Int64"))
+    told = positions.drop(columns="policy").assign(
+        target_topic="orders",
+        target_position=(positions["position"] + 2).where(~ended, 100).astype("Int64"),
+        exact=True,
+        bound=0,
+        evidence="e",
+        clamped=None,
+    )
+    return told.assign(
+        **{"class": ended.map({True: "END", False: "CONTENT"})},
+        mirror_maker_position=pd.array([7] * len(told), "Int64"),
+        mirror_maker_rereads=pd.array([1] * len(told), "Int64"),
+    )
 
 
-def planned(bench: Any, until: Step | None = Step.TRANSLATE_OFFSETS, fenced_at: str | None = "now", holes: list[dict[str, Any]] = []) -> Procedure:
+def planned(
+    bench: Any,
+    until: Step | None = Step.TRANSLATE_OFFSETS,
+    fenced_at: str | None = "now",
+    holes: list[dict[str, Any]] = [],
+) -> Procedure:
     """A planned run that got as far as one of its proving steps; its source ended at 100, and died in the next step."""
     source = bench.clusters["primary"]
-    source.log_ends[ORDERS], source.committed = 100, {"billing": {ORDERS: Position(100)}, "audit": {ORDERS: Position(60)}}
+    source.log_ends[ORDERS], source.committed = (
+        100,
+        {
+            "billing": {ORDERS: Position(100)},
+            "audit": {ORDERS: Position(60)},
+        },
+    )
     bench.clusters["standby"].log_ends.setdefault(ORDERS, 100)
     procedure = bench.planned(groups=("billing", "audit"))
     reached = PROVING[: PROVING.index(until) + 1] if until else ()
     for step in reached:
         prove(bench, procedure, step, fenced_at, holes)
-    procedure.write(PROVING[len(reached)] if len(reached) < len(PROVING) else Step.COMMIT_GROUPS, Entry.INTENT, {"try": 1})
+    procedure.write(
+        PROVING[len(reached)] if len(reached) < len(PROVING) else Step.COMMIT_GROUPS, Entry.INTENT, {"try": 1}
+    )
     procedure.write(PROVING[len(reached)] if len(reached) < len(PROVING) else Step.COMMIT_GROUPS, Entry.FAILURE, AWAY)
     source.away = True
     return procedure
 
 
-def prove(bench: Any, procedure: Procedure, step: Step, fenced_at: str | None = "now", holes: list[dict[str, Any]] = []) -> None:
+def prove(
+    bench: Any, procedure: Procedure, step: Step, fenced_at: str | None = "now", holes: list[dict[str, Any]] = []
+) -> None:
     """One proving step of the planned run is done."""
     source, target = bench.clusters["primary"], bench.clusters["standby"]
     if step is Step.FENCE_PRODUCERS:
         procedure.write(step, Entry.INTENT, {"try": 1})
         procedure.write(step, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
         source.acls |= {GRANT, FENCE}
-        told = {"cut_off": procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")), "fenced_at": fenced_at and procedure.now()}
+        told = {
+            "cut_off": procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")),
+            "fenced_at": fenced_at and procedure.now(),
+        }
         procedure.write(step, Entry.OUTCOME, told)
     elif step is Step.DRAIN_CONSUMERS:
-        bench.done(procedure, step, groups=["audit", "billing"], groups_since_forecast=[], positions=procedure.keep("source_positions", positions_frame(procedure, ["audit", "billing"])), commits_end={})
+        bench.done(
+            procedure,
+            step,
+            groups=["audit", "billing"],
+            groups_since_forecast=[],
+            positions=procedure.keep("source_positions", positions_frame(procedure, ["audit", "billing"])),
+            commits_end={},
+        )
     elif step is Step.WAIT_FOR_ZERO_LAG:
         bench.done(procedure, step)
     elif step is Step.STOP_MIRROR_MAKER:
         bench.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
-        bench.done(procedure, step, boundary=procedure.keep("boundary", partitions_frame({ORDERS: target.log_ends[ORDERS]}, "offset")))
+        bench.done(
+            procedure,
+            step,
+            boundary=procedure.keep("boundary", partitions_frame({ORDERS: target.log_ends[ORDERS]}, "offset")),
+        )
     else:
         rows = rows_of(procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"]))
-        bench.done(procedure, step, digest="t" * 64, exact=2, positions=2, holes=holes, cut=[], repeats={"orders-0": 4}, translation=procedure.keep("positions", rows))
+        bench.done(
+            procedure,
+            step,
+            digest="t" * 64,
+            exact=2,
+            positions=2,
+            holes=holes,
+            cut=[],
+            repeats={"orders-0": 4},
+            translation=procedure.keep("positions", rows),
+        )
 
 
 def continued(bench: Any) -> Procedure:
@@ -103,12 +163,20 @@ def as_later(bench: Any) -> None:
 
 def as_earlier(bench: Any) -> None:
     """From now on the bench's steps are those of the planned run."""
-    bench.dag_id, bench.params = "planned_failover", {name: value for name, value in bench.params.items() if name != "continue_procedure"}
+    bench.dag_id, bench.params = (
+        "planned_failover",
+        {name: value for name, value in bench.params.items() if name != "continue_procedure"},
+    )
 
 
 def lost(bench: Any, procedure: Procedure, state: str = "lost") -> None:
     """Its source is confirmed to be lost."""
-    told = {"override": None if state == "lost" else "why", "overridden": state != "lost", "verdict": {"state": state, "rounds": 3, "views": []}, "window_seconds": 1.0}
+    told = {
+        "override": None if state == "lost" else "why",
+        "overridden": state != "lost",
+        "verdict": {"state": state, "rounds": 3, "views": []},
+        "window_seconds": 1.0,
+    }
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state=state, **told)
 
 
@@ -169,13 +237,27 @@ def test_the_lease_moves_and_both_journals_say_so(died: Any) -> None:
 
 def test_a_cool_down_that_the_planned_run_did_not_wait_for_is_told_on(died: Any) -> None:
     """The move is the same: its approver reads the planned run's reason, and nothing has to be acknowledged anew."""
-    told = {"procedure_id": "p-0", "outcome": "completed", "ended_at": "2026-11-20T12:00:00+00:00", "ends_at": "2026-11-20T12:15:00+00:00", "acknowledged": "why"}
+    told = {
+        "procedure_id": "p-0",
+        "outcome": "completed",
+        "ended_at": "2026-11-20T12:00:00+00:00",
+        "ends_at": "2026-11-20T12:15:00+00:00",
+        "acknowledged": "why",
+    }
     opened = died.entries(OPEN)[0]
-    died.journal.append(EARLIER, OPEN, Entry.OPENED, died.journal.lease(PAIR).epoch, {**opened.payload, "cool_down": told})
+    died.journal.append(
+        EARLIER, OPEN, Entry.OPENED, died.journal.lease(PAIR).epoch, {**opened.payload, "cool_down": told}
+    )
     assert continued(died).cool_down == told
 
 
-CLEARED = {Step.WAIT_FOR_ZERO_LAG: WaitForZeroLag, Step.DRAIN_CONSUMERS: DrainConsumers, Step.RETURN_TO_SOURCE: ReturnToSource, OPEN: OpenProcedure, Step.CLOSE_PROCEDURE: CloseProcedure}
+CLEARED = {
+    Step.WAIT_FOR_ZERO_LAG: WaitForZeroLag,
+    Step.DRAIN_CONSUMERS: DrainConsumers,
+    Step.RETURN_TO_SOURCE: ReturnToSource,
+    OPEN: OpenProcedure,
+    Step.CLOSE_PROCEDURE: CloseProcedure,
+}
 
 
 @pytest.mark.parametrize("step", CLEARED)
@@ -198,7 +280,11 @@ def test_a_process_of_the_planned_run_that_still_lives_acts_no_more(make: Any) -
     continued(bench)
     with pytest.raises(LeaseLost, match=f"is continued by {LATER}"):
         process.hold_lease()
-    for act in (process.take_turn, lambda: process.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}), lambda: ReturnToSource(task_id="return_to_source")._give_back(process)):
+    for act in (
+        process.take_turn,
+        lambda: process.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
+        lambda: ReturnToSource(task_id="return_to_source")._give_back(process),
+    ):
         bench.clusters["primary"].away = False
         with pytest.raises(LeaseLost):
             act()
@@ -206,7 +292,9 @@ def test_a_process_of_the_planned_run_that_still_lives_acts_no_more(make: Any) -
 
 
 @pytest.mark.parametrize("writes", range(1, 6))
-def test_killed_after_each_write_it_ends_in_the_same_state(died: Any, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+def test_killed_after_each_write_it_ends_in_the_same_state(
+    died: Any, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
     """The lease and the planned run's note are one write; the rest is made good when the step runs again."""
     count = [0]
 
@@ -230,7 +318,9 @@ def test_killed_after_each_write_it_ends_in_the_same_state(died: Any, monkeypatc
     continued(died)
     assert died.journal.lease(PAIR).holder == LATER and died.procedure("u1").outcome(OPEN)
     assert [e.payload for e in died.journal.entries(EARLIER, OPEN, Entry.NOTE)] == [{"continued_by": LATER}]
-    assert {e.payload["continues"]["procedure_id"] for e in died.journal.entries(LATER, OPEN, Entry.OPENED)} == {EARLIER}
+    assert {e.payload["continues"]["procedure_id"] for e in died.journal.entries(LATER, OPEN, Entry.OPENED)} == {
+        EARLIER
+    }
     died.procedure("u1").hold_lease()
 
 
@@ -241,7 +331,9 @@ def opened_target(bench: Any) -> None:
 
 def aborted(bench: Any) -> None:
     """Somebody aborted it."""
-    bench.procedure("r1").write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no", "run_id": "a1", "at": "now"})
+    bench.procedure("r1").write(
+        Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no", "run_id": "a1", "at": "now"}
+    )
 
 
 def ended(bench: Any) -> None:
@@ -257,12 +349,24 @@ def taken(bench: Any) -> None:
 
 
 REFUSED = {
-    "it is past the point of no return": (opened_target, {}, "open_target had begun.*only forward: clear its failed step"),
+    "it is past the point of no return": (
+        opened_target,
+        {},
+        "open_target had begun.*only forward: clear its failed step",
+    ),
     "it was aborted": (aborted, {}, "carol aborted it.*return_to_source"),
     "it has ended": (ended, {}, "nobody holds the clusters.*without continue_procedure"),
     "another one holds the pair": (taken, {}, "planned_failover-r2 holds the clusters"),
-    "there is no such run": (lambda bench: None, {"continue_procedure": "planned_failover-r9"}, "planned_failover-r9 cannot be continued.*knows no procedure"),
-    "it went the other way": (lambda bench: None, {"source": "standby", "target": "primary"}, "it is a planned_failover from primary to standby"),
+    "there is no such run": (
+        lambda bench: None,
+        {"continue_procedure": "planned_failover-r9"},
+        "planned_failover-r9 cannot be continued.*knows no procedure",
+    ),
+    "it went the other way": (
+        lambda bench: None,
+        {"source": "standby", "target": "primary"},
+        "it is a planned_failover from primary to standby",
+    ),
 }
 
 
@@ -285,7 +389,9 @@ def test_only_a_planned_failover_is_continued(make_bench: Any) -> None:
     bench = make_bench(dag_id="unplanned_failover")
     bench.opened("u0")
     bench.params = bench.params | {"continue_procedure": "unplanned_failover-u0"}
-    with pytest.raises(AirflowFailException, match="it is a unplanned_failover from primary to standby.*Only a planned failover"):
+    with pytest.raises(
+        AirflowFailException, match="it is a unplanned_failover from primary to standby.*Only a planned failover"
+    ):
         OpenProcedure(task_id=OPEN.value).execute(bench.context("u1"))
 
 
@@ -307,7 +413,12 @@ def test_a_run_that_works_on_while_it_is_looked_at_keeps_its_lease(died: Any, mo
 def test_who_is_refused_the_lease_is_told_how_to_go_on(died: Any) -> None:
     """Where a planned run of this direction holds it, and not where it cannot be continued."""
     died.dag_id = "unplanned_failover"
-    with pytest.raises(AirflowFailException, match="in another procedure's hands.*continue_procedure=planned_failover-r1; else wait for it, or abort it first"):
+    with pytest.raises(
+        AirflowFailException,
+        match=(
+            "in another procedure's hands.*continue_procedure=planned_failover-r1; else wait for it, or abort it first"
+        ),
+    ):
         OpenProcedure(task_id=OPEN.value).execute(died.context("u1"))
     died.dag_id = "planned_failover"
     opened_target(died)
@@ -341,11 +452,21 @@ def test_a_continuation_that_is_refused_gives_the_lease_back(died: Any) -> None:
     close(died, outcome="refused: confirm_source_lost")
     lease = died.journal.lease(PAIR)
     assert (lease.holder, lease.released_at) == (EARLIER, None) and FENCE in died.clusters["primary"].acls
-    assert died.journal.last(EARLIER, OPEN, Entry.NOTE).payload == {"continued_by": None, "given_back_by": LATER, "outcome": "refused"}
+    assert died.journal.last(EARLIER, OPEN, Entry.NOTE).payload == {
+        "continued_by": None,
+        "given_back_by": LATER,
+        "outcome": "refused",
+    }
     told = evidence(died, LATER)
     assert told["continues"] == {"procedure_id": EARLIER, "fenced": True} and told["continued_by"] is None
-    assert f"Clients are as {EARLIER} left them: primary stays fenced until return_to_source of that one is done." in page(died, LATER)
-    assert f"clear return_to_source of that run: it gives primary back. Or continue it anew, with continue_procedure={EARLIER}." in page(died, LATER)
+    assert (
+        f"Clients are as {EARLIER} left them: primary stays fenced until return_to_source of that one is done."
+        in page(died, LATER)
+    )
+    assert (
+        "clear return_to_source of that run: it gives primary back. Or continue it anew, with"
+        f" continue_procedure={EARLIER}." in page(died, LATER)
+    )
     close(died, outcome="refused: confirm_source_lost")
     assert died.journal.lease(PAIR) == lease
     as_earlier(died)
@@ -389,7 +510,9 @@ def left_by(bench: Any) -> Procedure:
 
 
 def test_its_return_undoes_only_what_it_did_itself(died: Any) -> None:
-    """Connectors that the planned run had stopped stay stopped, its fence stays, and no application is told to go on."""
+    """Connectors that the planned run had stopped stay stopped, its fence stays, and no application is told to go
+    on.
+    """
     left_by(died)
     ReturnToSource(task_id="return_to_source").execute(died.context("u1"))
     told = died.entries(Step.RETURN_TO_SOURCE, "u1")[-1].payload
@@ -415,7 +538,11 @@ def test_an_aborted_continuation_gives_the_lease_back(died: Any, monkeypatch: py
     """Whoever closes it; the abort is green, and never takes the planned run for the aborted one."""
     monkeypatch.setattr("kafka_dr.operators.aborting._OWN_RETURN_SECONDS", 0.1)
     left_by(died)
-    steps = [(AbortProcedure, Step.ABORT_PROCEDURE), (ReturnAborted, Step.RETURN_TO_SOURCE), (CloseAborted, Step.CLOSE_PROCEDURE)]
+    steps = [
+        (AbortProcedure, Step.ABORT_PROCEDURE),
+        (ReturnAborted, Step.RETURN_TO_SOURCE),
+        (CloseAborted, Step.CLOSE_PROCEDURE),
+    ]
     own = died.params
     for kind, step in steps:
         if kind is CloseAborted and first == "its own run":
@@ -433,7 +560,11 @@ def test_an_aborted_continuation_gives_the_lease_back(died: Any, monkeypatch: py
 def beyond_the_opening(bench: Any) -> Procedure:
     """A continuation that has opened the target."""
     procedure = left_by(bench)
-    for step, told in ((TRANSLATE, {"digest": "t", "holes": [], "cut": [], "classes": {"END": 1}, "bound": 0, "repeats": {}}), (Step.OPEN_TARGET, {}), (Step.REDIRECT_CLIENTS, {})):
+    for step, told in (
+        (TRANSLATE, {"digest": "t", "holes": [], "cut": [], "classes": {"END": 1}, "bound": 0, "repeats": {}}),
+        (Step.OPEN_TARGET, {}),
+        (Step.REDIRECT_CLIENTS, {}),
+    ):
         bench.done(procedure, step, **told)
     return procedure
 
@@ -448,7 +579,11 @@ def test_a_completed_continuation_ends_both(died: Any) -> None:
     assert (told["outcome"], told["continued_by"]) == ("failed", LATER)
     assert died.journal.last(EARLIER, Step.CLOSE_PROCEDURE, Entry.CLOSED).payload["digest"] == told["digest"]
     text = page(died, EARLIER)
-    assert f"was continued by {LATER}" in text and f"Where clients are stands in the evidence of {LATER}." in text and "it still holds both clusters" not in text
+    assert (
+        f"was continued by {LATER}" in text
+        and f"Where clients are stands in the evidence of {LATER}." in text
+        and "it still holds both clusters" not in text
+    )
     close(died)
     assert evidence(died, EARLIER) == told
     as_earlier(died)
@@ -495,9 +630,23 @@ def doubts(figures: dict[str, Any]) -> list[str]:
 def with_recorder(make: Any, recorder: Recorder, *more: Any) -> Any:
     """A bench whose recorder saw the source end at 90, and every record of it."""
     recorder.sample(seen(50, 40, replicated=39), held("billing", 45), held("audit", 45), held("cron", 30))
-    pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 40, "downstream": 40, "source_end": 90, "records": 49})
-    syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": at, "downstream": at, "sequence": at}) for at in (50, 60)]
-    recorder.sample(seen(90, 70, replicated=58), held("billing", 70), held("audit", 20), (Kind.GROUP, {"group": "cron", "members": 1, "state": "Stable"}), *syncs, pair, *more)
+    pair = (
+        Kind.PAIR,
+        {"topic": "orders", "partition": 0, "upstream": 40, "downstream": 40, "source_end": 90, "records": 49},
+    )
+    syncs = [
+        (Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": at, "downstream": at, "sequence": at})
+        for at in (50, 60)
+    ]
+    recorder.sample(
+        seen(90, 70, replicated=58),
+        held("billing", 70),
+        held("audit", 20),
+        (Kind.GROUP, {"group": "cron", "members": 1, "state": "Stable"}),
+        *syncs,
+        pair,
+        *more,
+    )
     return make(recorded=True)
 
 
@@ -511,14 +660,22 @@ def test_a_proven_fence_bounds_the_loss(make: Any) -> None:
     assert row(figures) == (71, None, 100) and doubts(figures) == []
     assert (figures["plan"]["inventory"]["possible"], figures["plan"]["inventory"]["unknown"]) == (29, 0)
     kept = bench.procedure("u1").kept
-    assert [frame_partitions(kept(figures[name]), "offset") for name in ("cut_off", "source_ends")] == [{ORDERS: 100}] * 2
+    assert [frame_partitions(kept(figures[name]), "offset") for name in ("cut_off", "source_ends")] == [
+        {ORDERS: 100}
+    ] * 2
     told = loss_markdown(figures["plan"], "d")
-    assert f"**This continues {EARLIER}.**" in told and "1 partitions ended for good on primary when it was fenced" in told and "| orders-0 | 71 | none | 100 |" in told
+    assert (
+        f"**This continues {EARLIER}.**" in told
+        and "1 partitions ended for good on primary when it was fenced" in told
+        and "| orders-0 | 71 | none | 100 |" in told
+    )
     assert "of them are drained" not in told and "a super user of primary" in told
 
 
 def test_the_cut_off_is_the_last_that_was_seen_of_the_source(make: Any, recorder: Recorder) -> None:
-    """The recorder's last sample is older: everything from the last mirrored record to the cut-off is certainly lost."""
+    """The recorder's last sample is older: everything from the last mirrored record to the cut-off is certainly
+    lost.
+    """
     bench = with_recorder(make, recorder)
     mirrored(bench, 80)
     bench.workers["standby"].replicated = {ORDERS: 58}
@@ -534,12 +691,16 @@ def test_a_run_that_had_proven_nothing_is_continued_like_any_other(make: Any) ->
     planned(bench, None)
     figures = assess(bench)
     assert row(figures) == (0, None, None) and figures["cut_off"] is None and doubts(figures) == []
-    assert figures["plan"]["topics"] == [["orders", "orders", 1, "id-orders"]] and "- nothing." in loss_markdown(figures["plan"], "d")
+    assert figures["plan"]["topics"] == [["orders", "orders", 1, "id-orders"]] and "- nothing." in loss_markdown(
+        figures["plan"], "d"
+    )
 
 
 @pytest.mark.parametrize(("until", "wanted"), [(None, "newer"), (Step.FENCE_PRODUCERS, "id-orders")])
 def test_whose_word_counts_for_a_topics_id(make: Any, recorder: Recorder, until: Step | None, wanted: str) -> None:
-    """The plan's as soon as the fence has shown that nothing was made anew since; before that, what the recorder saw last."""
+    """The plan's as soon as the fence has shown that nothing was made anew since; before that, what the recorder saw
+    last.
+    """
     kind, told = seen(90, 70)
     recorder.sample((kind, told | {"topic_id": "newer"}))
     bench = make(recorded=True)
@@ -555,7 +716,9 @@ def reopens(bench: Any, procedure: Procedure) -> None:
 
 def refused(step: Step, error: str) -> Callable[..., None]:
     """A later step looked again, and found it changed."""
-    return lambda bench, procedure: procedure.write(step, Entry.REFUSAL, {"error": error, "reason": "Somebody wrote", "seen": "x", "next_step": "y"})
+    return lambda bench, procedure: procedure.write(
+        step, Entry.REFUSAL, {"error": error, "reason": "Somebody wrote", "seen": "x", "next_step": "y"}
+    )
 
 
 def changed_file(name: str) -> Callable[..., None]:
@@ -565,7 +728,10 @@ def changed_file(name: str) -> Callable[..., None]:
 
 IN_DOUBT = {
     "it may have given the source back": (reopens, "had begun to give the source back"),
-    "somebody wrote after the cut-off": (refused(Step.STOP_MIRROR_MAKER, "FenceNotProven"), "stop_mirror_maker found: Somebody wrote"),
+    "somebody wrote after the cut-off": (
+        refused(Step.STOP_MIRROR_MAKER, "FenceNotProven"),
+        "stop_mirror_maker found: Somebody wrote",
+    ),
     "evidence contradicted itself": (refused(Step.WAIT_FOR_ZERO_LAG, "Contradiction"), "wait_for_zero_lag found"),
     "the last look found a group that came alive": (refused(Step.OPEN_TARGET, "FenceNotProven"), "open_target found"),
     "the file of the cut-off was changed": (changed_file("cut_off"), "fence_producers of planned_failover-r1"),
@@ -579,7 +745,11 @@ def test_when_in_doubt_nothing_is_final(died: Any, change: Any, said: str) -> No
     procedure = died.procedure("r1")
     change(died, procedure)
     figures = assess(died)
-    assert row(figures)[2] is None and (figures["cut_off"], figures["earlier_positions"], figures["positions"]["rows"]) == (None, None, 0)
+    assert row(figures)[2] is None and (
+        figures["cut_off"],
+        figures["earlier_positions"],
+        figures["positions"]["rows"],
+    ) == (None, None, 0)
     (doubt,) = doubts(figures)
     assert said in doubt
 
@@ -622,7 +792,9 @@ def test_what_the_recorder_saw_behind_the_cut_off_is_a_doubt(make: Any, recorder
 
 def test_a_return_that_waits_for_the_dead_source_takes_nothing_away(died: Any) -> None:
     """It says that it reopens the source only once that answers: until then the fence stands."""
-    died.topology.write_text(died.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.3, "stable_seconds"'))
+    died.topology.write_text(
+        died.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.3, "stable_seconds"')
+    )
     with pytest.raises(AirflowFailException, match="Everything as it was found: not within"):
         ReturnToSource(task_id="return_to_source").execute(died.context("r1"))
     assert [e.payload for e in died.journal.entries(EARLIER, Step.RETURN_TO_SOURCE, Entry.INTENT)] == [{"try": 1}]
@@ -631,7 +803,9 @@ def test_a_return_that_waits_for_the_dead_source_takes_nothing_away(died: Any) -
 
 
 def test_frozen_positions_are_final(make: Any, recorder: Recorder) -> None:
-    """They take the place of what the recorder saw; a group that was not frozen keeps what was seen of it, and who was active is waited for."""
+    """They take the place of what the recorder saw; a group that was not frozen keeps what was seen of it, and who
+    was active is waited for.
+    """
     bench = with_recorder(make, recorder)
     mirrored(bench, 80)
     procedure = planned(bench, Step.DRAIN_CONSUMERS)
@@ -639,8 +813,14 @@ def test_frozen_positions_are_final(make: Any, recorder: Recorder) -> None:
     positions = bench.procedure("u1").kept(figures["positions"]).set_index("group")
     assert positions["position"].to_dict() == {"audit": 60, "billing": 100, "cron": 30}
     frozen = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
-    assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0] and set(figures["active_groups"]) == {"audit", "billing", "cron"}
-    assert figures["plan"]["continues"]["positions"] == 2 and "2 positions are final" in loss_markdown(figures["plan"], "d")
+    assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0] and set(figures["active_groups"]) == {
+        "audit",
+        "billing",
+        "cron",
+    }
+    assert figures["plan"]["continues"]["positions"] == 2 and "2 positions are final" in loss_markdown(
+        figures["plan"], "d"
+    )
 
 
 def test_what_was_drained_is_not_lost(make: Any) -> None:
@@ -652,7 +832,11 @@ def test_what_was_drained_is_not_lost(make: Any) -> None:
     figures = assess(bench)
     assert figures["plan"]["loss"] == [] and figures["plan"]["continues"]["drained"] == 1
     told = loss_markdown(figures["plan"], "d")
-    assert "1 of them are drained" in told and "No partition loses a record." in told and "Possibly lost: at most 0" in told
+    assert (
+        "1 of them are drained" in told
+        and "No partition loses a record." in told
+        and "Possibly lost: at most 0" in told
+    )
 
 
 @pytest.mark.parametrize("end", [99, 101])
@@ -688,7 +872,9 @@ def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dic
     return figures, bench.procedure("u1").kept(figures["translation"]).set_index("group")
 
 
-def translate_after_assessing(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dict[str, Any], pd.DataFrame]:
+def translate_after_assessing(
+    bench: Any, change: Callable[[], Any] = lambda: None
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """Continue, assess, and translate."""
     assess(bench)
     return translate(bench, change)
@@ -702,11 +888,23 @@ def test_a_translation_that_was_made_with_the_source_is_taken_as_it_is(died: Any
     jobs = len(died.jobs.given)
     figures, rows = translate(died)
     assert len(died.jobs.given) == jobs
-    assert {group: (r["target_position"], r["class"], r["exact"]) for group, r in rows.iterrows()} == {"audit": (62, "CONTENT", True), "billing": (100, "END", True)}
-    assert (figures["classes"], figures["exact"], figures["positions"], figures["bound"], figures["repeats"]) == ({"CONTENT": 1, "END": 1}, 2, 2, 0, {"orders-0": 4})
+    assert {group: (r["target_position"], r["class"], r["exact"]) for group, r in rows.iterrows()} == {
+        "audit": (62, "CONTENT", True),
+        "billing": (100, "END", True),
+    }
+    assert (figures["classes"], figures["exact"], figures["positions"], figures["bound"], figures["repeats"]) == (
+        {"CONTENT": 1, "END": 1},
+        2,
+        2,
+        0,
+        {"orders-0": 4},
+    )
     assert figures["mirror_maker_missing"] == 2, "set beside the checkpoints of now"
     plan = died.procedure("u1").plan()
-    assert (plan["continues"]["translated"], plan["continues"]["exact"]) == (2, 2) and "2 of them exact: they are taken as they are" in loss_markdown(plan, "d")
+    assert (plan["continues"]["translated"], plan["continues"]["exact"]) == (
+        2,
+        2,
+    ) and "2 of them exact: they are taken as they are" in loss_markdown(plan, "d")
 
 
 def test_what_that_translation_found_missing_counts(make: Any) -> None:
@@ -718,7 +916,9 @@ def test_what_that_translation_found_missing_counts(make: Any) -> None:
     assert figures["holes"] == MISSING
     assert "3 records below that end were not found on standby" in loss_markdown(bench.procedure("u1").plan(), "d")
     close(bench, outcome="failed")
-    assert [(one["from_offset"], one["certain_to"], one["records"]) for one in evidence(bench, LATER)["loss"]] == [(30, 33, 3)]
+    assert [(one["from_offset"], one["certain_to"], one["records"]) for one in evidence(bench, LATER)["loss"]] == [
+        (30, 33, 3)
+    ]
 
 
 def test_without_its_file_the_positions_are_translated_anew(make: Any) -> None:
@@ -727,7 +927,10 @@ def test_without_its_file_the_positions_are_translated_anew(make: Any) -> None:
     mirrored(bench, 100)
     changed_file("positions")(bench, planned(bench, holes=MISSING))
     figures, rows = translate_after_assessing(bench)
-    assert "what translate_offsets of planned_failover-r1 had proven is not taken over" in doubts(bench.procedure("u1").figures(ASSESS))[0]
+    assert (
+        "what translate_offsets of planned_failover-r1 had proven is not taken over"
+        in doubts(bench.procedure("u1").figures(ASSESS))[0]
+    )
     assert rows["class"].to_dict() == {"audit": "POLICY", "billing": "END"} and figures["holes"] == MISSING
 
 
@@ -737,7 +940,10 @@ def test_positions_at_the_cut_off_are_at_the_boundary(make: Any) -> None:
     mirrored(bench, 100)
     planned(bench, Step.STOP_MIRROR_MAKER)
     _, rows = translate_after_assessing(bench)
-    assert rows.loc["billing", ["target_position", "class", "exact"]].tolist() == [100, "END", True] and rows.loc["audit", "class"] == "POLICY"
+    assert (
+        rows.loc["billing", ["target_position", "class", "exact"]].tolist() == [100, "END", True]
+        and rows.loc["audit", "class"] == "POLICY"
+    )
 
 
 def test_a_boundary_that_moved_meanwhile_makes_it_an_ordinary_translation(died: Any) -> None:
@@ -748,19 +954,28 @@ def test_a_boundary_that_moved_meanwhile_makes_it_an_ordinary_translation(died: 
 
 def test_a_position_below_the_targets_log_is_raised_and_reviewed(died: Any) -> None:
     """Retention went on; unread records are gone, and nobody calls that exact."""
-    figures, rows = translate_after_assessing(died, change=lambda: died.clusters["standby"].log_starts.update({ORDERS: 70}))
-    assert rows["target_position"].to_dict() == {"audit": 70, "billing": 100} and rows["exact"].to_dict() == {"audit": False, "billing": True}
+    figures, rows = translate_after_assessing(
+        died, change=lambda: died.clusters["standby"].log_starts.update({ORDERS: 70})
+    )
+    assert rows["target_position"].to_dict() == {"audit": 70, "billing": 100} and rows["exact"].to_dict() == {
+        "audit": False,
+        "billing": True,
+    }
     assert "log begins" in rows.loc["audit", "clamped"] and figures["exact"] == 1
 
 
 def test_the_digest_is_that_of_these_very_rows(died: Any) -> None:
     """An approval of one translation is none of another; and whoever has the file can check it."""
     figures, _ = translate_after_assessing(died)
-    assert figures["digest"] == translation_digest(read_rows(died.procedure("u1").folder / figures["translation"]["file"]))
+    assert figures["digest"] == translation_digest(
+        read_rows(died.procedure("u1").folder / figures["translation"]["file"])
+    )
     digests = {figures["digest"]}
     for start in (70, 80):
         died.clusters["standby"].log_starts[ORDERS] = start
-        digests.add(TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1"))["digest"])
+        digests.add(
+            TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1"))["digest"]
+        )
     assert len(digests) == 3
 
 
@@ -770,9 +985,18 @@ def test_groups_that_were_not_frozen_are_translated_beside(make: Any, recorder: 
     mirrored(bench, 100)
     planned(bench)
     figures, rows = translate_after_assessing(bench)
-    assert rows["target_position"].to_dict() == {"audit": 62, "billing": 100, "cron": 30} and rows.loc["cron", "class"] == "NEAREST"
-    assert (figures["positions"], figures["exact"], figures["classes"]) == (3, 2, {"CONTENT": 1, "END": 1, "NEAREST": 1})
-    assert figures["digest"] == translation_digest(read_rows(bench.procedure("u1").folder / figures["translation"]["file"]))
+    assert (
+        rows["target_position"].to_dict() == {"audit": 62, "billing": 100, "cron": 30}
+        and rows.loc["cron", "class"] == "NEAREST"
+    )
+    assert (figures["positions"], figures["exact"], figures["classes"]) == (
+        3,
+        2,
+        {"CONTENT": 1, "END": 1, "NEAREST": 1},
+    )
+    assert figures["digest"] == translation_digest(
+        read_rows(bench.procedure("u1").folder / figures["translation"]["file"])
+    )
 
 
 # -- a source that can be read -------------------------------------------------------------------------------------

@@ -31,33 +31,58 @@ def test_in_append_what_follows_is_copied(bench: Any) -> None:
     way.worker.kept[BACK] = {ORDERS: 15, BORN: None}
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": 7}
     way.worker.kept[BACK] = {}
-    assert copy_sizes(way.procedure, way.failover, gone=["orders"]) == {"records_to_copy": 19}, "what an earlier run has deleted is copied whole"
+    assert copy_sizes(way.procedure, way.failover, gone=["orders"]) == {"records_to_copy": 19}, (
+        "what an earlier run has deleted is copied whole"
+    )
 
 
 def test_where_the_flows_worker_does_not_answer_nobody_knows(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no reason not to look for stranded records."""
     way = way_of(bench)
-    monkeypatch.setattr(way.worker, "offsets", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look")))
+    monkeypatch.setattr(
+        way.worker, "offsets", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look"))
+    )
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": None}
-    monkeypatch.setattr(way.worker, "config", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look")))
+    monkeypatch.setattr(
+        way.worker, "config", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look"))
+    )
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": None}
 
 
-def test_where_the_flows_worker_does_not_answer_nobody_knows_bytes_either(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_flows_worker_does_not_answer_nobody_knows_bytes_either(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which topics it fills its connector says."""
     way = way_of(bench, mode="recreate")
-    monkeypatch.setattr(way.worker, "config", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look")))
+    monkeypatch.setattr(
+        way.worker, "config", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look"))
+    )
     told = copy_sizes(way.procedure, way.failover)
     assert told["records_to_copy"] is told["bytes_to_copy"] is None and "refused" in told["bytes_unknown"]
 
 
 def test_in_recreate_all_is_copied_and_bytes_are_told(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Kafka's own tool, of both clusters; where it fails its words are kept, and without it what the topology lacks."""
+    """By Kafka's own tool, of both clusters; where it fails its words are kept, and without it what the topology
+    lacks.
+    """
     sizes = {"primary": {ORDERS: 500}, "standby": {ORDERS: 900, BORN: 30}}
     way = way_of(make_bench(kafka_tools="/opt/kafka/libs"), mode="recreate")
-    monkeypatch.setattr(LogDirTool, "sizes", lambda self, topics: {tp: size for tp, size in sizes[self._alias].items() if tp.topic in set(topics)})
-    assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": 19, "bytes_there": 500, "bytes_to_copy": 930, "bytes_unknown": None}
-    monkeypatch.setattr(LogDirTool, "sizes", lambda *_: (_ for _ in ()).throw(KafkaUnavailable("Kafka's tool could not do it", "not authorized", "look")))
+    monkeypatch.setattr(
+        LogDirTool,
+        "sizes",
+        lambda self, topics: {tp: size for tp, size in sizes[self._alias].items() if tp.topic in set(topics)},
+    )
+    assert copy_sizes(way.procedure, way.failover) == {
+        "records_to_copy": 19,
+        "bytes_there": 500,
+        "bytes_to_copy": 930,
+        "bytes_unknown": None,
+    }
+    monkeypatch.setattr(
+        LogDirTool,
+        "sizes",
+        lambda *_: (_ for _ in ()).throw(KafkaUnavailable("Kafka's tool could not do it", "not authorized", "look")),
+    )
     told = copy_sizes(way.procedure, way.failover)
     assert told["bytes_there"] is told["bytes_to_copy"] is None and "not authorized" in told["bytes_unknown"]
 

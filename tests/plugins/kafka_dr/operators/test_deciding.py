@@ -1,4 +1,6 @@
-"""The decision on stranded records: asked where something is at stake, bound to what was found, and never guessed."""
+"""The decision on stranded records: asked where something is at stake, bound to what was found, and never
+guessed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,18 @@ from kafka_dr.operators.deciding import DecideStrandedRecords, planned_return, r
 from kafka_dr.vocabulary import Step
 
 GATE = Step.DECIDE_STRANDED_RECORDS
-ORDERS = {"topic": "orders", "partition": 0, "records": 3, "bytes": 30, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0, "older": 0}
+ORDERS = {
+    "topic": "orders",
+    "partition": 0,
+    "records": 3,
+    "bytes": 30,
+    "first_at": 1,
+    "last_at": 2,
+    "aborted": 0,
+    "undecided": 0,
+    "lacking": 0,
+    "older": 0,
+}
 
 
 @pytest.fixture
@@ -31,7 +44,14 @@ def found(make_bench: Any) -> Any:
     def make(*rows: dict[str, Any], **choices: Any) -> Any:
         bench = make_bench(dag_id="failback")
         bench.params |= choices
-        bench.done(bench.opened(), Step.FIND_STRANDED_RECORDS, digest="f" * 64, topics=list(rows), compacted=[], bytes_there=500)
+        bench.done(
+            bench.opened(),
+            Step.FIND_STRANDED_RECORDS,
+            digest="f" * 64,
+            topics=list(rows),
+            compacted=[],
+            bytes_there=500,
+        )
         return bench
 
     return make
@@ -66,7 +86,14 @@ def test_the_answer_holds_for_what_was_found_only(found: Any) -> None:
     bench.api.answer(GATE, f"Decision {planned_return(bench.procedure()).digest}")
     bench.done(bench.procedure(), GATE, asked=True)
     assert require_decided(bench.procedure())["by"] == "bob"
-    bench.done(bench.procedure(), Step.FIND_STRANDED_RECORDS, digest="e" * 64, topics=[ORDERS | {"records": 4}], compacted=[], bytes_there=500)
+    bench.done(
+        bench.procedure(),
+        Step.FIND_STRANDED_RECORDS,
+        digest="e" * 64,
+        topics=[ORDERS | {"records": 4}],
+        compacted=[],
+        bytes_there=500,
+    )
     with pytest.raises(ApprovalMissing, match="does not name digest"):
         require_decided(bench.procedure())
 
@@ -87,8 +114,19 @@ def test_topics_are_not_made_anew_without_being_asked_for(found: Any, asked: lis
     assert "anew" in asked[0]["subject"] and "500 bytes" in asked[0]["body"]
 
 
-@pytest.mark.parametrize("choices", [{"mode": "overwrite"}, {"compare": True}, {"stranded": {"orders": "lose"}}, {"stranded": {"[": "keep"}}, {"stranded": ["keep"]}])
-def test_a_choice_that_there_is_not_is_refused_before_anything_is_touched(make_bench: Any, choices: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"mode": "overwrite"},
+        {"compare": True},
+        {"stranded": {"orders": "lose"}},
+        {"stranded": {"[": "keep"}},
+        {"stranded": ["keep"]},
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused_before_anything_is_touched(
+    make_bench: Any, choices: dict[str, Any]
+) -> None:
     """Bad modes, decisions and expressions end the run with the param's name."""
     bench = make_bench(dag_id="failback")
     bench.params |= choices

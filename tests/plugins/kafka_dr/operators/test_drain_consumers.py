@@ -28,8 +28,10 @@ def fenced(bench: Any) -> Any:
     source.acls = {READS}
     source.members = {"billing": 0, "born": 0, "foreign": 0}
     source.committed = {
-        "billing": {ORDERS: Position(4)}, "born": {ORDERS: Position(2)}, "foreign": {TopicPartition("elsewhere", 0): Position(1)},
-    }  # fmt: skip
+        "billing": {ORDERS: Position(4)},
+        "born": {ORDERS: Position(2)},
+        "foreign": {TopicPartition("elsewhere", 0): Position(1)},
+    }
     return bench
 
 
@@ -44,7 +46,11 @@ def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
     figures = drain(fenced)
     held = fenced.procedure().kept(figures["positions"])
     assert list(zip(held["group"], held["position"], strict=True)) == [("billing", 4), ("born", 2)]
-    denied = {entry.name for entry in fenced.clusters["primary"].acls if entry.permission == "deny" and entry.resource_type == "group"}
+    denied = {
+        entry.name
+        for entry in fenced.clusters["primary"].acls
+        if entry.permission == "deny" and entry.resource_type == "group"
+    }
     assert denied and figures["acl_entries_added"] == len(fenced.clusters["primary"].acls) - 1
 
 
@@ -66,7 +72,9 @@ def test_many_positions_are_read_once_where_nobody_committed_meanwhile(many: Any
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_few_positions_are_read_twice_and_so_are_those_of_a_source_that_keeps_them_elsewhere(fenced: Any, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
+def test_few_positions_are_read_twice_and_so_are_those_of_a_source_that_keeps_them_elsewhere(
+    fenced: Any, monkeypatch: pytest.MonkeyPatch, few: bool
+) -> None:
     """A topic of commits without any record stands still whatever is committed."""
     monkeypatch.setattr("kafka_dr.operators.fencing.READ_AGAIN_UP_TO", 2 if few else 1)
     source = fenced.clusters["primary"]
@@ -76,7 +84,9 @@ def test_few_positions_are_read_twice_and_so_are_those_of_a_source_that_keeps_th
     assert source.positions_read == 3
 
 
-def test_positions_are_read_twice_where_somebody_committed_meanwhile(many: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_are_read_twice_where_somebody_committed_meanwhile(
+    many: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Any group's commit moves the ends: then only reading again shows whose positions stand."""
     source = many.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
@@ -86,8 +96,12 @@ def test_positions_are_read_twice_where_somebody_committed_meanwhile(many: Any, 
     assert source.positions_read == 3
 
 
-@pytest.mark.parametrize("hidden", [{}, KafkaUnavailable("describing topics on primary failed", "TOPIC_AUTHORIZATION_FAILED", "look")])
-def test_where_the_topic_of_commits_is_hidden_positions_are_read_twice(many: Any, monkeypatch: pytest.MonkeyPatch, hidden: Any) -> None:
+@pytest.mark.parametrize(
+    "hidden", [{}, KafkaUnavailable("describing topics on primary failed", "TOPIC_AUTHORIZATION_FAILED", "look")]
+)
+def test_where_the_topic_of_commits_is_hidden_positions_are_read_twice(
+    many: Any, monkeypatch: pytest.MonkeyPatch, hidden: Any
+) -> None:
     """A hosted cluster may not show it, or not allow the look."""
     source, topics = many.clusters["primary"], many.clusters["primary"].topics
 
@@ -106,7 +120,9 @@ def test_a_second_run_still_names_the_groups_born_since(fenced: Any) -> None:
     assert drain(fenced)["groups_since_forecast"] == ["born"]
     fenced.clusters["primary"].committed["born"] = {ORDERS: Position(3)}
     again = drain(fenced)
-    assert again["groups_since_forecast"] == ["born"] and [e.kind for e in fenced.entries(STEP)].count(Entry.OUTCOME) == 2
+    assert (
+        again["groups_since_forecast"] == ["born"] and [e.kind for e in fenced.entries(STEP)].count(Entry.OUTCOME) == 2
+    )
     assert fenced.procedure().kept(again["positions"])["position"].tolist() == [4, 3]
 
 
@@ -136,14 +152,18 @@ def excluding(bench: Any) -> Any:
     procedure = bench.planned(groups=("billing",), excluded={"reports": "earliest"})
     bench.done(procedure, Step.FENCE_PRODUCERS)
     source = bench.clusters["primary"]
-    source.acls = {AclEntry("group", name, "literal", "User:app", "*", "read", "allow") for name in ("billing", "reports")}
+    source.acls = {
+        AclEntry("group", name, "literal", "User:app", "*", "read", "allow") for name in ("billing", "reports")
+    }
     source.members = {"billing": 0, "reports": 2}
     source.committed = {"billing": {ORDERS: Position(4)}, "reports": {ORDERS: Position(2)}}
     return bench
 
 
 def test_an_excluded_group_is_fenced_and_told_but_not_waited_for(excluding: Any) -> None:
-    """Its members may stay; its reads are denied, its position is not frozen, and the figures say who was still there."""
+    """Its members may stay; its reads are denied, its position is not frozen, and the figures say who was still
+    there.
+    """
     figures = drain(excluding)
     assert figures["groups"] == ["billing"] and figures["groups_since_forecast"] == []
     assert figures["excluded"] == [{"group": "reports", "reason": "will not empty", "policy": "earliest", "members": 2}]
@@ -151,7 +171,11 @@ def test_an_excluded_group_is_fenced_and_told_but_not_waited_for(excluding: Any)
     denied = {e.name for e in excluding.clusters["primary"].acls if e.permission == "deny"}
     assert denied == {"billing", "reports"}
     procedure = excluding.procedure()
-    assert (planned_groups(procedure), groups_of(procedure), fenced_groups(procedure)) == (["billing"], ["billing"], ["billing", "reports"])
+    assert (planned_groups(procedure), groups_of(procedure), fenced_groups(procedure)) == (
+        ["billing"],
+        ["billing"],
+        ["billing", "reports"],
+    )
 
 
 def test_a_run_that_excludes_nobody_says_so(fenced: Any) -> None:

@@ -50,7 +50,11 @@ def test_a_failed_run_stays_red_and_keeps_the_lease(bench: Any) -> None:
     """Stopped in the middle: not green, the message repeats step and reason, and nobody else may take the pair."""
     procedure = bench.planned()
     procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
-    procedure.write(Step.FENCE_PRODUCERS, Entry.REFUSAL, {"error": "FenceNotProven", "reason": "User:app writes", "seen": "", "next_step": ""})
+    procedure.write(
+        Step.FENCE_PRODUCERS,
+        Entry.REFUSAL,
+        {"error": "FenceNotProven", "reason": "User:app writes", "seen": "", "next_step": ""},
+    )
     with pytest.raises(AirflowFailException, match="failed: fence_producers: User:app writes"):
         close(bench)
     assert evidence(bench)["outcome"] == "failed" and lease_is_held(bench)
@@ -106,7 +110,9 @@ def test_closing_again_leaves_the_evidence_alone(bench: Any) -> None:
 
 
 def test_a_procedure_that_lost_the_pair_does_not_touch_its_evidence(bench: Any) -> None:
-    """Stopped in the middle, its lease ended by hand, the pair taken by another: closed again, the filed evidence stays what the journal knows."""
+    """Stopped in the middle, its lease ended by hand, the pair taken by another: closed again, the filed evidence
+    stays what the journal knows.
+    """
     procedure = bench.planned("r1")
     with pytest.raises(AirflowFailException, match="failed"):
         close(bench, "r1")
@@ -119,7 +125,9 @@ def test_a_procedure_that_lost_the_pair_does_not_touch_its_evidence(bench: Any) 
 
 
 def test_an_ended_procedure_says_again_how_it_ended(bench: Any) -> None:
-    """Closed again after another procedure took the pair: same outcome, same evidence, and the other keeps its lease."""
+    """Closed again after another procedure took the pair: same outcome, same evidence, and the other keeps its
+    lease.
+    """
     completed(bench, "r1")
     close(bench, "r1")
     first = evidence(bench)

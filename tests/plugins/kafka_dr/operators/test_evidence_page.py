@@ -23,16 +23,55 @@ DIGEST = "d" * 64
 def evidence(outcome: str, text: str = "maintenance", **changes: Any) -> dict[str, Any]:
     """Evidence with every part filled, `text` wherever text may stand."""
     failure = {"at": AT, "error": "Refusal", "reason": text, "seen": text, "next_step": text}
-    step = {"id": text, "state": "done", "started_at": AT, "ended_at": LATER, "figures": {text: text}, "failures": [failure], "notes": [{text: text}]}
+    step = {
+        "id": text,
+        "state": "done",
+        "started_at": AT,
+        "ended_at": LATER,
+        "figures": {text: text},
+        "failures": [failure],
+        "notes": [{text: text}],
+    }
     rows = [{"topic": text, "partition": 0, "offset": 5}]
     whole = {
-        "procedure_id": text, "dag_id": text, "source": text, "target": text, "reason": text, "outcome": outcome, "failing_step": text, "reason_for_outcome": text,
-        "plan": {"topics": [[text, text, 1, text]], "unproven": [text]}, "plan_digest": DIGEST, "approvals": [{"step": text, "gate": text, "by": text, "at": text, "digest": text + DIGEST}], "steps": [step],
-        "fenced_at": AT, "cut_off": rows, "boundary": rows, "classes": {text: 3}, "rereads": {"bound": 4, "mirror_maker": None}, "repeats": {},
+        "procedure_id": text,
+        "dag_id": text,
+        "source": text,
+        "target": text,
+        "reason": text,
+        "outcome": outcome,
+        "failing_step": text,
+        "reason_for_outcome": text,
+        "plan": {"topics": [[text, text, 1, text]], "unproven": [text]},
+        "plan_digest": DIGEST,
+        "approvals": [{"step": text, "gate": text, "by": text, "at": text, "digest": text + DIGEST}],
+        "steps": [step],
+        "fenced_at": AT,
+        "cut_off": rows,
+        "boundary": rows,
+        "classes": {text: 3},
+        "rereads": {"bound": 4, "mirror_maker": None},
+        "repeats": {},
         "cool_down": {"procedure_id": text, "outcome": text, "ended_at": AT, "ends_at": LATER, "acknowledged": text},
-        "loss": [{"topic": text, "partition": 0, "from_offset": 1, "certain_to": 4, "possible_to": 4, "records": 2, "reason": text}],
-        "positions": text, "stranded": None, "seconds": {"own": 1.0, "drain": 2.0, "people": 3.0, "whole": 6.0}, "problems": [text], "closed_at": LATER, "previous_digest": DIGEST, "digest": DIGEST,
-    }  # fmt: skip
+        "loss": [
+            {
+                "topic": text,
+                "partition": 0,
+                "from_offset": 1,
+                "certain_to": 4,
+                "possible_to": 4,
+                "records": 2,
+                "reason": text,
+            }
+        ],
+        "positions": text,
+        "stranded": None,
+        "seconds": {"own": 1.0, "drain": 2.0, "people": 3.0, "whole": 6.0},
+        "problems": [text],
+        "closed_at": LATER,
+        "previous_digest": DIGEST,
+        "digest": DIGEST,
+    }
     return {**whole, **changes}
 
 
@@ -72,11 +111,34 @@ def test_every_value_is_escaped_in_every_outcome(outcome: str) -> None:
     assert "<script" not in evidence_page(evidence(outcome, ODD)) and odd.text.count(ODD) > 20
 
 
-@pytest.mark.parametrize("name", ["{{ 7*7 }}{% raw %}", "<script>alert(1)</script>", "=cmd|' /C calc'!A0", "../../etc/passwd", "$(reboot);`id`", "--help", "\u202egnp.exe", "\ud800", "\x00"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "{{ 7*7 }}{% raw %}",
+        "<script>alert(1)</script>",
+        "=cmd|' /C calc'!A0",
+        "../../etc/passwd",
+        "$(reboot);`id`",
+        "--help",
+        "\u202egnp.exe",
+        "\ud800",
+        "\x00",
+    ],
+)
 def test_hostile_names_stand_as_what_they_are(name: str) -> None:
     """Groups and topics of any name: shown to the letter, a mark that turns the direction of writing as its number."""
-    plan = {"topics": [], "unproven": [], "groups": [{"group": name, "partitions": 1, "lag": 0, "mirror_maker_rereads": 1}]}
-    page = evidence_page(evidence("completed", plan=plan, excluded_groups=[{"group": name, "reason": name, "policy": "fail", "members": [name] * 9}]))
+    plan = {
+        "topics": [],
+        "unproven": [],
+        "groups": [{"group": name, "partitions": 1, "lag": 0, "mirror_maker_rereads": 1}],
+    }
+    page = evidence_page(
+        evidence(
+            "completed",
+            plan=plan,
+            excluded_groups=[{"group": name, "reason": name, "policy": "fail", "members": [name] * 9}],
+        )
+    )
     shown = visible(name)
     assert tags(page).text.count(shown) >= 7 and "\u202e" not in page and len(page.encode("utf-8")) > 1_000
 
@@ -84,7 +146,9 @@ def test_hostile_names_stand_as_what_they_are(name: str) -> None:
 def test_a_bound_is_not_taken_for_what_was_read_again() -> None:
     """Where every position is exact both figures are of one kind."""
     said = "Switchback's is a bound"
-    assert all(said in evidence_page(evidence("completed", rereads={"bound": bound, "mirror_maker": 2})) for bound in (5, None))
+    assert all(
+        said in evidence_page(evidence("completed", rereads={"bound": bound, "mirror_maker": 2})) for bound in (5, None)
+    )
     assert said not in evidence_page(evidence("completed", rereads={"bound": 0, "mirror_maker": 2}))
 
 
@@ -92,7 +156,17 @@ def test_groups_stand_beside_mirror_makers_checkpoints() -> None:
     """Two bars a group on one scale, hostile names to the letter; a bound that nobody knows is said so."""
     groups = [{"group": "<b>", "bound": 5, "mirror_maker": 50}, {"group": "b", "bound": None, "mirror_maker": 20}]
     whole = evidence("completed", failing_step=None, classes={"END": 2, "SYNC": 1})
-    whole["steps"].append({"id": "translate_offsets", "state": "done", "started_at": AT, "ended_at": AT, "figures": {"rereads_by_group": groups}, "failures": [], "notes": []})
+    whole["steps"].append(
+        {
+            "id": "translate_offsets",
+            "state": "done",
+            "started_at": AT,
+            "ended_at": AT,
+            "figures": {"rereads_by_group": groups},
+            "failures": [],
+            "notes": [],
+        }
+    )
     page = evidence_page(whole)
     assert "What whole groups read again" in page and "&lt;b&gt;" in page and "no bound" in page
     assert [f"width:{share}%" in page for share in ("10.0", "100.0", "40.0")] == [True] * 3
@@ -101,21 +175,45 @@ def test_groups_stand_beside_mirror_makers_checkpoints() -> None:
 
 def test_a_cool_down_that_was_not_waited_for_stands_on_the_page() -> None:
     """Whose end, when, until when, and why; nothing where none was running, and on pages of older evidence."""
-    told = {"procedure_id": "p-0", "outcome": "returned", "ended_at": AT, "ends_at": LATER, "acknowledged": "the site <b> burns"}
+    told = {
+        "procedure_id": "p-0",
+        "outcome": "returned",
+        "ended_at": AT,
+        "ends_at": LATER,
+        "acknowledged": "the site <b> burns",
+    }
     page = evidence_page(evidence("completed", cool_down=told))
-    assert "p-0 had ended as returned at 2026-11-21 10:00:00 UTC, and its cool-down lasted until 2026-11-21 10:01:00 UTC. The starter said why: the site &lt;b&gt; burns" in page
+    assert (
+        "p-0 had ended as returned at 2026-11-21 10:00:00 UTC, and its cool-down lasted until 2026-11-21 10:01:00 UTC."
+        " The starter said why: the site &lt;b&gt; burns" in page
+    )
     older = {name: value for name, value in evidence("completed").items() if name != "cool_down"}
     assert "cool-down lasted" not in evidence_page(evidence("completed", cool_down=None)) + evidence_page(older)
 
 
 def test_the_loss_is_drawn() -> None:
-    """A lane a range, the certain part first, an arrow where nobody knows the end; names to the letter; nothing where nothing is lost."""
-    rows = [{"topic": "<b>", "partition": n, "from_offset": 0, "certain_to": to, "possible_to": None, "records": None, "evidence": "e"} for n, to in enumerate((50, 25, None))]
+    """A lane a range, the certain part first, an arrow where nobody knows the end; names to the letter; nothing
+    where nothing is lost.
+    """
+    rows = [
+        {
+            "topic": "<b>",
+            "partition": n,
+            "from_offset": 0,
+            "certain_to": to,
+            "possible_to": None,
+            "records": None,
+            "evidence": "e",
+        }
+        for n, to in enumerate((50, 25, None))
+    ]
     page = evidence_page(evidence("completed", loss=rows))
     (picture,) = re.findall(r"<svg class=.loss.*?\n</svg>", page, flags=re.S)
     lanes = ElementTree.fromstring(picture).findall("svg")
     widths = [[rect.get("width") for rect in lane.findall("rect")] for lane in lanes]
-    assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]] and all(lane.find("svg/path") is not None for lane in lanes)
+    assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]] and all(
+        lane.find("svg/path") is not None for lane in lanes
+    )
     assert lanes[0].findtext("text") == "<b>-0 from 0" and "50 certain, no end known" in page
     assert "<svg" not in evidence_page(evidence("completed", loss=[]))
 
@@ -139,17 +237,30 @@ def test_the_page_says_how_it_ended(outcome: str) -> None:
 @pytest.mark.parametrize("kind", [Entry.REFUSAL, Entry.FAILURE])
 def test_a_run_refused_before_any_plan_has_a_page(kind: Entry) -> None:
     """A run that never took the lease, or never began, renders from real evidence."""
-    refused = JournalLine(Step.OPEN_PROCEDURE, kind, AT, {"error": "LeaseLost", "reason": "held by another", "seen": "p-0", "next_step": "wait"})
+    refused = JournalLine(
+        Step.OPEN_PROCEDURE,
+        kind,
+        AT,
+        {"error": "LeaseLost", "reason": "held by another", "seen": "p-0", "next_step": "wait"},
+    )
     request = {"dag_id": "planned_failover", "source": "primary", "target": "standby", "reason": "maintenance"}
     for lines in ([], [refused]):
-        page = evidence_page(evidence_of("p-1", request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, LATER, None))
+        page = evidence_page(
+            evidence_of("p-1", request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, LATER, None)
+        )
         assert "refused" in page and "Clients never left primary" in page and "Nobody approved anything." in page
     assert "held by another" in page and "wait" in page
 
 
 def test_a_completed_run_says_that_nothing_was_lost() -> None:
     """With a bound of zero every position is called exact, and no failing step is named."""
-    done = evidence("completed", failing_step=None, rereads={"bound": 0, "mirror_maker": 900}, classes={"END": 2, "SYNC": 1}, loss=[])
+    done = evidence(
+        "completed",
+        failing_step=None,
+        rereads={"bound": 0, "mirror_maker": 900},
+        classes={"END": 2, "SYNC": 1},
+        loss=[],
+    )
     page = evidence_page(done)
     assert "3 positions were placed and read back, every placed one exact." in page and "No record was lost" in page
     assert ">900</td>" in page and "What stopped it" not in page
@@ -157,14 +268,33 @@ def test_a_completed_run_says_that_nothing_was_lost() -> None:
 
 def test_lost_records_are_counted_and_listed() -> None:
     """The sentence counts records, not rows, and each range is in a table."""
-    rows = [{"topic": "orders", "partition": p, "from_offset": 5, "certain_to": 9, "possible_to": 9, "records": 3, "reason": "not on the target"} for p in (0, 1)]
+    rows = [
+        {
+            "topic": "orders",
+            "partition": p,
+            "from_offset": 5,
+            "certain_to": 9,
+            "possible_to": 9,
+            "records": 3,
+            "reason": "not on the target",
+        }
+        for p in (0, 1)
+    ]
     page = evidence_page(evidence("completed", target="standby", loss=rows))
-    assert "6 records are not on standby" in page and "No record was lost" not in page and page.count(">not on the target</td>") == 2
+    assert (
+        "6 records are not on standby" in page
+        and "No record was lost" not in page
+        and page.count(">not on the target</td>") == 2
+    )
 
 
 def test_refused_positions_are_not_called_placed() -> None:
     """A position of class REFUSED was not placed and does not count."""
-    page = evidence_page(evidence("completed", failing_step=None, rereads={"bound": 0, "mirror_maker": None}, classes={"END": 2, "REFUSED": 1}))
+    page = evidence_page(
+        evidence(
+            "completed", failing_step=None, rereads={"bound": 0, "mirror_maker": None}, classes={"END": 2, "REFUSED": 1}
+        )
+    )
     assert "2 positions were placed and read back, 1 had to be left out, every placed one exact." in page
 
 
@@ -192,33 +322,75 @@ def test_the_largest_case_makes_a_small_page() -> None:
     """10,000 groups, 7,000 partitions, a step that failed 500 times with a megabyte to say: below half a megabyte."""
     rows = [{"topic": "t" * 200, "partition": n, "offset": n} for n in range(7_000)]
     names = ["g" * 200 + str(n) for n in range(10_000)]
-    whole = evidence("failed", cut_off=rows, boundary=rows, excluded_groups=[{"group": n, "reason": "r" * 200, "policy": "fail", "members": names} for n in names])
+    whole = evidence(
+        "failed",
+        cut_off=rows,
+        boundary=rows,
+        excluded_groups=[{"group": n, "reason": "r" * 200, "policy": "fail", "members": names} for n in names],
+    )
     whole["plan"]["groups"] = [{"group": n, "partitions": 100, "lag": 1, "mirror_maker_rereads": 1} for n in names]
-    whole["steps"][0] |= {"figures": {"groups": names}, "failures": [whole["steps"][0]["failures"][0] | {"seen": "x" * 1_000_000}] * 500, "notes": [{"n": names}] * 500}
+    whole["steps"][0] |= {
+        "figures": {"groups": names},
+        "failures": [whole["steps"][0]["failures"][0] | {"seen": "x" * 1_000_000}] * 500,
+        "notes": [{"n": names}] * 500,
+    }
     assert len(evidence_page(whole)) < 500_000
 
 
 def test_what_mirror_maker_never_checkpointed_is_said() -> None:
     """Positions without a checkpoint would have begun where auto.offset.reset sends a group."""
-    translated = {"id": "translate_offsets", "state": "done", "started_at": AT, "ended_at": LATER, "figures": {"mirror_maker_missing": 1200}, "failures": [], "notes": []}
-    assert "For 1,200 positions MirrorMaker 2 had no checkpoint" in evidence_page(evidence("completed", steps=[translated]))
+    translated = {
+        "id": "translate_offsets",
+        "state": "done",
+        "started_at": AT,
+        "ended_at": LATER,
+        "figures": {"mirror_maker_missing": 1200},
+        "failures": [],
+        "notes": [],
+    }
+    assert "For 1,200 positions MirrorMaker 2 had no checkpoint" in evidence_page(
+        evidence("completed", steps=[translated])
+    )
     assert "no checkpoint" not in evidence_page(evidence("completed"))
 
 
 def test_the_fence_is_a_band_on_the_line() -> None:
     """From when to when clients stood still, how long, and how long they were allowed to."""
     steps = [
-        {"id": name, "state": "done", "started_at": f"2026-11-21T10:0{a}:00+00:00", "ended_at": f"2026-11-21T10:0{b}:00+00:00", "figures": {}, "failures": [], "notes": []}
+        {
+            "id": name,
+            "state": "done",
+            "started_at": f"2026-11-21T10:0{a}:00+00:00",
+            "ended_at": f"2026-11-21T10:0{b}:00+00:00",
+            "figures": {},
+            "failures": [],
+            "notes": [],
+        }
         for name, a, b in (("fence_producers", 1, 2), ("redirect_clients", 3, 4))
     ]
-    page = evidence_page(evidence("completed", plan={"deadlines": {"max_fence_seconds": 600.0}, "topics": [], "unproven": []}, steps=steps))
-    assert "Clients fenced from 10:01:00 to 10:04:00 = <b>3 min 00 s</b>; after 10 min 00 s without opening maintenance it would return by itself." in page and '<i class="fence"' in page
+    page = evidence_page(
+        evidence(
+            "completed", plan={"deadlines": {"max_fence_seconds": 600.0}, "topics": [], "unproven": []}, steps=steps
+        )
+    )
+    assert (
+        "Clients fenced from 10:01:00 to 10:04:00 = <b>3 min 00 s</b>; after 10 min 00 s without opening maintenance it"
+        " would return by itself."
+        in page
+        and '<i class="fence"' in page
+    )
     assert "Clients were not fenced." in evidence_page(evidence("refused", fenced_at=None))
 
 
 def test_an_abort_names_its_person() -> None:
     """Who aborted, when, and why, escaped like everything else."""
-    page = evidence_page(evidence("aborted", failing_step="abort_procedure", aborted_by={"by": "carol", "reason": "<b>wrong</b> plan", "at": LATER, "run_id": "r"}))
+    page = evidence_page(
+        evidence(
+            "aborted",
+            failing_step="abort_procedure",
+            aborted_by={"by": "carol", "reason": "<b>wrong</b> plan", "at": LATER, "run_id": "r"},
+        )
+    )
     assert "by carol at 2026-11-21 10:01:00 UTC: &lt;b&gt;wrong&lt;/b&gt; plan" in page
 
 
@@ -226,7 +398,11 @@ def test_cut_off_and_boundary_are_paired_by_the_plans_names() -> None:
     """A renamed topic's boundary stands beside its own cut-off; without a boundary the page says so."""
     plan = {"topics": [["orders", "primary.orders", 2, "id"]], "unproven": []}
     cut_off = [{"topic": "orders", "partition": n, "offset": 10 + n} for n in (0, 1)]
-    page = evidence_page(evidence("failed", plan=plan, cut_off=cut_off, boundary=[{"topic": "primary.orders", "partition": 1, "offset": 77}]))
+    page = evidence_page(
+        evidence(
+            "failed", plan=plan, cut_off=cut_off, boundary=[{"topic": "primary.orders", "partition": 1, "offset": 77}]
+        )
+    )
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", page) if ">orders-" in row]
     assert rows == [["orders-0", "10", "primary.orders-0", "not reached"], ["orders-1", "11", "primary.orders-1", "77"]]
 
@@ -234,7 +410,16 @@ def test_cut_off_and_boundary_are_paired_by_the_plans_names() -> None:
 def test_steps_lie_within_the_time_line() -> None:
     """Each bar begins and ends inside its lane, also for a step that took no time at the very end."""
     spans = [(0, 10), (10, 10), (60, 60)]
-    steps = [{"id": f"s{n}", "state": "done", "started_at": AT.replace("00+", f"{a:02d}+") if a < 60 else LATER, "ended_at": AT.replace("00+", f"{b:02d}+") if b < 60 else LATER, "failures": []} for n, (a, b) in enumerate(spans)]
+    steps = [
+        {
+            "id": f"s{n}",
+            "state": "done",
+            "started_at": AT.replace("00+", f"{a:02d}+") if a < 60 else LATER,
+            "ended_at": AT.replace("00+", f"{b:02d}+") if b < 60 else LATER,
+            "failures": [],
+        }
+        for n, (a, b) in enumerate(spans)
+    ]
     bars = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", evidence_page(evidence("completed", steps=steps)))
     assert len(bars) == 3
     assert all(0 <= float(left) and float(width) > 0 and float(left) + float(width) <= 100.01 for left, width in bars)
@@ -242,20 +427,87 @@ def test_steps_lie_within_the_time_line() -> None:
 
 def test_without_a_source_the_page_says_what_has_no_bound() -> None:
     """Open ends, what was not counted, and the groups as they were seen last."""
-    rows = [{"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": None, "possible_to": None, "records": None, "evidence": "up to what MirrorMaker 2 said"}]
+    rows = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "from_offset": 5,
+            "certain_to": None,
+            "possible_to": None,
+            "records": None,
+            "evidence": "up to what MirrorMaker 2 said",
+        }
+    ]
     group = {"group": "billing", "partitions": 3, "policy": "earliest", "active": True, "position_at": None, "ahead": 2}
-    page = evidence_page(evidence("completed", loss=rows, plan={"inventory": {}, "groups": [group], "topics": [], "unproven": []}))
-    assert all(said in page for said in ("nothing certain", "no bound", "not counted", "up to what MirrorMaker 2 said", "Groups, as they were seen last", "billing"))
+    page = evidence_page(
+        evidence("completed", loss=rows, plan={"inventory": {}, "groups": [group], "topics": [], "unproven": []})
+    )
+    assert all(
+        said in page
+        for said in (
+            "nothing certain",
+            "no bound",
+            "not counted",
+            "up to what MirrorMaker 2 said",
+            "Groups, as they were seen last",
+            "billing",
+        )
+    )
 
 
 def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_was_read() -> None:
-    """Never that nothing is fenced where a fence is armed; bytes, times and what no transaction committed stand above the table of the loss."""
-    rows = [{"topic": "orders", "partition": 0, "from_offset": 5, "certain_to": 8, "possible_to": None, "records": 3, "evidence": "read"}]
-    armed = {"id": "fence_source", "state": "done", "started_at": AT, "ended_at": LATER, "figures": {"fenced": "armed"}, "failures": [], "notes": []}
+    """Never that nothing is fenced where a fence is armed; bytes, times and what no transaction committed stand
+    above the table of the loss.
+    """
+    rows = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "from_offset": 5,
+            "certain_to": 8,
+            "possible_to": None,
+            "records": 3,
+            "evidence": "read",
+        }
+    ]
+    armed = {
+        "id": "fence_source",
+        "state": "done",
+        "started_at": AT,
+        "ended_at": LATER,
+        "figures": {"fenced": "armed"},
+        "failures": [],
+        "notes": [],
+    }
     listed = {"losing": 1, "records": 3, "bytes": 21, "first_at": 0, "last_at": 1000, "aborted": 1, "undecided": 0}
-    page = evidence_page(evidence("completed", source="east", steps=[armed], fenced_at=None, loss=rows, plan={"inventory": listed, "topics": [], "unproven": []}))
+    page = evidence_page(
+        evidence(
+            "completed",
+            source="east",
+            steps=[armed],
+            fenced_at=None,
+            loss=rows,
+            plan={"inventory": listed, "topics": [], "unproven": []},
+        )
+    )
     text = tags(page).text
-    assert "Fence: armed: east was out of reach" in text and "not fenced" not in text and page.count("as soon as it answers") == 2
-    assert "When the loss was assessed: east was read: it held 3 records that may be lost, 21 bytes of keys and values, with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these 1 are of aborted" in text
-    unread = evidence_page(evidence("completed", source="east", loss=rows, plan={"inventory": {"losing": 1, "records": None}, "topics": [], "unproven": []}))
-    assert "When the loss was assessed: east was not read: of what is lost bytes, timestamps" in tags(unread).text and "When the loss was assessed" not in evidence_page(evidence("completed"))
+    assert (
+        "Fence: armed: east was out of reach" in text
+        and "not fenced" not in text
+        and page.count("as soon as it answers") == 2
+    )
+    assert (
+        "When the loss was assessed: east was read: it held 3 records that may be lost, 21 bytes of keys and values,"
+        " with timestamps from 1970-01-01 00:00:00 UTC to 1970-01-01 00:00:01 UTC. Of these 1 are of aborted" in text
+    )
+    unread = evidence_page(
+        evidence(
+            "completed",
+            source="east",
+            loss=rows,
+            plan={"inventory": {"losing": 1, "records": None}, "topics": [], "unproven": []},
+        )
+    )
+    assert "When the loss was assessed: east was not read: of what is lost bytes, timestamps" in tags(
+        unread
+    ).text and "When the loss was assessed" not in evidence_page(evidence("completed"))

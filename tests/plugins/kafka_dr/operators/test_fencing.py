@@ -35,7 +35,9 @@ def ready(bench: Any) -> Any:
 
 
 def test_the_fence_is_added_and_proven(ready: Any) -> None:
-    """The application is denied, MirrorMaker 2 is not; the intent names the entry before it is added; the ends are the cut-off."""
+    """The application is denied, MirrorMaker 2 is not; the intent names the entry before it is added; the ends are
+    the cut-off.
+    """
     figures = fence(ready)
     procedure = ready.procedure()
     assert {str(e) for e in added_entries(procedure)} == {"deny User:app write topic literal '*' from *"}
@@ -86,7 +88,9 @@ def test_a_topic_that_changed_since_the_forecast_is_refused(ready: Any) -> None:
 
 
 def test_every_broker_is_probed(ready: Any) -> None:
-    """A broker that leads no partition of the probe's topic (a leader moved, a broker was added) is named, and nothing counts as proven."""
+    """A broker that leads no partition of the probe's topic (a leader moved, a broker was added) is named, and
+    nothing counts as proven.
+    """
     source = ready.clusters["primary"]
     source.broker_ids, source.partitions[PROBE_TOPIC] = [1, 2, 3], {0: 3, 1: 1, 2: 2}
     assert probe_partitions(source) == {1: 1, 2: 2, 3: 0}

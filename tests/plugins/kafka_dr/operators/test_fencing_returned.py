@@ -1,4 +1,6 @@
-"""fence_returned_cluster: its clients are elsewhere, so nobody writes or serves a group there, proven, whatever becomes of the run."""
+"""fence_returned_cluster: its clients are elsewhere, so nobody writes or serves a group there, proven, whatever
+becomes of the run.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def test_a_super_user_that_writes_on_is_found_by_the_log_ends(way: WayBack, monk
     ends = iter(range(100, 10_000))
     monkeypatch.setattr(way.primary, "ends", lambda partitions, **_: dict.fromkeys(partitions, next(ends)))
     way.primary.log_ends[ORDERS] = 20_000
-    with pytest.raises(AirflowFailException, match="Somebody writes on primary.*orders-0: newest record at offset 19999"):
+    with pytest.raises(
+        AirflowFailException, match="Somebody writes on primary.*orders-0: newest record at offset 19999"
+    ):
         fence(way)
 
 
@@ -147,7 +151,20 @@ def test_a_fence_hook_that_fences_it_is_enough(make_bench: Any) -> None:
 
 def test_a_flow_in_dedicated_mode_is_refused_before_anything_is_touched(make_bench: Any) -> None:
     """Its offsets could not be set."""
-    flows = [{"source": "primary", "target": "standby", "connect": "connect_standby", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}, {"source": "standby", "target": "primary", "stop_hook": "stop", "connectors": {"source": "s.source", "checkpoint": "s.checkpoint"}}]
+    flows = [
+        {
+            "source": "primary",
+            "target": "standby",
+            "connect": "connect_standby",
+            "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+        },
+        {
+            "source": "standby",
+            "target": "primary",
+            "stop_hook": "stop",
+            "connectors": {"source": "s.source", "checkpoint": "s.checkpoint"},
+        },
+    ]
     way = WayBack(make_bench(flows=flows))
     acls = set(way.primary.acls)
     with pytest.raises(AirflowFailException, match="standby->primary runs in dedicated mode"):

@@ -1,4 +1,6 @@
-"""Fencing a source that may be out of reach: what can be is fenced, the rest is armed, and nothing is called fenced that is not."""
+"""Fencing a source that may be out of reach: what can be is fenced, the rest is armed, and nothing is called
+fenced that is not.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ def test_a_source_that_answers_is_fenced_as_a_planned_one(bench: Any) -> None:
     procedure = bench.lost()
     bench.clusters["primary"].away = False
     figures = fence(bench)
-    assert (figures["fenced"], figures["answer"], figures["brokers_refusing"], figures["acl_entries_added"]) == ("by acl", None, [1], 1)
+    assert (figures["fenced"], figures["answer"], figures["brokers_refusing"], figures["acl_entries_added"]) == (
+        "by acl",
+        None,
+        [1],
+        1,
+    )
     assert figures["fenced_at"] and figures["approval"]["by"] == "bob"
     assert denied(bench) == [DENY] == [str(e) for e in added_entries(procedure)] and armed(bench) == []
 
@@ -59,19 +66,33 @@ def test_a_source_that_does_not_answer_is_armed(bench: Any) -> None:
     """The record names pair and topics, and is there before the outcome."""
     procedure = bench.lost()
     figures = fence(bench)
-    assert (figures["fenced"], figures["answer"], figures["topics"]) == ("armed", None, 1) and "fenced_at" not in figures
+    assert (figures["fenced"], figures["answer"], figures["topics"]) == (
+        "armed",
+        None,
+        1,
+    ) and "fenced_at" not in figures
     (one,) = armed_fences(telling_entries(bench.journal))
-    assert (one.procedure_id, one.source, one.target, one.topics, one.since.isoformat()) == (procedure.id, "primary", "standby", ("orders",), figures["armed_at"])
+    assert (one.procedure_id, one.source, one.target, one.topics, one.since.isoformat()) == (
+        procedure.id,
+        "primary",
+        "standby",
+        ("orders",),
+        figures["armed_at"],
+    )
     assert denied(bench) == []
 
 
 @pytest.mark.parametrize(("state", "seconds"), [("lost", 1.0), ("slow", 5.0)])
-def test_a_source_that_was_found_lost_is_hardly_waited_for(bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float) -> None:
+def test_a_source_that_was_found_lost_is_hardly_waited_for(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, seconds: float
+) -> None:
     """Clients stand still meanwhile; one that is back and slow is the watcher's."""
     procedure, waited = bench.lost(), []
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state=state, override=None)
     brokers = bench.clusters["primary"].brokers
-    monkeypatch.setattr(bench.clusters["primary"], "brokers", lambda **given: waited.append(given["timeout"]) or brokers(**given))
+    monkeypatch.setattr(
+        bench.clusters["primary"], "brokers", lambda **given: waited.append(given["timeout"]) or brokers(**given)
+    )
     assert fence(bench)["fenced"] == "armed" and waited == [seconds]
 
 
@@ -85,7 +106,9 @@ def test_without_the_inventorys_approval_nothing_is_done(bench: Any) -> None:
 
 
 def test_begun_again_it_looks_again(bench: Any) -> None:
-    """Armed twice is armed since the first time; a source that is back at the second try is fenced, and armed no more."""
+    """Armed twice is armed since the first time; a source that is back at the second try is fenced, and armed no
+    more.
+    """
     bench.lost()
     since = fence(bench)["armed_at"]
     assert fence(bench, attempt=2)["armed_at"] == since and len(armed(bench)) == 1
@@ -108,7 +131,9 @@ def test_a_source_that_dies_in_the_middle_is_armed(bench: Any, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("breaks", ["takes no entries", "lets the probe in"])
-def test_a_working_source_that_lets_clients_in_is_refused(bench: Any, monkeypatch: pytest.MonkeyPatch, breaks: str) -> None:
+def test_a_working_source_that_lets_clients_in_is_refused(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
     """Both sides would accept writes: that was not approved, and no watcher could change it."""
     monkeypatch.setattr(fencing_source, "_COMING_BACK_SECONDS", 0.0)
     bench.lost()
@@ -123,8 +148,12 @@ def test_a_working_source_that_lets_clients_in_is_refused(bench: Any, monkeypatc
 
 
 @pytest.mark.parametrize(("state", "again"), [("lost", True), ("slow", False)])
-def test_brokers_that_have_just_come_back_are_given_a_moment(bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, again: bool) -> None:
-    """They lead nothing yet: of a source that was found lost that is no refusal. One that answered all the time is refused at once."""
+def test_brokers_that_have_just_come_back_are_given_a_moment(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, state: str, again: bool
+) -> None:
+    """They lead nothing yet: of a source that was found lost that is no refusal. One that answered all the time is
+    refused at once.
+    """
     procedure = bench.lost()
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state=state, override=None)
     bench.clusters["primary"].away = False
@@ -160,8 +189,12 @@ def test_a_source_that_died_before_its_proof_is_armed(bench: Any, monkeypatch: p
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_a_source_that_hangs_in_the_middle_keeps_nobody(bench: Any, monkeypatch: pytest.MonkeyPatch, dies: bool) -> None:
-    """It answered, and then its ACLs did not come: armed if it is gone by now, refused if it still answers. What hung does nothing any more."""
+def test_a_source_that_hangs_in_the_middle_keeps_nobody(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """It answered, and then its ACLs did not come: armed if it is gone by now, refused if it still answers. What
+    hung does nothing any more.
+    """
     bench.lost()
     source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
     source.away, rules = False, fencing.source_rules
@@ -194,7 +227,9 @@ def test_a_source_that_hangs_in_the_middle_keeps_nobody(bench: Any, monkeypatch:
     assert ended.wait(60) and bench.entries(STEP) == before and denied(bench) == [] and len(armed(bench)) == dies
 
 
-def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_back(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_back(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its entries arrive after the return: they would keep clients from their source."""
     bench.lost()
     source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
@@ -263,7 +298,11 @@ def test_a_hook_that_fences_makes_the_watcher_needless(hooked: Any) -> None:
     """Its answer is kept, it was asked again whether it still says so, and nothing stays armed."""
     procedure = hooked.lost()
     figures = fence(hooked)
-    assert figures["fenced"] == "by hook" and figures["answer"] == {"fenced": True, "by": "the switch", "detail": "port 7"} and figures["fenced_at"]
+    assert (
+        figures["fenced"] == "by hook"
+        and figures["answer"] == {"fenced": True, "by": "the switch", "detail": "port 7"}
+        and figures["fenced_at"]
+    )
     assert hooked.hook.asked == [("fence", procedure.id, "primary"), ("state", "primary")] and armed(hooked) == []
 
 
@@ -341,7 +380,11 @@ def test_a_hook_that_was_not_asked_is_not_told_to_let_in(hooked: Any) -> None:
     hooked.clusters["primary"].away = False
     fence(hooked)
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(hooked.context())
-    assert denied(hooked) == [] and hooked.hook.asked == [] and "fence_hook" not in hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
+    assert (
+        denied(hooked) == []
+        and hooked.hook.asked == []
+        and "fence_hook" not in hooked.entries(Step.RETURN_TO_SOURCE)[-1].payload
+    )
 
 
 def test_a_hook_asked_too_late_is_taken_back(hooked: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""seed_flow_back, start_flow_back, wait_for_catch_up: told once where to begin, never against the other flow, and near before anybody stands still."""
+"""seed_flow_back, start_flow_back, wait_for_catch_up: told once where to begin, never against the other flow,
+and near before anybody stands still.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def seeds(way: WayBack, figures: dict[str, Any]) -> dict[str, int]:
 
 @pytest.mark.parametrize(("boundary", "last"), [(10, 9), (1, 0), (0, None)])
 def test_after_a_lost_source_it_begins_at_the_boundary(bench: Any, boundary: int, last: int | None) -> None:
-    """Nobody had seeded it: boundary - 1, and null for 0, which would skip a record; what Connect kept from times before counts for nothing."""
+    """Nobody had seeded it: boundary - 1, and null for 0, which would skip a record; what Connect kept from times
+    before counts for nothing.
+    """
     bench.clusters["standby"].log_ends[ORDERS] = boundary
     way = prepared(bench, seeded=False)
     way.worker.kept[BACK] = {ORDERS: 4}
@@ -73,7 +77,11 @@ def test_what_the_failover_had_seeded_is_not_written_again(bench: Any) -> None:
     """Read back and found as it was told."""
     way = prepared(bench)
     figures = seed(way)
-    assert (figures["seeded"], figures["unchanged"], figures["ran_before"]) == (0, 1, False) and way.worker.offsets_set == {BACK: {}}
+    assert (figures["seeded"], figures["unchanged"], figures["ran_before"]) == (
+        0,
+        1,
+        False,
+    ) and way.worker.offsets_set == {BACK: {}}
 
 
 def test_a_flow_that_runs_since_the_failover_goes_on(bench: Any) -> None:
@@ -156,9 +164,16 @@ def test_an_earlier_failback_that_made_topics_anew_and_seeded_nothing_is_remembe
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
-def test_an_earlier_failback_that_was_killed_when_it_had_made_topics_anew_is_remembered(make_bench: Any, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
-    """It has no outcome: what it noted before it deleted says which topics there are others now. The flow's own offset would skip what they lack."""
-    bench, name = make_bench(naming={"policy": policy, "separator": "."}), {"identity": "orders", "default": "standby.orders"}[policy]
+def test_an_earlier_failback_that_was_killed_when_it_had_made_topics_anew_is_remembered(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """It has no outcome: what it noted before it deleted says which topics there are others now. The flow's own
+    offset would skip what they lack.
+    """
+    bench, name = (
+        make_bench(naming={"policy": policy, "separator": "."}),
+        {"identity": "orders", "default": "standby.orders"}[policy],
+    )
     bench.clusters["primary"].partitions[name] = {0: 1}
     way = WayBack(bench, policy=policy, mode="recreate")
     way.worker.kept[BACK] = {ORDERS: 9}
@@ -172,7 +187,9 @@ def test_an_earlier_failback_that_was_killed_when_it_had_made_topics_anew_is_rem
     assert way.worker.kept[BACK] == {ORDERS: None}
 
 
-def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_made_anew_before_clients_left_again_are_not_copied_twice(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A failback made them, clients returned, and left again: both logs hold what stands below the newest boundary."""
     way = prepared(bench, mode="recreate")
     seed(way)
@@ -201,7 +218,9 @@ def test_what_was_seeded_since_it_was_made_anew_is_not_copied_twice(bench: Any) 
     assert way.worker.kept[BACK] == {ORDERS: 8}
 
 
-def test_what_was_made_anew_is_known_where_the_failover_knew_no_ids(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_made_anew_is_known_where_the_failover_knew_no_ids(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A lost source of which nobody had recorded them: prepare_topics says what it made."""
     way = prepared(bench, seeded=False, mode="recreate")
     told = flow_back.told_before
@@ -229,7 +248,12 @@ def test_offsets_of_vanished_partitions_are_forgotten(bench: Any) -> None:
     way.standby.partitions["heartbeats"] = {0: 1}
     way.worker.kept[BACK] = {ORDERS: 9, TopicPartition("gone", 0): 4, TopicPartition("orders", 7): 2, beats: 100}
     seed(way)
-    assert way.worker.kept[BACK] == {ORDERS: 9, TopicPartition("gone", 0): None, TopicPartition("orders", 7): None, beats: 100}
+    assert way.worker.kept[BACK] == {
+        ORDERS: 9,
+        TopicPartition("gone", 0): None,
+        TopicPartition("orders", 7): None,
+        beats: 100,
+    }
 
 
 def test_a_log_that_was_cut_on_the_new_primary_is_refused(bench: Any) -> None:
@@ -294,7 +318,9 @@ def test_a_copy_of_something_old_stops_it_again(bench: Any, monkeypatch: pytest.
     way = seeded_way(bench)
     way.write("standby", 10, "new")
     resume = way.worker.resume
-    monkeypatch.setattr(way.worker, "resume", lambda name, **more: (resume(name, **more), way.write("primary", 10, "old")))
+    monkeypatch.setattr(
+        way.worker, "resume", lambda name, **more: (resume(name, **more), way.write("primary", 10, "old"))
+    )
     with pytest.raises(AirflowFailException, match="copies other records"):
         start(way)
     assert way.worker.states[BACK] == "STOPPED"
@@ -306,7 +332,9 @@ def test_a_first_record_that_was_compacted_away_proves_nothing(bench: Any, monke
     way.standby.settings["orders"] = {"cleanup.policy": "compact"}
     way.write("standby", 11, "later value")
     resume = way.worker.resume
-    monkeypatch.setattr(way.worker, "resume", lambda name, **more: (resume(name, **more), way.write("primary", 10, "earlier value")))
+    monkeypatch.setattr(
+        way.worker, "resume", lambda name, **more: (resume(name, **more), way.write("primary", 10, "earlier value"))
+    )
     assert start(way)["partitions_flowing"] == 1
 
 
@@ -358,7 +386,9 @@ def test_a_resume_that_comes_too_late_is_undone(bench: Any, monkeypatch: pytest.
 @pytest.fixture
 def flowing(make_bench: Any) -> WayBack:
     """The flow back runs; the drain may last two minutes."""
-    way = WayBack(make_bench(deadlines={"stable_seconds": 0.01, "zero_lag_seconds": 120, "catch_up_seconds": 0.4}), started=True)
+    way = WayBack(
+        make_bench(deadlines={"stable_seconds": 0.01, "zero_lag_seconds": 120, "catch_up_seconds": 0.4}), started=True
+    )
     way.found()
     return way
 
@@ -401,10 +431,14 @@ def test_what_no_reader_finds_is_not_waited_for(flowing: WayBack) -> None:
     assert catch_up(flowing)["partitions"] == 1
 
 
-def test_what_was_copied_long_after_it_was_written_is_not_near(flowing: WayBack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_copied_long_after_it_was_written_is_not_near(
+    flowing: WayBack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The backlog of an hour is copied; what came meanwhile is looked at next."""
     flowing.standby.log_ends[ORDERS], flowing.worker.kept[BACK] = 30, {ORDERS: 29}
-    flowing.bench.topology.write_text(flowing.bench.topology.read_text().replace('"zero_lag_seconds": 120', '"zero_lag_seconds": 0.0001'))
+    flowing.bench.topology.write_text(
+        flowing.bench.topology.read_text().replace('"zero_lag_seconds": 120', '"zero_lag_seconds": 0.0001')
+    )
     with pytest.raises(AirflowException, match="is copied; what came since is looked at next"):
         catch_up(flowing)
     assert len([e for e in flowing.bench.entries(Step.WAIT_FOR_CATCH_UP, "b1") if e.kind == Entry.NOTE]) > 2
@@ -441,7 +475,9 @@ def test_seeds_are_kept_by_partition(bench: Any) -> None:
 
 @pytest.mark.parametrize("choices", [{"mode": "recreate"}, {}])
 def test_a_topic_that_is_gone_since_it_was_prepared_is_not_seeded(bench: Any, choices: dict[str, str]) -> None:
-    """MirrorMaker 2 would make it again and fill it from the old boundary on, and every later look would find it in order."""
+    """MirrorMaker 2 would make it again and fill it from the old boundary on, and every later look would find it in
+    order.
+    """
     way = prepared(bench, **choices)
     del way.primary.partitions["orders"]
     with pytest.raises(AirflowFailException, match="gone since they were prepared.*orders"):
@@ -450,8 +486,12 @@ def test_a_topic_that_is_gone_since_it_was_prepared_is_not_seeded(bench: Any, ch
 
 
 @pytest.mark.parametrize("choices", [{}, {"mode": "recreate"}])
-def test_a_topic_that_was_born_after_the_topics_were_prepared_is_no_hindrance(bench: Any, choices: dict[str, str]) -> None:
-    """By clients, who are at work, or for a quarantine: MirrorMaker 2 will make it on the returned cluster, and fill it from its beginning."""
+def test_a_topic_that_was_born_after_the_topics_were_prepared_is_no_hindrance(
+    bench: Any, choices: dict[str, str]
+) -> None:
+    """By clients, who are at work, or for a quarantine: MirrorMaker 2 will make it on the returned cluster, and fill
+    it from its beginning.
+    """
     way = prepared(bench, **choices)
     way.standby.partitions["orders.stranded"] = {0: 1}
     assert seed(way)["topic_ids"].keys() == {"orders"}
@@ -459,8 +499,12 @@ def test_a_topic_that_was_born_after_the_topics_were_prepared_is_no_hindrance(be
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("mode", ["append", "recreate"])
-def test_what_a_killed_run_has_made_begins_at_its_beginning(bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str, known: bool) -> None:
-    """The returned cluster came without the topic; nobody wrote its outcome, and perhaps nobody knew the id that it had before."""
+def test_what_a_killed_run_has_made_begins_at_its_beginning(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str, known: bool
+) -> None:
+    """The returned cluster came without the topic; nobody wrote its outcome, and perhaps nobody knew the id that it
+    had before.
+    """
     way = WayBack(bench, **({"mode": mode} if mode == "recreate" else {}))
     if not known:
         told = flow_back.told_before

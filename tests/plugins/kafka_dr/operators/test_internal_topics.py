@@ -30,7 +30,15 @@ def synced(bench: Any, *pairs: tuple[int, int]) -> None:
 
 def flows(**stated: str) -> list[dict[str, Any]]:
     """The bench's flows, of which the first states settings."""
-    made = [{"source": s, "target": t, "connect": f"connect_{t}", "connectors": {k: f"{s[0]}.{k}" for k in ("source", "checkpoint")}} for s, t in (("primary", "standby"), ("standby", "primary"))]
+    made = [
+        {
+            "source": s,
+            "target": t,
+            "connect": f"connect_{t}",
+            "connectors": {k: f"{s[0]}.{k}" for k in ("source", "checkpoint")},
+        }
+        for s, t in (("primary", "standby"), ("standby", "primary"))
+    ]
     made[0]["mirror_maker"] = stated
     return made
 
@@ -41,7 +49,10 @@ def test_syncs_come_in_the_order_written(bench: Any) -> None:
     synced(bench, (5, 3), (9, 7), *((n, n) for n in range(10, 1010)))
     bench.clusters["standby"].internal[SYNCS].insert(1, (b"?", b"?"))
     found = syncs_on_target(bench.procedure(), missing)
-    assert found[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()[:2] == [["orders", 0, 5, 3, 0], ["orders", 0, 9, 7, 2]]
+    assert found[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()[:2] == [
+        ["orders", 0, 5, 3, 0],
+        ["orders", 0, 9, 7, 2],
+    ]
     assert missing == [f"1 of 1003 records of {SYNCS} cannot be read as what MirrorMaker 2 writes: they are left out"]
 
 
@@ -58,13 +69,20 @@ def test_too_many_that_cannot_be_read_stop_the_run(bench: Any, read: Any) -> Non
 
 
 def test_the_other_flows_syncs_are_not_this_ones(bench: Any) -> None:
-    """The flow the other way keeps its syncs on its source, which is our target, under the very name: there upstream is downstream."""
+    """The flow the other way keeps its syncs on its source, which is our target, under the very name: there upstream
+    is downstream.
+    """
     synced(bench, (5, 3))
     assert syncs_location(bench.procedure()) == "source" and syncs_on_target(bench.procedure(), []).empty
 
 
-@pytest.mark.parametrize(("stated", "location", "rows"), [(ON_TARGET, "target", 1), ({"offset-syncs.topic.location": "source"}, "source", 0), ({}, None, 0)])
-def test_with_a_silent_worker_what_is_stated_counts(make_bench: Any, stated: dict[str, str], location: str | None, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("stated", "location", "rows"),
+    [(ON_TARGET, "target", 1), ({"offset-syncs.topic.location": "source"}, "source", 0), ({}, None, 0)],
+)
+def test_with_a_silent_worker_what_is_stated_counts(
+    make_bench: Any, stated: dict[str, str], location: str | None, rows: int
+) -> None:
     """And where nothing is stated, nothing is believed."""
     bench = make_bench(flows=flows(**stated))
     bench.workers["standby"].away = True
@@ -76,13 +94,28 @@ def test_without_the_topics_there_is_nothing(bench: Any) -> None:
     """Frames without rows keep their types."""
     bench.workers["standby"].settings = ON_TARGET
     syncs, stated = syncs_on_target(bench.procedure(), []), checkpoints_with_origin(bench.procedure(), [])
-    assert syncs.dtypes.astype(str).to_dict() == {"topic": "object", "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
-    assert stated.dtypes.astype(str).to_dict() == {"group": "object", "topic": "object", "partition": "int32", "position": "int64"}
+    assert syncs.dtypes.astype(str).to_dict() == {
+        "topic": "object",
+        "partition": "int32",
+        "upstream": "int64",
+        "downstream": "int64",
+        "sequence": "int64",
+    }
+    assert stated.dtypes.astype(str).to_dict() == {
+        "group": "object",
+        "topic": "object",
+        "partition": "int32",
+        "position": "int64",
+    }
 
 
 def stated_positions(bench: Any, *topics: str) -> list[list[Any]]:
     """Topics and positions by checkpoints on these topics of the target."""
-    put(bench, CHECKPOINTS, [encode_checkpoint(Checkpoint("g", topic, 0, 100 + number, 5)) for number, topic in enumerate(topics)])
+    put(
+        bench,
+        CHECKPOINTS,
+        [encode_checkpoint(Checkpoint("g", topic, 0, 100 + number, 5)) for number, topic in enumerate(topics)],
+    )
     found: pd.DataFrame = checkpoints_with_origin(bench.procedure(), [])
     return found[["topic", "position"]].values.tolist()
 
@@ -93,5 +126,7 @@ def test_checkpoints_state_the_sources_position(bench: Any) -> None:
 
 
 def test_a_checkpoint_of_a_topic_that_came_from_the_target_is_no_position_of_its_namesake(make_bench: Any) -> None:
-    """MirrorMaker 2 names the source's copy of a target topic by its own name there: `standby.orders` on the source is `orders` here."""
+    """MirrorMaker 2 names the source's copy of a target topic by its own name there: `standby.orders` on the source
+    is `orders` here.
+    """
     assert stated_positions(make_bench(naming=DEFAULT), "primary.orders", "orders") == [["orders", 100]]

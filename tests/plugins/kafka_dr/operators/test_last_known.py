@@ -1,4 +1,6 @@
-"""What is known of a flow whose source cannot be asked: the best of what there is, and the names of what there is not."""
+"""What is known of a flow whose source cannot be asked: the best of what there is, and the names of what there
+is not.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,18 @@ DEFAULT = {"policy": "default", "separator": "."}
 SYNCS, CHECKPOINTS = "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"
 
 
-def target_holds(bench: Any, syncs: tuple[tuple[int, int], ...] = (), checkpoints: tuple[tuple[str, str, int, int], ...] = ()) -> None:
-    """MirrorMaker 2's topics on the target: syncs of orders-0; group, topic there, partition and source position of checkpoints."""
+def target_holds(
+    bench: Any, syncs: tuple[tuple[int, int], ...] = (), checkpoints: tuple[tuple[str, str, int, int], ...] = ()
+) -> None:
+    """MirrorMaker 2's topics on the target: syncs of orders-0; group, topic there, partition and source position of
+    checkpoints.
+    """
     target = bench.clusters["standby"]
     bench.workers["standby"].settings = {"offset-syncs.topic.location": "target"}
     target.internal[SYNCS] = [encode_offset_sync(OffsetSync("orders", 0, u, d)) for u, d in syncs]
-    target.internal[CHECKPOINTS] = [encode_checkpoint(Checkpoint(group, topic, p, position, 0)) for group, topic, p, position in checkpoints]
+    target.internal[CHECKPOINTS] = [
+        encode_checkpoint(Checkpoint(group, topic, p, position, 0)) for group, topic, p, position in checkpoints
+    ]
     target.partitions |= {SYNCS: {0: 1}, CHECKPOINTS: {0: 1}}
 
 
@@ -44,18 +52,39 @@ def test_positions_recorded_are_preferred_to_checkpoints(make_lost: Any, recorde
     """A checkpoint fills in what the recorder never saw; a position recorded stands, whichever is the higher one."""
     at = recorder.sample(seen(100, 90), held("a", 50), held("b", 60))
     bench = make_lost(groups=[{"pattern": "c", "policy": "fail"}])
-    target_holds(bench, checkpoints=(("a", "orders", 0, 70), ("b", "orders", 0, 40), ("c", "orders", 0, 30), ("a", "orders", 1, 5)))
+    target_holds(
+        bench,
+        checkpoints=(("a", "orders", 0, 70), ("b", "orders", 0, 40), ("c", "orders", 0, 30), ("a", "orders", 1, 5)),
+    )
     known = what_is_known(bench.procedure())
-    assert positions(known) == [["a", "orders", 0, 50], ["a", "orders", 1, 5], ["b", "orders", 0, 60], ["c", "orders", 0, 30]]
-    assert known.positions["position_at"].tolist() == [at, 0, at, 0] and known.positions["policy"].tolist() == ["earliest"] * 3 + ["fail"]
+    assert positions(known) == [
+        ["a", "orders", 0, 50],
+        ["a", "orders", 1, 5],
+        ["b", "orders", 0, 60],
+        ["c", "orders", 0, 30],
+    ]
+    assert known.positions["position_at"].tolist() == [at, 0, at, 0] and known.positions["policy"].tolist() == [
+        "earliest"
+    ] * 3 + ["fail"]
 
 
 def test_where_the_recorder_listed_all_groups_older_checkpoints_say_nothing(make_lost: Any, recorder: Recorder) -> None:
-    """They may be of a group that is gone, or of an earlier life of one; what was written since the listing is taken."""
+    """They may be of a group that is gone, or of an earlier life of one; what was written since the listing is
+    taken.
+    """
     read_to = [[f"id-{CHECKPOINTS}", CHECKPOINTS, 0, 3]]
     at = recorder.sample(seen(100, 90), held("anew", 5), groups_read="whole", read_to=read_to)
     bench = make_lost()
-    target_holds(bench, checkpoints=(("gone", "orders", 0, 70), ("anew", "orders", 0, 80), ("anew", "orders", 1, 80), ("young", "orders", 0, 2), ("anew", "orders", 2, 1)))
+    target_holds(
+        bench,
+        checkpoints=(
+            ("gone", "orders", 0, 70),
+            ("anew", "orders", 0, 80),
+            ("anew", "orders", 1, 80),
+            ("young", "orders", 0, 2),
+            ("anew", "orders", 2, 1),
+        ),
+    )
     known = what_is_known(bench.procedure())
     assert positions(known) == [["anew", "orders", 0, 5], ["anew", "orders", 2, 1], ["young", "orders", 0, 2]]
     assert known.positions["position_at"].tolist() == [at, 0, 0]
@@ -83,20 +112,29 @@ def group(name: str, members: int) -> tuple[Kind, dict[str, Any]]:
 
 
 def test_who_may_have_gone_on_since_is_told(make_lost: Any, recorder: Recorder) -> None:
-    """A group that had members, one that the recorder never saw, and a position that only a checkpoint states; not one that stood still."""
-    recorder.sample(seen(100, 90), held("alive", 50), held("idle", 60), group("alive", 2), group("idle", 0), groups_read="whole")
+    """A group that had members, one that the recorder never saw, and a position that only a checkpoint states; not
+    one that stood still.
+    """
+    recorder.sample(
+        seen(100, 90), held("alive", 50), held("idle", 60), group("alive", 2), group("idle", 0), groups_read="whole"
+    )
     bench = make_lost()
     target_holds(bench, checkpoints=(("idle", "orders", 1, 5), ("unseen", "orders", 0, 7)))
     known = what_is_known(bench.procedure())
     assert (known.active, known.moving) == ({"alive"}, {"alive", "unseen"})
     rows = with_movement(known)
     told = {(row.group, row.partition): row.may_have_moved for row in rows.itertuples()}
-    assert told == {("alive", 0): True, ("idle", 0): False, ("idle", 1): True, ("unseen", 0): True} and rows["may_have_moved"].dtype == bool
+    assert (
+        told == {("alive", 0): True, ("idle", 0): False, ("idle", 1): True, ("unseen", 0): True}
+        and rows["may_have_moved"].dtype == bool
+    )
 
 
 @pytest.mark.parametrize("seen_by", ["a sample", "a heartbeat"])
 @pytest.mark.parametrize(("ago", "looked"), [(0, {"idle"}), (40_000, {"idle"}), (40_001, set()), (None, set())])
-def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(make_lost: Any, recorder: Recorder, ago: int | None, looked: set[str], seen_by: str) -> None:
+def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(
+    make_lost: Any, recorder: Recorder, ago: int | None, looked: set[str], seen_by: str
+) -> None:
     """A sample of three in which they did not answer is none to speak of; an hour is."""
     recorder.sample(seen(100, 90), held("idle", 60), group("idle", 0), groups_read="whole")
     bench = make_lost()
@@ -109,7 +147,13 @@ def test_groups_that_nobody_looked_at_any_more_may_have_gone_on(make_lost: Any, 
 
 def test_syncs_written_since_the_last_sample_are_added(make_lost: Any, recorder: Recorder) -> None:
     """By their place in the topic: none twice."""
-    recorder.sample(seen(100, 90), *((Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s}) for u, d, s in ((5, 3, 0), (9, 7, 1))))
+    recorder.sample(
+        seen(100, 90),
+        *(
+            (Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s})
+            for u, d, s in ((5, 3, 0), (9, 7, 1))
+        ),
+    )
     bench = make_lost()
     target_holds(bench, syncs=((0, 0), (9, 7), (20, 18)))
     known = what_is_known(bench.procedure())
@@ -121,8 +165,18 @@ def test_nothing_at_all_is_known_by_name(make_lost: Any) -> None:
     bench = make_lost(recorded=False)
     bench.workers["standby"].away = True
     known = what_is_known(bench.procedure())
-    assert (known.topics, known.replicated, known.active) == ({}, {}, frozenset()) and known.positions.empty and known.syncs.empty
-    for lacking in ("no flight recorder", "Connect does not tell", "where MirrorMaker 2 keeps its offset syncs", "no offset sync", "no position of any group"):
+    assert (
+        (known.topics, known.replicated, known.active) == ({}, {}, frozenset())
+        and known.positions.empty
+        and known.syncs.empty
+    )
+    for lacking in (
+        "no flight recorder",
+        "Connect does not tell",
+        "where MirrorMaker 2 keeps its offset syncs",
+        "no offset sync",
+        "no position of any group",
+    ):
         assert lacking in told(known)
 
 
@@ -130,7 +184,14 @@ def test_frames_without_rows_keep_their_types(make_lost: Any) -> None:
     """Written and read back, too."""
     bench = make_lost(recorded=False)
     known, procedure = what_is_known(bench.procedure()), bench.procedure()
-    wanted = {"group": "object", "topic": "object", "partition": "int32", "position": "int64", "position_at": "int64", "policy": "object"}
+    wanted = {
+        "group": "object",
+        "topic": "object",
+        "partition": "int32",
+        "position": "int64",
+        "position_at": "int64",
+        "policy": "object",
+    }
     assert known.positions.dtypes.astype(str).to_dict() == wanted
     assert procedure.kept(procedure.keep("p", known.positions)).dtypes.astype(str).to_dict() == wanted
 
@@ -142,7 +203,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("archive", BROKEN.values(), ids=BROKEN)
-def test_an_archive_that_cannot_be_read_is_none_that_is_named(make_lost: Any, recorder: Recorder, quick_path: Path, archive: Any) -> None:
+def test_an_archive_that_cannot_be_read_is_none_that_is_named(
+    make_lost: Any, recorder: Recorder, quick_path: Path, archive: Any
+) -> None:
     """The plan can still be made, of less."""
     recorder.sample(seen(100, 90))
     for file in (quick_path / "archive").rglob("*.parquet"):
@@ -152,7 +215,9 @@ def test_an_archive_that_cannot_be_read_is_none_that_is_named(make_lost: Any, re
 
 
 def test_all_are_asked_at_once(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None goes on before all five were called: near a source that died each may be silent for as long as it is waited for."""
+    """None goes on before all five were called: near a source that died each may be silent for as long as it is
+    waited for.
+    """
     recorder.sample(seen(100, 90), answered=False)
     all_called = Barrier(5, timeout=30)
     for name in ("from_archive", "from_connect", "checkpoints_with_origin", "from_target", "newest_heartbeat"):
@@ -161,7 +226,11 @@ def test_all_are_asked_at_once(make_lost: Any, recorder: Recorder, monkeypatch: 
     bench.workers["standby"].away = True
     missing, heartbeat_at = asked_side_by_side(bench.procedure())[::-1][:2]
     assert heartbeat_at is None
-    assert [one.split(":")[0] for one in missing] == ["there is no flight recorder", "Connect does not tell what it replicated", "nobody says where MirrorMaker 2 keeps its offset syncs"]
+    assert [one.split(":")[0] for one in missing] == [
+        "there is no flight recorder",
+        "Connect does not tell what it replicated",
+        "nobody says where MirrorMaker 2 keeps its offset syncs",
+    ]
 
 
 def after(all_called: Barrier, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -182,19 +251,39 @@ def test_an_archive_without_a_sample_of_the_source_says_so(make_lost: Any, recor
 
 
 def test_without_a_record_connect_tells_what_is_mirrored(make_lost: Any) -> None:
-    """Identity naming gives no topic away; a topic that the target lacks is nobody's. The target knows how many partitions there are."""
+    """Identity naming gives no topic away; a topic that the target lacks is nobody's. The target knows how many
+    partitions there are.
+    """
     bench = make_lost(recorded=False)
     bench.clusters["standby"].partitions |= {"orders": {0: 1, 1: 1}, "local": {0: 1}}
-    bench.workers["standby"].replicated = {TopicPartition("orders", 0): 9, TopicPartition("gone", 0): 3, TopicPartition("orders", 1): None}
+    bench.workers["standby"].replicated = {
+        TopicPartition("orders", 0): 9,
+        TopicPartition("gone", 0): 3,
+        TopicPartition("orders", 1): None,
+    }
     known = what_is_known(bench.procedure())
-    assert known.topics == {"orders": ("orders", 2, None)} and known.replicated[TopicPartition("orders", 0)] == 9 and len(known.replicated) == 2
+    assert (
+        known.topics == {"orders": ("orders", 2, None)}
+        and known.replicated[TopicPartition("orders", 0)] == 9
+        and len(known.replicated) == 2
+    )
 
 
 def test_under_default_naming_names_tell_what_is_mirrored(make_lost: Any) -> None:
     """Not MirrorMaker 2's own topics, no heartbeats, none of another source, no local one."""
     bench = make_lost(recorded=False, naming=DEFAULT)
     bench.workers["standby"].away = True
-    bench.clusters["standby"].partitions |= {name: {0: 1} for name in ("primary.orders", "primary.checkpoints.internal", "primary.heartbeats", "heartbeats", "other.orders", "mm2-offset-syncs.primary.internal")}
+    bench.clusters["standby"].partitions |= {
+        name: {0: 1}
+        for name in (
+            "primary.orders",
+            "primary.checkpoints.internal",
+            "primary.heartbeats",
+            "heartbeats",
+            "other.orders",
+            "mm2-offset-syncs.primary.internal",
+        )
+    }
     assert what_is_known(bench.procedure()).topics == {"orders": ("primary.orders", 1, None)}
 
 
@@ -211,11 +300,16 @@ def test_recorded_topics_are_known_without_the_target_having_them(make_lost: Any
     """All of such a topic is lost, which must be said."""
     recorder.sample(seen(100, 90), seen(40, 0, "slow", partition=2))
     bench = make_lost()
-    assert what_is_known(bench.procedure()).topics == {"orders": ("orders", 1, "id-orders"), "slow": ("slow", 3, "id-slow")}
+    assert what_is_known(bench.procedure()).topics == {
+        "orders": ("orders", 1, "id-orders"),
+        "slow": ("slow", 3, "id-slow"),
+    }
 
 
 @pytest.mark.parametrize("naming", [{"policy": "identity"}, DEFAULT])
-def test_a_topic_that_the_source_had_deleted_is_none_of_the_flows(make_lost: Any, recorder: Recorder, naming: dict[str, str]) -> None:
+def test_a_topic_that_the_source_had_deleted_is_none_of_the_flows(
+    make_lost: Any, recorder: Recorder, naming: dict[str, str]
+) -> None:
     """Whoever still speaks of it: Connect, an offset sync, a checkpoint, or the name of its copy."""
     copy = "old" if naming != DEFAULT else "primary.old"
     sync = (Kind.SYNC, {"topic": "old", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0})
@@ -237,17 +331,34 @@ def test_nothing_of_the_source_is_asked(make_lost: Any, recorder: Recorder, monk
     assert positions(what_is_known(bench.procedure()))
 
 
-@pytest.mark.parametrize(("recorded", "naming", "found"), [(False, {"policy": "identity"}, ["empty", "orders"]), (False, DEFAULT, ["orders"]), (True, {"policy": "identity"}, ["orders"])])
-def test_an_empty_copy_moves_though_nobody_speaks_of_it(recorded: bool, naming: dict[str, str], found: list[str], make_lost: Any, recorder: Recorder) -> None:
-    """Under one name on both sides and without a sample of the source, by the flow's filter alone; not what that leaves out. It is said."""
+@pytest.mark.parametrize(
+    ("recorded", "naming", "found"),
+    [
+        (False, {"policy": "identity"}, ["empty", "orders"]),
+        (False, DEFAULT, ["orders"]),
+        (True, {"policy": "identity"}, ["orders"]),
+    ],
+)
+def test_an_empty_copy_moves_though_nobody_speaks_of_it(
+    recorded: bool, naming: dict[str, str], found: list[str], make_lost: Any, recorder: Recorder
+) -> None:
+    """Under one name on both sides and without a sample of the source, by the flow's filter alone; not what that
+    leaves out. It is said.
+    """
     remote = "primary.orders" if naming == DEFAULT else "orders"
     if recorded:
         recorder.sample(seen(100, 90))
     bench = make_lost(recorded=recorded, naming=naming)
-    bench.workers["standby"].settings = {"offset-syncs.topic.location": "target", "topics": "orders|empty|left", "topics.exclude": "left"}
+    bench.workers["standby"].settings = {
+        "offset-syncs.topic.location": "target",
+        "topics": "orders|empty|left",
+        "topics.exclude": "left",
+    }
     bench.workers["standby"].replicated = {TopicPartition("orders", 0): 70}
     bench.clusters["standby"].partitions |= {remote: {0: 90}, "empty": {0: 0, 1: 0}, "left": {0: 5}, "own": {0: 5}}
     known = what_is_known(bench.procedure())
     assert sorted(known.topics) == found
-    assert ("1 topics are taken for mirrored ones by the flow's filter alone: empty" in told(known)) is ("empty" in found)
+    assert ("1 topics are taken for mirrored ones by the flow's filter alone: empty" in told(known)) is (
+        "empty" in found
+    )
     assert known.topics.get("empty", ("empty", 2, None)) == ("empty", 2, None)

@@ -1,4 +1,6 @@
-"""Which stretches of two logs came from which: by the receipts of the procedures that moved clients, and of nothing else."""
+"""Which stretches of two logs came from which: by the receipts of the procedures that moved clients, and of
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +47,31 @@ class Trips:
 
     def note(self, step: Step, ends: dict[TopicPartition, int]) -> None:
         """The step of the last procedure noted where logs ended before it started a flow."""
-        self.procedure.write(step, Entry.NOTE, {"ends_before": self.procedure.keep("ends_before", partitions_frame(ends, "offset"))})
+        self.procedure.write(
+            step, Entry.NOTE, {"ends_before": self.procedure.keep("ends_before", partitions_frame(ends, "offset"))}
+        )
 
     def found(self, after: Procedure, source_end: int, resumes: int) -> None:
         """The last procedure looked for stranded records."""
-        frame = pd.DataFrame({"topic": ["orders"], "partition": [0], "source_end": [0], "source_tail": [source_end], "source_resumes": [resumes]})
-        self.bench.done(self.procedure, Step.FIND_STRANDED_RECORDS, after=after.id, frontier=self.procedure.keep("frontier", frame))
+        frame = pd.DataFrame(
+            {
+                "topic": ["orders"],
+                "partition": [0],
+                "source_end": [0],
+                "source_tail": [source_end],
+                "source_resumes": [resumes],
+            }
+        )
+        self.bench.done(
+            self.procedure, Step.FIND_STRANDED_RECORDS, after=after.id, frontier=self.procedure.keep("frontier", frame)
+        )
 
     def opens(self, cut_off: dict[TopicPartition, int] | None, boundary: dict[TopicPartition, int]) -> Procedure:
         """The last procedure opens its target; one without a cut-off had given its source up."""
-        kept = {name: self.procedure.keep(name, partitions_frame(ends, "offset")) for name, ends in (("cut_off", cut_off or {}), ("boundary", boundary))}
+        kept = {
+            name: self.procedure.keep(name, partitions_frame(ends, "offset"))
+            for name, ends in (("cut_off", cut_off or {}), ("boundary", boundary))
+        }
         if cut_off is not None:
             self.bench.done(self.procedure, Step.FENCE_PRODUCERS, cut_off=kept["cut_off"])
         self.bench.done(self.procedure, Step.STOP_MIRROR_MAKER, boundary=kept["boundary"])
@@ -66,9 +83,13 @@ class Trips:
         ends = {name: pd.array([end], "Int64") for name, end in (("cut_off", cut_off), ("boundary", boundary))}
         return pd.DataFrame({"topic": [topic], "partition": [0]} | ends).astype({"partition": "int32"})
 
-    def write(self, cut_off: int | None = 500, boundary: int | None = 500, position: int = 3, topic: str = "orders") -> dict[str, str]:
+    def write(
+        self, cut_off: int | None = 500, boundary: int | None = 500, position: int = 3, topic: str = "orders"
+    ) -> dict[str, str]:
         """What the last procedure writes for its translation."""
-        positions = pd.DataFrame({"group": ["g"], "topic": [topic], "partition": [0], "position": [position]}).astype({"partition": "int32"})
+        positions = pd.DataFrame({"group": ["g"], "topic": [topic], "partition": [0], "position": [position]}).astype(
+            {"partition": "int32"}
+        )
         return write_lineage(self.procedure, self.folder, self.bounds(cut_off, boundary, topic), positions)
 
     def segments(self, *args: Any, **kwargs: Any) -> list[list[Any]]:
@@ -79,7 +100,10 @@ class Trips:
             return []
         rows = pd.read_parquet(path, dtype_backend="numpy_nullable")
         assert rows["segment"].tolist() == list(range(len(rows)))
-        return [[None if pd.isna(one) else one for one in row] for row in rows[["source_from", "source_to", "target_from", "target_to", "copied_back"]].values.tolist()]
+        return [
+            [None if pd.isna(one) else one for one in row]
+            for row in rows[["source_from", "source_to", "target_from", "target_to", "copied_back"]].values.tolist()
+        ]
 
 
 @pytest.fixture
@@ -97,7 +121,9 @@ def test_a_first_failover_writes_nothing(trips: Trips) -> None:
 
 
 def test_on_the_way_back_older_records_are_copies(trips: Trips) -> None:
-    """Below the boundary the new primary holds copies of the old one's; what follows is copied back behind the cut-off."""
+    """Below the boundary the new primary holds copies of the old one's; what follows is copied back behind the
+    cut-off.
+    """
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.begin("standby", "primary")
@@ -112,10 +138,21 @@ def test_after_a_round_trip_there_are_three_segments(trips: Trips) -> None:
     trips.opens({ORDERS: 200}, {ORDERS: 196})
     trips.begin("primary", "standby")
     assert trips.segments() == [[0, 100, 0, 104, False], [100, 196, 104, 200, True], [196, None, 200, None, False]]
-    assert pd.read_parquet(trips.folder / "segments.parquet")["drained"].tolist() == [True, True, False], "both changes of sides were planned"
+    assert pd.read_parquet(trips.folder / "segments.parquet")["drained"].tolist() == [
+        True,
+        True,
+        False,
+    ], "both changes of sides were planned"
     types = pd.read_parquet(trips.folder / "segments.parquet", dtype_backend="pyarrow").dtypes.astype(str).to_dict()
     offsets_of_both = dict.fromkeys(("source_from", "source_to", "target_from", "target_to"), "int64[pyarrow]")
-    assert types == {"topic": "string[pyarrow]", "partition": "int32[pyarrow]", "segment": "int32[pyarrow]", **offsets_of_both, "copied_back": "bool[pyarrow]", "drained": "bool[pyarrow]"}
+    assert types == {
+        "topic": "string[pyarrow]",
+        "partition": "int32[pyarrow]",
+        "segment": "int32[pyarrow]",
+        **offsets_of_both,
+        "copied_back": "bool[pyarrow]",
+        "drained": "bool[pyarrow]",
+    }
 
 
 def test_under_default_naming_nothing_is_written(make_bench: Any, tmp_path: Path) -> None:
@@ -140,7 +177,9 @@ def test_a_procedure_that_returned_moved_nobody(trips: Trips) -> None:
 def elsewhere(monkeypatch: pytest.MonkeyPatch, procedure: Procedure) -> None:
     """A procedure is one of other clusters."""
     pair = Procedure.pair.fget
-    monkeypatch.setattr(Procedure, "pair", property(lambda self: "elsewhere" if self.id == procedure.id else pair(self)))
+    monkeypatch.setattr(
+        Procedure, "pair", property(lambda self: "elsewhere" if self.id == procedure.id else pair(self))
+    )
 
 
 def test_another_pairs_procedures_do_not_count(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +214,9 @@ def test_a_note_of_a_later_change_of_sides_speaks_of_the_other_log(trips: Trips)
 
 
 def test_copies_begin_where_somebody_noted_it(trips: Trips) -> None:
-    """Behind the ends of transactions that came after the cut-off; the oldest note counts, and none of a later change of sides."""
+    """Behind the ends of transactions that came after the cut-off; the oldest note counts, and none of a later
+    change of sides.
+    """
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.note(Step.START_REVERSE_REPLICATION, {ORDERS: 102})
@@ -208,7 +249,9 @@ def test_without_a_look_at_a_lost_source_nothing_is_known(trips: Trips) -> None:
 
 
 def test_where_not_even_the_sources_end_is_known_all_positions_lie_below(trips: Trips) -> None:
-    """None lies where the only segment begins: it would be placed at the target's end. Where nobody asks, there is none."""
+    """None lies where the only segment begins: it would be placed at the target's end. Where nobody asks, there is
+    none.
+    """
     trips.begin("primary", "standby")
     trips.opens(None, {ORDERS: 104})
     trips.begin("standby", "primary")
@@ -254,7 +297,9 @@ def test_behind_a_receipt_that_is_gone_later_segments_are_known(trips: Trips) ->
 
 
 @pytest.mark.parametrize(("cut_off", "boundary"), [({ORDERS: 100}, {}), ({}, {ORDERS: 104})])
-def test_receipts_that_contradict_each_other_tell_nothing(trips: Trips, cut_off: dict[TopicPartition, int], boundary: dict[TopicPartition, int]) -> None:
+def test_receipts_that_contradict_each_other_tell_nothing(
+    trips: Trips, cut_off: dict[TopicPartition, int], boundary: dict[TopicPartition, int]
+) -> None:
     """A partition that was cut off and has no boundary, or the other way round."""
     trips.begin("primary", "standby")
     trips.opens(cut_off, boundary)
@@ -326,10 +371,18 @@ def test_a_topic_that_was_born_since_is_one_copy(trips: Trips) -> None:
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.begin("standby", "primary")
     assert trips.segments(topic="born") == []
-    positions = pd.DataFrame({"group": [], "topic": [], "partition": [], "position": []}).astype({"topic": object, "partition": "int32", "position": "int64"})
-    write_lineage(trips.procedure, trips.folder, pd.concat([trips.bounds(9, 9, "born"), trips.bounds(300, 290)]), positions)
+    positions = pd.DataFrame({"group": [], "topic": [], "partition": [], "position": []}).astype(
+        {"topic": object, "partition": "int32", "position": "int64"}
+    )
+    write_lineage(
+        trips.procedure, trips.folder, pd.concat([trips.bounds(9, 9, "born"), trips.bounds(300, 290)]), positions
+    )
     rows = pd.read_parquet(trips.folder / "segments.parquet")
-    assert rows[["topic", "segment", "source_from", "copied_back"]].values.tolist() == [["born", 0, 0, False], ["orders", 0, 0, True], ["orders", 1, 104, False]]
+    assert rows[["topic", "segment", "source_from", "copied_back"]].values.tolist() == [
+        ["born", 0, 0, False],
+        ["orders", 0, 0, True],
+        ["orders", 1, 104, False],
+    ]
 
 
 def test_the_journal_is_listed_once_where_nobody_moved(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +390,9 @@ def test_the_journal_is_listed_once_where_nobody_moved(trips: Trips, monkeypatch
     trips.begin("primary", "standby")
     asked: list[Any] = []
     entries = trips.procedure.journal.entries
-    monkeypatch.setattr(trips.procedure.journal, "entries", lambda *args, **kwargs: asked.append(kwargs) or entries(*args, **kwargs))
+    monkeypatch.setattr(
+        trips.procedure.journal, "entries", lambda *args, **kwargs: asked.append(kwargs) or entries(*args, **kwargs)
+    )
     trips.write()
     assert asked == [{"step": Step.OPEN_TARGET, "kind": Entry.INTENT}]
 
@@ -345,7 +400,9 @@ def test_the_journal_is_listed_once_where_nobody_moved(trips: Trips, monkeypatch
 def old_syncs(trips: Trips) -> list[list[Any]]:
     """What was written of the old flow's syncs."""
     trips.segments()
-    return pd.read_parquet(trips.folder / "syncs_back.parquet")[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()
+    return pd.read_parquet(trips.folder / "syncs_back.parquet")[
+        ["topic", "partition", "upstream", "downstream", "sequence"]
+    ].values.tolist()
 
 
 def test_syncs_of_the_old_flow_are_read_where_it_keeps_them(trips: Trips) -> None:
@@ -355,7 +412,10 @@ def test_syncs_of_the_old_flow_are_read_where_it_keeps_them(trips: Trips) -> Non
     trips.begin("standby", "primary")
     primary, standby = trips.bench.clusters["primary"], trips.bench.clusters["standby"]
     assert old_syncs(trips) == []
-    for cluster, topic, pair in ((primary, "mm2-offset-syncs.standby.internal", (40, 44)), (standby, "mm2-offset-syncs.primary.internal", (50, 54))):
+    for cluster, topic, pair in (
+        (primary, "mm2-offset-syncs.standby.internal", (40, 44)),
+        (standby, "mm2-offset-syncs.primary.internal", (50, 54)),
+    ):
         cluster.partitions[topic] = {0: 1}
         cluster.internal[topic] = [encode_offset_sync(OffsetSync("orders", 0, *pair))]
     assert old_syncs(trips) == [["orders", 0, 40, 44, 0]]
@@ -385,11 +445,21 @@ def test_a_translation_gets_them(trips: Trips, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(offsets, "bounds_frame", lambda one: trips.bounds(300, 290))
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
     trips.bench.done(procedure, Step.FORECAST, plan={}, plan_digest=digest_of({}))
-    positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype({"partition": "int32"})
+    positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype(
+        {"partition": "int32"}
+    )
     TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, trips.folder, positions)
-    assert {path.name for path in trips.folder.iterdir()} >= {"positions.parquet", "bounds.parquet", "segments.parquet", "syncs_back.parquet"}
+    assert {path.name for path in trips.folder.iterdir()} >= {
+        "positions.parquet",
+        "bounds.parquet",
+        "segments.parquet",
+        "syncs_back.parquet",
+    }
     note = procedure.journal.last(procedure.id, Step.TRANSLATE_OFFSETS, Entry.NOTE)
-    assert note.payload == {"older_records_unknown": 1, "why": {"orders-0": "nobody knows what of primary was on standby when clients left it"}}
+    assert note.payload == {
+        "older_records_unknown": 1,
+        "why": {"orders-0": "nobody knows what of primary was on standby when clients left it"},
+    }
 
 
 @pytest.mark.parametrize("assessed", [False, True])
@@ -403,15 +473,20 @@ def test_a_translation_without_the_source_gets_them(trips: Trips, assessed: bool
         trips.bench.done(procedure, Step.ASSESS_DATA_LOSS)
     trips.bench.clusters["standby"].away = True
     trips.bench.workers["standby"].away = True
-    positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype({"partition": "int32"})
+    positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype(
+        {"partition": "int32"}
+    )
     floors = pd.DataFrame({"topic": [], "partition": [], "source_end": [], "target_end": [], "sampled_at": []})
     pairs = pd.DataFrame({"topic": [], "partition": [], "upstream": [], "downstream": [], "sampled_at": []})
-    write_translation(procedure, trips.folder, positions, floors, NO_PAIRS, pairs, trips.bounds(None, 290), flowed_back=True)
+    write_translation(
+        procedure, trips.folder, positions, floors, NO_PAIRS, pairs, trips.bounds(None, 290), flowed_back=True
+    )
     rows = pd.read_parquet(trips.folder / "segments.parquet")
     assert rows[["source_from", "target_from", "copied_back"]].values.tolist() == [[0, 0, True], [104, 100, False]]
 
 
-#: Records of a round trip by their ids: clients wrote on either side by turns, and MirrorMaker 2 has mirrored two of them twice on each way.
+#: Records of a round trip by their ids: clients wrote on either side by turns, and MirrorMaker 2 has mirrored two of
+#: them twice on each way.
 ON_PRIMARY = (*range(100, 113), 111, 112, *range(113, 117))
 ON_STANDBY = (100, 101, 102, 101, 102, *range(103, 117))
 
@@ -428,24 +503,53 @@ def third_trip(trips: Trips, without_spark: Any, monkeypatch: pytest.MonkeyPatch
     procedure = trips.begin("primary", "standby")
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
     trips.bench.done(procedure, Step.FORECAST, plan={}, plan_digest=digest_of({}))
-    flags = {"drained": True, "complete": True, "other_writer": False, "source_compacted": False, "target_compacted": False, "compare_timestamps": True, "recreated": False}
-    bounds = trips.bounds(len(ON_PRIMARY), len(ON_STANDBY)).assign(target_topic="orders", source_start=pd.array([0], "Int64"), target_start=pd.array([0], "Int64"), **flags)
+    flags = {
+        "drained": True,
+        "complete": True,
+        "other_writer": False,
+        "source_compacted": False,
+        "target_compacted": False,
+        "compare_timestamps": True,
+        "recreated": False,
+    }
+    bounds = trips.bounds(len(ON_PRIMARY), len(ON_STANDBY)).assign(
+        target_topic="orders", source_start=pd.array([0], "Int64"), target_start=pd.array([0], "Int64"), **flags
+    )
     monkeypatch.setattr(offsets, "bounds_frame", lambda one: bounds)
     monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_SYNCS)
     return trips
 
 
-NO_SYNCS = NO_PAIRS.astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"})
+NO_SYNCS = NO_PAIRS.astype(
+    {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
+)
 
 
 def test_the_job_finds_every_position_by_what_was_written(third_trip: Trips) -> None:
-    """Each group goes on with the record that it would have read next: in a stretch that was copied there, in one that came from there, on the joints, and at the end."""
+    """Each group goes on with the record that it would have read next: in a stretch that was copied there, in one
+    that came from there, on the joints, and at the end.
+    """
     expected = {0: 0, 2: 4, 5: 7, 10: 12, 12: 13, 13: 13, 14: 14, 15: 15, 16: 16, 17: 17, 18: 18, 19: 19}
     positions = list(expected)
-    frame = pd.DataFrame({"group": [f"g{p}" for p in positions], "topic": "orders", "partition": 0, "position": positions, "position_at": 1, "policy": "earliest"})
+    frame = pd.DataFrame(
+        {
+            "group": [f"g{p}" for p in positions],
+            "topic": "orders",
+            "partition": 0,
+            "position": positions,
+            "position_at": 1,
+            "policy": "earliest",
+        }
+    )
     frame = frame.astype({"partition": "int32", "position": "int64", "position_at": "int64"})
     procedure = third_trip.procedure
-    rows, summary = TranslateOffsets(task_id="translate_offsets").translated(procedure, third_trip.bench.context(procedure.identity.run_id), frame)
+    rows, summary = TranslateOffsets(task_id="translate_offsets").translated(
+        procedure, third_trip.bench.context(procedure.identity.run_id), frame
+    )
     found = dict(zip(rows["position"].tolist(), rows["target_position"].tolist(), strict=True))
     assert found == expected and summary["holes"] == []
-    assert rows.loc[~rows["exact"], ["position", "bound"]].values.tolist() == [[12, 1], [13, 2], [14, 1]], "what the repeats bring again may have been read"
+    assert rows.loc[~rows["exact"], ["position", "bound"]].values.tolist() == [
+        [12, 1],
+        [13, 2],
+        [14, 1],
+    ], "what the repeats bring again may have been read"

@@ -1,4 +1,6 @@
-"""What is found out after the approval of the loss: where it makes the loss larger, a person is asked again, and until then nothing acts."""
+"""What is found out after the approval of the loss: where it makes the loss larger, a person is asked again, and
+until then nothing acts.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,51 @@ from tests.plugins.kafka_dr.conftest import ORDERS
 
 REVIEW, OPEN, STOP = Step.REVIEW_TRANSLATION, Step.OPEN_TARGET, Step.STOP_MIRROR_MAKER
 ACTS = {Step.COMMIT_GROUPS: CommitGroups, OPEN: OpenWithoutSource, Step.REDIRECT_CLIENTS: RedirectClients}
-LOSS = ({"topic": "orders", "partition": 0, "from_offset": 8, "certain_to": 10, "possible_to": None, "written_since": None, "records": None, "evidence": "2 records follow"},)
+LOSS = (
+    {
+        "topic": "orders",
+        "partition": 0,
+        "from_offset": 8,
+        "certain_to": 10,
+        "possible_to": None,
+        "written_since": None,
+        "records": None,
+        "evidence": "2 records follow",
+    },
+)
 
 
 @pytest.fixture
 def ready(make_bench: Any) -> Any:
-    """A run whose approved loss is [8, 10) of orders-0 and whatever came after; everything but the opening is done, and no position is inexact."""
+    """A run whose approved loss is [8, 10) of orders-0 and whatever came after; everything but the opening is done,
+    and no position is inexact.
+    """
     bench = make_bench(dag_id="unplanned_failover")
     procedure = bench.given_up(loss=LOSS)
     bench.stopped_without_source(procedure)
-    columns = {"group": [], "topic": [], "partition": [], "position": [], "target_topic": [], "target_position": pd.array([], "Int64"), "class": [], "bound": [], "evidence": [], "exact": pd.array([], "bool")}
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[], classes={}, translation=procedure.keep("positions", pd.DataFrame(columns)))
+    columns = {
+        "group": [],
+        "topic": [],
+        "partition": [],
+        "position": [],
+        "target_topic": [],
+        "target_position": pd.array([], "Int64"),
+        "class": [],
+        "bound": [],
+        "evidence": [],
+        "exact": pd.array([], "bool"),
+    }
+    bench.done(
+        procedure,
+        Step.TRANSLATE_OFFSETS,
+        digest="t" * 64,
+        exact=0,
+        positions=0,
+        holes=[],
+        cut=[],
+        classes={},
+        translation=procedure.keep("positions", pd.DataFrame(columns)),
+    )
     bench.done(procedure, REVIEW, asked=False)
     return bench
 
@@ -42,15 +78,26 @@ def ready(make_bench: Any) -> Any:
 def accepted(bench: Any, to: int, step: Step = Step.WATCH_OLD_SOURCE, topic: str = "orders") -> None:
     """The old source was fenced, and had accepted records up to an offset."""
     procedure = bench.procedure()
-    frame = pd.DataFrame({"topic": [topic], "partition": [0], "from_offset": pd.array([10], "Int64"), "to_offset": [to]})
-    procedure.write(step, Entry.OUTCOME, {"fenced": "by acl", "accepted": procedure.keep("accepted", frame), "procedure_id": procedure.id})
+    frame = pd.DataFrame(
+        {"topic": [topic], "partition": [0], "from_offset": pd.array([10], "Int64"), "to_offset": [to]}
+    )
+    procedure.write(
+        step,
+        Entry.OUTCOME,
+        {"fenced": "by acl", "accepted": procedure.keep("accepted", frame), "procedure_id": procedure.id},
+    )
 
 
 def stopped(bench: Any, ends: dict[TopicPartition, int], replicated: int | None = None) -> None:
     """MirrorMaker 2 stood with other ends of the target."""
     procedure = bench.procedure()
     kept = {} if replicated is None else {ORDERS: replicated}
-    bench.done(procedure, STOP, boundary=procedure.keep("boundary", partitions_frame(ends, "offset")), replicated=procedure.keep("replicated", partitions_frame(kept, "offset")))
+    bench.done(
+        procedure,
+        STOP,
+        boundary=procedure.keep("boundary", partitions_frame(ends, "offset")),
+        replicated=procedure.keep("replicated", partitions_frame(kept, "offset")),
+    )
     bench.clusters["standby"].log_ends |= ends
 
 
@@ -65,22 +112,64 @@ def act(bench: Any, step: Step) -> None:
 
 
 FOUND = {
-    "the watcher's list": (lambda b: accepted(b, 300), "8, 10, no bound | 8, 300, 300", "certainly loses records up to 300, not to 10"),
-    "the fence's own list": (lambda b: accepted(b, 300, Step.FENCE_SOURCE), "8, 10, no bound | 8, 300, 300", "certainly loses records up to 300, not to 10"),
-    "a topic made since": (lambda b: accepted(b, 3, topic="new"), "nothing | 0, none, 3", "it was not among what is lost"),
-    "a target whose log is shorter": (lambda b: stopped(b, {ORDERS: 7}), "8, 10, no bound | 0, none, no bound", "log ends at 7, and ended at 10 when the loss was assessed"),
+    "the watcher's list": (
+        lambda b: accepted(b, 300),
+        "8, 10, no bound | 8, 300, 300",
+        "certainly loses records up to 300, not to 10",
+    ),
+    "the fence's own list": (
+        lambda b: accepted(b, 300, Step.FENCE_SOURCE),
+        "8, 10, no bound | 8, 300, 300",
+        "certainly loses records up to 300, not to 10",
+    ),
+    "a topic made since": (
+        lambda b: accepted(b, 3, topic="new"),
+        "nothing | 0, none, 3",
+        "it was not among what is lost",
+    ),
+    "a target whose log is shorter": (
+        lambda b: stopped(b, {ORDERS: 7}),
+        "8, 10, no bound | 0, none, no bound",
+        "log ends at 7, and ended at 10 when the loss was assessed",
+    ),
     "a target whose log is gone": (lambda b: stopped(b, {}), "8, 10, no bound | 0, none, no bound", "log is gone"),
-    "a hole below": (lambda b: b.done(b.procedure(), Step.TRANSLATE_OFFSETS, **b.procedure().figures(Step.TRANSLATE_OFFSETS) | {"holes": [{"topic": "orders", "partition": 0, "from_offset": 3, "to_offset": 5, "records": 2, "reason": "not on the target"}]}), "8, 10, no bound | 3, 5, 5", "not on the target"),
-}  # fmt: skip
+    "a hole below": (
+        lambda b: b.done(
+            b.procedure(),
+            Step.TRANSLATE_OFFSETS,
+            **b.procedure().figures(Step.TRANSLATE_OFFSETS)
+            | {
+                "holes": [
+                    {
+                        "topic": "orders",
+                        "partition": 0,
+                        "from_offset": 3,
+                        "to_offset": 5,
+                        "records": 2,
+                        "reason": "not on the target",
+                    }
+                ]
+            },
+        ),
+        "8, 10, no bound | 3, 5, 5",
+        "not on the target",
+    ),
+}
 
 
 @pytest.mark.parametrize(("find", "figures", "why"), FOUND.values(), ids=FOUND)
 def test_the_review_asks_where_more_is_lost_than_was_approved(ready: Any, find: Any, figures: str, why: str) -> None:
-    """Though every position is exact; both figures, why, and a digest of both that neither the translation's nor the plan's answer names."""
+    """Though every position is exact; both figures, why, and a digest of both that neither the translation's nor the
+    plan's answer names.
+    """
     find(ready)
     subject, body, digest = question(ready)
     assert figures in body and why in body and "More is lost than was approved" in body
-    assert digest in subject and digest in body and digest not in ("t" * 64, ready.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
+    assert (
+        digest in subject
+        and digest in body
+        and digest not in ("t" * 64, ready.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
+    )
 
 
 LESS = {
@@ -101,7 +190,11 @@ def test_what_connect_keeps_of_a_topic_made_anew_proves_nothing(ready: Any) -> N
     """It speaks of another log."""
     procedure = ready.procedure()
     figures = procedure.figures(Step.ASSESS_DATA_LOSS)
-    ready.done(procedure, Step.ASSESS_DATA_LOSS, **figures | {"bounds": procedure.keep("bounds", procedure.kept(figures["bounds"]).assign(recreated=True))})
+    ready.done(
+        procedure,
+        Step.ASSESS_DATA_LOSS,
+        **figures | {"bounds": procedure.keep("bounds", procedure.kept(figures["bounds"]).assign(recreated=True))},
+    )
     stopped(ready, {ORDERS: 300}, replicated=299)
     accepted(ready, 300)
     assert "8, none, 300" in question(ready)[1]
@@ -117,7 +210,10 @@ def test_no_act_goes_on_with_a_loss_that_nobody_approved(ready: Any, step: Step,
     before = set(ready.clusters["standby"].acls)
     with pytest.raises(ApprovalMissing, match="More is lost than was approved") as refused:
         ACTS[step](task_id=step.value).act(ready.procedure(), ready.context())
-    assert "orders-0: it certainly loses records up to 300, not to 10" in refused.value.seen and ("does not name digest" if answer else "holds no answer") in refused.value.seen
+    assert (
+        "orders-0: it certainly loses records up to 300, not to 10" in refused.value.seen
+        and ("does not name digest" if answer else "holds no answer") in refused.value.seen
+    )
     assert ready.clusters["standby"].acls == before and not ready.clusters["standby"].committed
 
 
@@ -142,7 +238,9 @@ def test_an_answer_to_an_earlier_loss_is_asked_again(ready: Any) -> None:
     accepted(ready, 400)
     ready.api.answer(REVIEW, subject)
     with pytest.raises(Exception, match="counts for nothing.*does not name digest"):
-        gate.execute_complete(ready.context(), {"chosen_options": ["Approve"], "responded_by_user": {"id": "bob", "name": "bob"}})
+        gate.execute_complete(
+            ready.context(), {"chosen_options": ["Approve"], "responded_by_user": {"id": "bob", "name": "bob"}}
+        )
     assert "up to 400" in question(ready)[1]
 
 
@@ -155,7 +253,9 @@ def test_what_is_found_after_the_opening_keeps_no_client_from_the_target(ready: 
     assert ready.kinds(Step.REDIRECT_CLIENTS)[-1] == Entry.OUTCOME
 
 
-def test_what_is_found_between_the_look_and_the_intent_is_found_after_the_opening(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_found_between_the_look_and_the_intent_is_found_after_the_opening(
+    ready: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the target would be open, and clients kept from it."""
     look = OpenWithoutSource.look_again
 
@@ -184,8 +284,15 @@ def test_the_evidence_tells_both(ready: Any) -> None:
     digest = question(ready)[2]
     told = closed(ready)
     (row,) = told["loss"]
-    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]) == (8, 300, 300, {"from_offset": 8, "certain_to": 10, "possible_to": None})
-    assert digest_of({"translation": "t" * 64, "loss": told["loss_grown"]}) == digest and told["plan"]["loss"] == list(LOSS)
+    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]) == (
+        8,
+        300,
+        300,
+        {"from_offset": 8, "certain_to": 10, "possible_to": None},
+    )
+    assert digest_of({"translation": "t" * 64, "loss": told["loss_grown"]}) == digest and told["plan"]["loss"] == list(
+        LOSS
+    )
     assert "the source accepted records since" in (ready.procedure().folder / "evidence.html").read_text()
 
 
@@ -194,7 +301,12 @@ def test_what_a_source_that_thawed_had_mirrored_is_not_called_certainly_lost(rea
     stopped(ready, {ORDERS: 12})
     told = closed(ready)
     (row,) = told["loss"]
-    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]["certain_to"]) == (8, None, None, 10)
+    assert (row["from_offset"], row["certain_to"], row["possible_to"], row["approved"]["certain_to"]) == (
+        8,
+        None,
+        None,
+        10,
+    )
     assert told["plan"]["loss"] == list(LOSS) and told["loss_grown"] == []
 
 
@@ -204,4 +316,8 @@ def test_without_the_files_the_evidence_says_what_was_approved(ready: Any) -> No
     for file in ready.procedure().folder.glob("accepted-*"):
         file.unlink()
     told = closed(ready)
-    assert told["loss"] == list(LOSS) and told["loss_grown"] == [] and "is not the file that was written" in told["problems"][0]
+    assert (
+        told["loss"] == list(LOSS)
+        and told["loss_grown"] == []
+        and "is not the file that was written" in told["problems"][0]
+    )

@@ -10,11 +10,20 @@ import pytest
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.observing import copies_of_target, existing_originals, remote_partitions
 
-TOPICS = ["orders", "standby.orders", "standby.heartbeats", "standby.checkpoints.internal", "elsewhere.orders", "primary.odd"]
+TOPICS = [
+    "orders",
+    "standby.orders",
+    "standby.heartbeats",
+    "standby.checkpoints.internal",
+    "elsewhere.orders",
+    "primary.odd",
+]
 
 
 @pytest.mark.parametrize(("policy", "copies"), [("identity", {}), ("default", {"standby.orders": "orders"})])
-def test_copies_of_the_targets_topics_are_known_by_their_names(make_bench: Callable[..., Any], policy: str, copies: dict[str, str]) -> None:
+def test_copies_of_the_targets_topics_are_known_by_their_names(
+    make_bench: Callable[..., Any], policy: str, copies: dict[str, str]
+) -> None:
     """Only those that came from the target, and no internal ones; under identity naming names say nothing."""
     procedure = make_bench(naming={"policy": policy}).procedure()
     assert copies_of_target(procedure, TOPICS) == copies
@@ -24,9 +33,14 @@ def test_a_copys_records_are_in_the_topic_that_it_came_from(make_bench: Callable
     """Everything else is in its copy."""
     procedure = make_bench(naming={"policy": "default"}).procedure()
     own, back = TopicPartition("orders", 1), TopicPartition("standby.orders", 2)
-    assert remote_partitions(procedure, (tp for tp in (own, back))) == {own: TopicPartition("primary.orders", 1), back: TopicPartition("orders", 2)}
+    assert remote_partitions(procedure, (tp for tp in (own, back))) == {
+        own: TopicPartition("primary.orders", 1),
+        back: TopicPartition("orders", 2),
+    }
 
 
 def test_what_the_target_has_no_more_is_left_out() -> None:
     """A copy whose original was deleted leads nowhere."""
-    assert existing_originals({"standby.orders": "orders", "standby.gone": "gone"}, ["orders"]) == {"standby.orders": "orders"}
+    assert existing_originals({"standby.orders": "orders", "standby.gone": "gone"}, ["orders"]) == {
+        "standby.orders": "orders"
+    }

@@ -40,16 +40,27 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         ends_at = time.monotonic() + 5
         while not (given / "job.json").exists() and time.monotonic() < ends_at:
             time.sleep(0.01)
-        rows = pd.read_parquet(given / "positions.parquet").assign(target_topic="orders", target_position=4, bound=0, exact=True)
+        rows = pd.read_parquet(given / "positions.parquet").assign(
+            target_topic="orders", target_position=4, bound=0, exact=True
+        )
         rows["class"] = "CONTENT"
         rows.to_parquet(made / "translation.parquet")
-        summary = {"digest": f"of try {len(asked)}", "classes": {}, "records_read": {}, "repeats": {}, "holes": [], "cut": []}
+        summary = {
+            "digest": f"of try {len(asked)}",
+            "classes": {},
+            "records_read": {},
+            "repeats": {},
+            "holes": [],
+            "cut": [],
+        }
         (made / "summary.json").write_text(json.dumps(summary))
 
     monkeypatch.setattr(spark_jobs, "submit", submit)
     monkeypatch.setattr(offsets, "offset_syncs_of", lambda procedure: pd.DataFrame())
     monkeypatch.setattr(offsets, "bounds_frame", lambda procedure: pd.DataFrame())
-    monkeypatch.setattr(offsets, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], [])))
+    monkeypatch.setattr(
+        offsets, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], []))
+    )
     return asked
 
 
@@ -73,7 +84,9 @@ def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
     assert procedure.kept(second["translation"])["position"].tolist() == [7]
 
 
-def test_where_the_input_cannot_be_written_that_is_the_reason(bench: Any, submitted: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_input_cannot_be_written_that_is_the_reason(
+    bench: Any, submitted: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spark only says that it waited in vain, and is told so at once."""
     procedure, seen = bench.planned(groups=("g",)), []
     freeze(bench, procedure, 5)
@@ -97,14 +110,32 @@ def test_where_the_input_cannot_be_written_that_is_the_reason(bench: Any, submit
 
 def test_the_groups_that_would_read_most_again_come_first() -> None:
     """Sums over partitions; a group that reads nothing again is not named, and an unknown bound stays unknown."""
-    rows = pd.DataFrame({"group": ["a", "a", "b", "c"], "bound": pd.array([1, 2, None, 0], "Int64"), "mirror_maker_rereads": pd.array([5, None, 9, 0], "Int64")})
-    assert rereads_by_group(rows) == [{"group": "b", "bound": None, "mirror_maker": 9}, {"group": "a", "bound": 3, "mirror_maker": 5}]
+    rows = pd.DataFrame(
+        {
+            "group": ["a", "a", "b", "c"],
+            "bound": pd.array([1, 2, None, 0], "Int64"),
+            "mirror_maker_rereads": pd.array([5, None, 9, 0], "Int64"),
+        }
+    )
+    assert rereads_by_group(rows) == [
+        {"group": "b", "bound": None, "mirror_maker": 9},
+        {"group": "a", "bound": 3, "mirror_maker": 5},
+    ]
     assert rereads_by_group(rows[:0]) == []
 
 
-@pytest.mark.parametrize(("message", "seen"), [("Cannot execute: spark-submit --conf password=x. Error code is: 1.", "spark-submit ended with 1"), ("The conn_id `spark` isn't defined", "isn't defined")])
-def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(bench: Any, monkeypatch: pytest.MonkeyPatch, message: str, seen: str) -> None:
+@pytest.mark.parametrize(
+    ("message", "seen"),
+    [
+        ("Cannot execute: spark-submit --conf password=x. Error code is: 1.", "spark-submit ended with 1"),
+        ("The conn_id `spark` isn't defined", "isn't defined"),
+    ],
+)
+def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, message: str, seen: str
+) -> None:
     """Its exit code is the reason; the command, which may hold anything, is not repeated."""
+
     def fail(*_: Any) -> None:
         raise AirflowException(message)
 
@@ -119,8 +150,12 @@ def test_a_failed_spark_job_is_tried_again_and_stands_in_the_journal(bench: Any,
     assert last.kind == Entry.FAILURE and seen in last.payload["seen"]
 
 
-def test_a_spark_job_that_does_not_end_is_killed_and_tried_again(make_bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A real process in the place of spark-submit, which never ends: after `spark_seconds` it is gone, and the journal says why."""
+def test_a_spark_job_that_does_not_end_is_killed_and_tried_again(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A real process in the place of spark-submit, which never ends: after `spark_seconds` it is gone, and the
+    journal says why.
+    """
     stuck = tmp_path / "bin" / "spark-submit"
     stuck.parent.mkdir()
     stuck.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
@@ -140,16 +175,45 @@ def test_a_spark_job_that_does_not_end_is_killed_and_tried_again(make_bench: Any
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Columns without rows have their types: the job reads such an input, and answers none."""
     procedure = bench.planned()
     freeze(bench, procedure, 5)
     none = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])[:0]
-    monkeypatch.setattr(offsets, "offset_syncs_of", lambda procedure: pd.DataFrame({"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []}).astype({"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}))
-    bounds = {"topic": "orders", "partition": 0, "target_topic": "orders", "source_start": 0, "cut_off": 1, "target_start": 0, "boundary": 1, "drained": True, "complete": True, "other_writer": False, "source_compacted": False, "target_compacted": False, "compare_timestamps": True, "recreated": False}
-    monkeypatch.setattr(offsets, "bounds_frame", lambda procedure: pd.DataFrame([bounds]).astype({"partition": "int32"}))
+    monkeypatch.setattr(
+        offsets,
+        "offset_syncs_of",
+        lambda procedure: pd.DataFrame(
+            {"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []}
+        ).astype(
+            {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
+        ),
+    )
+    bounds = {
+        "topic": "orders",
+        "partition": 0,
+        "target_topic": "orders",
+        "source_start": 0,
+        "cut_off": 1,
+        "target_start": 0,
+        "boundary": 1,
+        "drained": True,
+        "complete": True,
+        "other_writer": False,
+        "source_compacted": False,
+        "target_compacted": False,
+        "compare_timestamps": True,
+        "recreated": False,
+    }
+    monkeypatch.setattr(
+        offsets, "bounds_frame", lambda procedure: pd.DataFrame([bounds]).astype({"partition": "int32"})
+    )
     bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    (tmp_path / "job.json").write_text(json.dumps(TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, tmp_path, none)))
+    (tmp_path / "job.json").write_text(
+        json.dumps(TranslateOffsets(task_id="translate_offsets").write_inputs(procedure, tmp_path, none))
+    )
     rows, limits = sources.tagged_rows(tmp_path), sources.load_limits(tmp_path, None, None)
     (packed,) = sources.packed_for_tasks(rows, sources.spread({}, 1), 1)
     made = unpack(PartitionTask(sources.load_bounds(tmp_path, True), limits, KafkaAccess({}, {}))(packed))
@@ -157,7 +221,9 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(bench: Any, monk
 
 
 def test_what_was_copied_back_has_the_time_of_the_broker_that_it_was_copied_to(bench: Any) -> None:
-    """Compared with its originals' times none of it would be found on the target; before clients have changed sides nothing was copied back."""
+    """Compared with its originals' times none of it would be found on the target; before clients have changed sides
+    nothing was copied back.
+    """
     way = WayBack(bench)
     way.standby.settings["orders"] = {"message.timestamp.type": "LogAppendTime"}
     assert stamped_when_copied_back(way.procedure, {"orders", "other"}) == {"orders"}

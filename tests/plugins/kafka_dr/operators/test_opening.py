@@ -33,19 +33,31 @@ def test_the_first_run_takes_the_lease(bench: Any) -> None:
 
 
 OTHERS = {
-    "exclude_groups": {"billing": "why"}, "abort_open_transactions": False, "start_reverse_replication": True, "acknowledge_recreated_topics": False,
-    "max_fence_seconds": 60, "transaction_seconds": 60, "drain_seconds": 60, "zero_lag_seconds": 60,
-}  # fmt: skip
+    "exclude_groups": {"billing": "why"},
+    "abort_open_transactions": False,
+    "start_reverse_replication": True,
+    "acknowledge_recreated_topics": False,
+    "max_fence_seconds": 60,
+    "transaction_seconds": 60,
+    "drain_seconds": 60,
+    "zero_lag_seconds": 60,
+}
 
 
 @pytest.mark.parametrize(("name", "value"), OTHERS.items(), ids=OTHERS)
-def test_what_only_a_planned_failover_takes_is_refused_by_name(make_bench: Callable[..., Any], name: str, value: Any) -> None:
+def test_what_only_a_planned_failover_takes_is_refused_by_name(
+    make_bench: Callable[..., Any], name: str, value: Any
+) -> None:
     """It would have no effect, and who gave it would believe that it has: nothing is opened. A null says nothing."""
     bench = make_bench(dag_id="unplanned_failover")
     bench.params |= {name: value}
     with pytest.raises(AirflowFailException, match=f"'{name}': this procedure does not take it; params: ") as refused:
         open_(bench)
-    assert name not in str(refused.value).split("params: ")[1] and bench.entries(STEP) == [] and bench.journal.lease("primary+standby") is None
+    assert (
+        name not in str(refused.value).split("params: ")[1]
+        and bench.entries(STEP) == []
+        and bench.journal.lease("primary+standby") is None
+    )
     bench.params |= {name: None}
     open_(bench)
     assert bench.kinds(STEP)[0] == Entry.OPENED
@@ -78,7 +90,9 @@ def test_a_run_that_has_ended_is_not_opened_again(bench: Any) -> None:
     bench.journal.release_lease("primary+standby", "planned_failover-r1", 1, "completed")
     with pytest.raises(AirflowFailException, match="This run has ended"):
         open_(bench, "r2")
-    assert bench.journal.lease("primary+standby").holder == "planned_failover-r1" and Entry.OPENED not in bench.kinds(STEP, "r2")
+    assert bench.journal.lease("primary+standby").holder == "planned_failover-r1" and Entry.OPENED not in bench.kinds(
+        STEP, "r2"
+    )
 
 
 WHY = "the site burns"
@@ -94,16 +108,24 @@ def cooling(request: pytest.FixtureRequest, make_bench: Callable[..., Any]) -> A
 
 
 def test_a_cool_down_is_refused(cooling: Any) -> None:
-    """Right after a procedure ended no other one begins; the message says what ended, how long it lasts, and how to go on all the same."""
-    with pytest.raises(AirflowFailException, match=rf"a cool-down runs.*{cooling.dag_id}-r1 ended as completed at .*, in (900|899) s") as refused:
+    """Right after a procedure ended no other one begins; the message says what ended, how long it lasts, and how to
+    go on all the same.
+    """
+    with pytest.raises(
+        AirflowFailException, match=rf"a cool-down runs.*{cooling.dag_id}-r1 ended as completed at .*, in (900|899) s"
+    ) as refused:
         open_(cooling, "r2")
     assert "start a new run that says why in acknowledge_cool_down" in str(refused.value)
-    assert cooling.kinds(STEP, "r2") == [Entry.REFUSAL] and cooling.entries(STEP, "r2")[0].payload["error"] == "NotReady"
+    assert (
+        cooling.kinds(STEP, "r2") == [Entry.REFUSAL] and cooling.entries(STEP, "r2")[0].payload["error"] == "NotReady"
+    )
     assert cooling.journal.lease("primary+standby").epoch == 1
 
 
 def test_a_cool_down_is_acknowledged(cooling: Any) -> None:
-    """The lease is taken, and the reason stands in the opening entry beside what ended when, and until when the cool-down lasts."""
+    """The lease is taken, and the reason stands in the opening entry beside what ended when, and until when the
+    cool-down lasts.
+    """
     cooling.params["acknowledge_cool_down"] = f"  {WHY} "
     open_(cooling, "r2")
     lease = cooling.journal.lease("primary+standby")
@@ -138,7 +160,11 @@ def test_a_reason_without_a_cool_down_is_kept_and_decides_nothing(bench: Any) ->
     bench.params["acknowledge_cool_down"] = WHY
     open_(bench)
     opened = bench.entries(STEP)[0].payload
-    assert opened["cool_down"] is None and opened["request"]["choices"] == {"acknowledge_cool_down": WHY} and bench.procedure().cool_down is None
+    assert (
+        opened["cool_down"] is None
+        and opened["request"]["choices"] == {"acknowledge_cool_down": WHY}
+        and bench.procedure().cool_down is None
+    )
 
 
 def test_another_procedures_lease_is_not_acknowledged(bench: Any) -> None:
@@ -174,7 +200,9 @@ def refused(step: Any, bench: Any, run_id: str) -> None:
 
 @pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
 def test_two_runs_never_share_a_procedure(bench: Any, ended: bool) -> None:
-    """Two run ids that differ only in replaced characters: no step of the second acts or writes under the first one's journal and lease."""
+    """Two run ids that differ only in replaced characters: no step of the second acts or writes under the first
+    one's journal and lease.
+    """
     open_(bench, "move:1")
     if ended:
         bench.journal.release_lease("primary+standby", "planned_failover-move_1", 1, "refused")

@@ -13,7 +13,11 @@ from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.operators.offsets import differing, ledger_frame
 from kafka_dr.operators.positions import COLUMNS, TYPES, by_group, in_order, placed, positions_of
 
-ROWS = st.dictionaries(st.tuples(st.text(max_size=3), st.text(min_size=1, max_size=2), st.integers(0, 3)), st.integers(0, 2**62), max_size=12)
+ROWS = st.dictionaries(
+    st.tuples(st.text(max_size=3), st.text(min_size=1, max_size=2), st.integers(0, 3)),
+    st.integers(0, 2**62),
+    max_size=12,
+)
 
 
 def framed(rows: dict[tuple[str, str, int], int]) -> pd.DataFrame:
@@ -31,14 +35,19 @@ def test_order_and_groups_keep_every_position(rows: dict[tuple[str, str, int], i
 
 
 @given(ROWS, ROWS)
-def test_what_differs_is_what_is_not_held(wanted: dict[tuple[str, str, int], int], held: dict[tuple[str, str, int], int]) -> None:
+def test_what_differs_is_what_is_not_held(
+    wanted: dict[tuple[str, str, int], int], held: dict[tuple[str, str, int], int]
+) -> None:
     """Exactly the positions that are elsewhere or nowhere, whole numbers of any size; the ledger tells the same."""
     here, there = in_order(framed(wanted)), in_order(framed(held))
     todo = differing(here, there)
     missing = {key: offset for key, offset in wanted.items() if held.get(key) != offset}
     assert {tuple(row[:3]): row[3] for row in todo.itertuples(index=False, name=None)} == missing
     ledger = ledger_frame(here, there, here, {})
-    assert ledger["before"].tolist() == [held.get(key, pd.NA) for key in sorted(wanted)] and ledger["read_back"].tolist() == ledger["wanted"].tolist()
+    assert (
+        ledger["before"].tolist() == [held.get(key, pd.NA) for key in sorted(wanted)]
+        and ledger["read_back"].tolist() == ledger["wanted"].tolist()
+    )
 
 
 def test_a_refused_position_has_the_brokers_word() -> None:
@@ -58,7 +67,12 @@ def test_a_clusters_positions_come_in_order(bench: Any) -> None:
     """Of the groups asked for only; a group without a position has no row."""
     cluster = bench.clusters["primary"]
     cluster.committed = {g: {TopicPartition("t", p): Position(p) for p in (1, 0)} for g in ("b", "a", "c")}
-    assert positions_of(cluster, ["b", "a", "nobody"]).to_dict("split")["data"] == [["a", "t", 0, 0], ["a", "t", 1, 1], ["b", "t", 0, 0], ["b", "t", 1, 1]]
+    assert positions_of(cluster, ["b", "a", "nobody"]).to_dict("split")["data"] == [
+        ["a", "t", 0, 0],
+        ["a", "t", 1, 1],
+        ["b", "t", 0, 0],
+        ["b", "t", 1, 1],
+    ]
 
 
 def test_a_partition_without_a_position_is_left_out() -> None:

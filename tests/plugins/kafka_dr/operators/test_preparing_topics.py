@@ -1,4 +1,6 @@
-"""prepare_topics: what is lacking is made alike, and nothing is deleted but behind a decision, an export, and logs that stand still."""
+"""prepare_topics: what is lacking is made alike, and nothing is deleted but behind a decision, an export, and
+logs that stand still.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,18 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.PREPARE_TOPICS
-LOST = {"topic": "orders", "partition": 0, "records": 2, "bytes": 20, "first_at": 1, "last_at": 2, "aborted": 0, "undecided": 0, "lacking": 0, "older": 0}
+LOST = {
+    "topic": "orders",
+    "partition": 0,
+    "records": 2,
+    "bytes": 20,
+    "first_at": 1,
+    "last_at": 2,
+    "aborted": 0,
+    "undecided": 0,
+    "lacking": 0,
+    "older": 0,
+}
 
 
 def prepare(way: WayBack) -> dict[str, Any]:
@@ -44,7 +57,15 @@ def anew(bench: Any, decision: str = "discard", **more: Any) -> WayBack:
     way.bench.api.answer(Step.DECIDE_STRANDED_RECORDS, f"Decision {planned_return(way.procedure).digest}")
     way.primary.internal = {}
     for cluster in (way.primary, way.standby):
-        cluster.partitions |= {name: {0: 1} for name in ("mm2-offset-syncs.standby.internal", "mm2-offset-syncs.primary.internal", "standby.checkpoints.internal", "primary.checkpoints.internal")}
+        cluster.partitions |= {
+            name: {0: 1}
+            for name in (
+                "mm2-offset-syncs.standby.internal",
+                "mm2-offset-syncs.primary.internal",
+                "standby.checkpoints.internal",
+                "primary.checkpoints.internal",
+            )
+        }
     return way
 
 
@@ -54,7 +75,14 @@ def export(way: WayBack) -> Path:
     folder.mkdir(parents=True)
     path = folder / "orders-0.parquet"
     pq.write_table(pa.table({"offset": [10, 11]}), path)
-    files = pd.DataFrame({"topic": ["orders"], "partition": [0], "file": [path.name], "sha256": [hashlib.sha256(path.read_bytes()).hexdigest()]})
+    files = pd.DataFrame(
+        {
+            "topic": ["orders"],
+            "partition": [0],
+            "file": [path.name],
+            "sha256": [hashlib.sha256(path.read_bytes()).hexdigest()],
+        }
+    )
     found = way.procedure.outcome(Step.FIND_STRANDED_RECORDS)
     found["export"] = {"folder": "stranded-1", "files": way.procedure.keep("exported_files", files)}
     way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **found)
@@ -85,7 +113,11 @@ def test_what_a_killed_try_made_is_told_as_made(way: WayBack, monkeypatch: pytes
     """Its intent says so, though the topic is there by now."""
     way.standby.partitions["born"] = {0: 1}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(way.primary, "configs", lambda topics: (_ for _ in ()).throw(KeyboardInterrupt()) if "born" in way.primary.partitions else {})
+        patch.setattr(
+            way.primary,
+            "configs",
+            lambda topics: (_ for _ in ()).throw(KeyboardInterrupt()) if "born" in way.primary.partitions else {},
+        )
         prepare(way)
     assert "born" in way.primary.partitions
     figures = prepare(way)
@@ -95,18 +127,33 @@ def test_what_a_killed_try_made_is_told_as_made(way: WayBack, monkeypatch: pytes
 def test_more_partitions_there_are_refused(way: WayBack) -> None:
     """None can be taken away, and keys would land elsewhere."""
     way.primary.partitions["orders"] = {0: 1, 1: 1}
-    with pytest.raises(AirflowFailException, match="more partitions on the returned cluster.*orders: 1 on standby, 2 on primary"):
+    with pytest.raises(
+        AirflowFailException, match="more partitions on the returned cluster.*orders: 1 on standby, 2 on primary"
+    ):
         prepare(way)
 
 
 def test_settings_that_decide_on_records_must_be_equal_where_nobody_copies_them(way: WayBack) -> None:
     """With MirrorMaker 2's own copying on they are told only."""
-    way.standby.settings["orders"], way.primary.settings["orders"] = {"max.message.bytes": "5000000", "retention.ms": "1"}, {"cleanup.policy": "compact"}
+    way.standby.settings["orders"], way.primary.settings["orders"] = (
+        {
+            "max.message.bytes": "5000000",
+            "retention.ms": "1",
+        },
+        {"cleanup.policy": "compact"},
+    )
     way.worker.settings = {"sync.topic.configs.enabled": "false"}
-    with pytest.raises(AirflowFailException, match="orders cleanup.policy: None on standby, compact on primary; orders max.message.bytes"):
+    with pytest.raises(
+        AirflowFailException,
+        match="orders cleanup.policy: None on standby, compact on primary; orders max.message.bytes",
+    ):
         prepare(way)
     way.worker.settings = {}
-    assert {line["setting"] for line in prepare(way)["settings_differ"]} == {"cleanup.policy", "max.message.bytes", "retention.ms"}
+    assert {line["setting"] for line in prepare(way)["settings_differ"]} == {
+        "cleanup.policy",
+        "max.message.bytes",
+        "retention.ms",
+    }
 
 
 def test_without_its_decision_nothing_is_deleted(bench: Any) -> None:
@@ -119,16 +166,38 @@ def test_without_its_decision_nothing_is_deleted(bench: Any) -> None:
 
 
 def test_topics_are_made_anew_behind_stopped_flows(bench: Any) -> None:
-    """Both flows stand; the topics have other ids, their partitions, replicas and settings; what MirrorMaker 2 remembers of them is gone."""
+    """Both flows stand; the topics have other ids, their partitions, replicas and settings; what MirrorMaker 2
+    remembers of them is gone.
+    """
     way = anew(bench, started=True)
     way.old_worker.states[OLD] = "RUNNING"
-    way.primary.replicas["orders"], way.primary.settings["orders"] = 3, {"min.insync.replicas": "2", "retention.ms": "9"}
+    way.primary.replicas["orders"], way.primary.settings["orders"] = (
+        3,
+        {
+            "min.insync.replicas": "2",
+            "retention.ms": "9",
+        },
+    )
     way.standby.settings["orders"] = {"retention.ms": "7"}
     figures = prepare(way)
-    assert way.procedure.kept(figures["recreated"]).to_dict("records") == [{"topic": "orders", "topic_id": "id-orders-1"}]
-    assert way.primary.settings["orders"] == {"retention.ms": "7", "min.insync.replicas": "2"} and way.primary.replicas["orders"] == 3
+    assert way.procedure.kept(figures["recreated"]).to_dict("records") == [
+        {"topic": "orders", "topic_id": "id-orders-1"}
+    ]
+    assert (
+        way.primary.settings["orders"] == {"retention.ms": "7", "min.insync.replicas": "2"}
+        and way.primary.replicas["orders"] == 3
+    )
     assert way.worker.states[BACK] == way.old_worker.states[OLD] == "STOPPED"
-    assert figures["internal_topics_deleted"] == ["mm2-offset-syncs.primary.internal", "mm2-offset-syncs.standby.internal", "primary.checkpoints.internal", "standby.checkpoints.internal"] and figures["export_verified"] == 1
+    assert (
+        figures["internal_topics_deleted"]
+        == [
+            "mm2-offset-syncs.primary.internal",
+            "mm2-offset-syncs.standby.internal",
+            "primary.checkpoints.internal",
+            "standby.checkpoints.internal",
+        ]
+        and figures["export_verified"] == 1
+    )
     assert way.worker.offsets_set == {BACK: {ORDERS: None}} and way.old_worker.offsets_set == {}
 
 
@@ -182,7 +251,15 @@ def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) ->
     folder = way.procedure.folder / "stranded-1" / "older"
     folder.mkdir()
     (path := folder / "orders-0.parquet").write_bytes(b"records")
-    older = pd.DataFrame({"topic": ["orders"], "partition": [0], "older": [3], "older_file": [path.name], "older_sha256": [hashlib.sha256(b"records").hexdigest()]})
+    older = pd.DataFrame(
+        {
+            "topic": ["orders"],
+            "partition": [0],
+            "older": [3],
+            "older_file": [path.name],
+            "older_sha256": [hashlib.sha256(b"records").hexdigest()],
+        }
+    )
     found["export"]["older"] = way.procedure.keep("exported_older", older)
     way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **found)
     way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
@@ -200,7 +277,11 @@ def again(way: WayBack) -> None:
     way.another("b2")
     receipts = {name: way.procedure.keep(name, first.kept(found[name])) for name in ("frontier", "returned_ends")}
     files = way.procedure.keep("exported_files", first.kept(found["export"]["files"]))
-    way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **{**found, **receipts, "export": {**found["export"], "procedure_id": first.id, "files": files}})
+    way.bench.done(
+        way.procedure,
+        Step.FIND_STRANDED_RECORDS,
+        **{**found, **receipts, "export": {**found["export"], "procedure_id": first.id, "files": files}},
+    )
     way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
     way.bench.api.answer(Step.DECIDE_STRANDED_RECORDS, f"Decision {planned_return(way.procedure).digest}")
 
@@ -239,8 +320,12 @@ def test_another_run_keeps_a_partition_that_only_the_returned_cluster_has(bench:
 
 
 @pytest.mark.parametrize("mode", ["recreate", "append"])
-def test_another_run_makes_what_the_one_before_had_deleted_as_it_was(bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """The run before was killed between deleting and making: nobody else knows how many replicas the topic had there."""
+def test_another_run_makes_what_the_one_before_had_deleted_as_it_was(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The run before was killed between deleting and making: nobody else knows how many replicas the topic had
+    there.
+    """
     way = anew(bench)
     way.primary.replicas["orders"], way.primary.settings["orders"] = 3, {"min.insync.replicas": "2"}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -270,7 +355,9 @@ def test_a_record_that_came_since_the_export_saves_the_topic(bench: Any) -> None
     """It would be deleted unseen."""
     way = anew(bench)
     way.primary.log_ends[ORDERS] = 11
-    with pytest.raises(AirflowFailException, match="Records came to the returned cluster.*orders-0: newest record at offset 10"):
+    with pytest.raises(
+        AirflowFailException, match="Records came to the returned cluster.*orders-0: newest record at offset 10"
+    ):
         prepare(way)
     assert way.primary.deleted == []
 
@@ -283,7 +370,9 @@ def test_the_end_of_a_transaction_is_no_record(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("dies_in", ["delete_topics", "create_topic"])
-def test_killed_in_the_middle_it_deletes_nothing_twice(bench: Any, monkeypatch: pytest.MonkeyPatch, dies_in: str) -> None:
+def test_killed_in_the_middle_it_deletes_nothing_twice(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, dies_in: str
+) -> None:
     """The second try finds in the journal what each topic was, and leaves those alone that are new."""
     way = anew(bench)
     true = getattr(way.primary, dies_in)
@@ -300,7 +389,9 @@ def test_killed_in_the_middle_it_deletes_nothing_twice(bench: Any, monkeypatch: 
     assert way.procedure.kept(figures["recreated"])["topic_id"].tolist() == ["id-orders-1"]
 
 
-def test_killed_before_it_deleted_the_flow_back_still_knows_how_far_it_was(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_before_it_deleted_the_flow_back_still_knows_how_far_it_was(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that keeps the logs would copy everything into them once more."""
     way = anew(bench, started=True)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -324,7 +415,9 @@ def overtaken(way: WayBack, monkeypatch: pytest.MonkeyPatch, meanwhile: Any) -> 
     monkeypatch.setattr(way.primary, "delete_topics", deleted)
 
 
-def test_what_another_has_made_anew_by_the_same_name_is_not_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_has_made_anew_by_the_same_name_is_not_deleted(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before each request it is looked again whose topics these are."""
     way = anew(bench)
     overtaken(way, monkeypatch, lambda: way.primary.topic_ids.update(payments="id-of-another"))
@@ -372,7 +465,9 @@ def test_a_topic_that_somebody_filled_is_not_taken_for_empty(bench: Any, monkeyp
 
 def test_a_flow_that_does_not_stop_keeps_the_topics(bench: Any) -> None:
     """Nothing is deleted under a connector that may still write."""
-    bench.topology.write_text(bench.topology.read_text().replace('"zero_lag_seconds"', '"stop_seconds": 0.2, "zero_lag_seconds"'))
+    bench.topology.write_text(
+        bench.topology.read_text().replace('"zero_lag_seconds"', '"stop_seconds": 0.2, "zero_lag_seconds"')
+    )
     way = anew(bench, started=True)
     way.worker.late.add(BACK)
     with pytest.raises(Exception, match="MirrorMaker 2 did not stop.*s.source"):
@@ -389,7 +484,9 @@ def test_records_without_a_place_are_refused_before_anything_is_deleted(bench: A
     assert way.primary.deleted == [] and way.worker.asked == way.old_worker.asked == []
 
 
-def test_where_nothing_was_there_to_delete_a_second_try_deletes_nothing_either(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_was_there_to_delete_a_second_try_deletes_nothing_either(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the first one made is not taken for what was there before."""
     way = anew(bench)
     del way.primary.partitions["orders"]
@@ -397,4 +494,7 @@ def test_where_nothing_was_there_to_delete_a_second_try_deletes_nothing_either(b
         patch.setattr(preparing_topics.Anew, "refuse_filled", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
         prepare(way)
     made = way.primary.topics(["orders"])["orders"].topic_id
-    assert way.run(PrepareTopics(task_id=STEP))["deleted"] == 0 and way.primary.topics(["orders"])["orders"].topic_id == made
+    assert (
+        way.run(PrepareTopics(task_id=STEP))["deleted"] == 0
+        and way.primary.topics(["orders"])["orders"].topic_id == made
+    )

@@ -70,7 +70,9 @@ def test_the_clock_starts_with_the_trys_first_intent(bench: Any) -> None:
 
 
 def test_a_new_try_starts_the_clock_anew(bench: Any) -> None:
-    """A task cleared after its deadline gets its whole time again; the fence's clock still counts from its first intent."""
+    """A task cleared after its deadline gets its whole time again; the fence's clock still counts from its first
+    intent.
+    """
     procedure = bench.opened()
     procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"try": 1})
     fenced_until = procedure.fence_deadline()
@@ -152,7 +154,9 @@ def test_a_changed_file_is_refused(bench: Any) -> None:
 
 
 def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one process too: the second one begins and ends while the first one stands between its writing and its renaming."""
+    """In one process too: the second one begins and ends while the first one stands between its writing and its
+    renaming.
+    """
     procedure, told, digest = bench.opened(), [], module._sha256
 
     def overtaken(path: Any) -> str:
@@ -167,7 +171,9 @@ def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, m
 
 
 def test_keeping_again_leaves_what_was_kept(bench: Any) -> None:
-    """What another process of the step keeps replaces nothing: both receipts find their own file; equal content is one file."""
+    """What another process of the step keeps replaces nothing: both receipts find their own file; equal content is
+    one file.
+    """
     procedure = bench.procedure()
     old = procedure.keep("positions", pd.DataFrame({"position": [1]}))
     new = procedure.keep("positions", pd.DataFrame({"position": [2]}))
@@ -271,7 +277,10 @@ def test_what_did_not_happen_has_no_figures(bench: Any) -> None:
 
 def test_the_id_is_fit_for_a_folder() -> None:
     """No separator, blank or dot-dot of a run id gets into a path."""
-    assert Identity("planned_failover", "manual__2026-11-21T02:00:00+00:00/../x y").procedure_id == "planned_failover-manual__2026-11-21T02_00_00_00_00_.._x_y"
+    assert (
+        Identity("planned_failover", "manual__2026-11-21T02:00:00+00:00/../x y").procedure_id
+        == "planned_failover-manual__2026-11-21T02_00_00_00_00_.._x_y"
+    )
 
 
 def test_whom_no_fence_touches(bench: Any) -> None:
@@ -280,7 +289,9 @@ def test_whom_no_fence_touches(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("hook", ["drain", "routing"])
-def test_hooks_get_the_connections_login(make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, hook: str) -> None:
+def test_hooks_get_the_connections_login(
+    make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, hook: str
+) -> None:
     """A drain or routing hook that asks for a login gets the connection's."""
     given: list[dict[str, Any]] = []
     for name in ("ApplicationDrain", "HttpRouting"):
@@ -291,10 +302,17 @@ def test_hooks_get_the_connections_login(make_bench: Callable[..., Any], monkeyp
 
 
 def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> None:
-    """Same id, journal, epoch and pair; source and target, their clients and their flows are swapped; turned twice it is itself."""
+    """Same id, journal, epoch and pair; source and target, their clients and their flows are swapped; turned twice
+    it is itself.
+    """
     procedure = bench.opened()
     there = procedure.turned
-    assert (there.id, there.pair, there.epoch, there.folder) == (procedure.id, procedure.pair, procedure.epoch, procedure.folder)
+    assert (there.id, there.pair, there.epoch, there.folder) == (
+        procedure.id,
+        procedure.pair,
+        procedure.epoch,
+        procedure.folder,
+    )
     assert (there.request.source, there.request.target) == ("standby", "primary") and there.journal is procedure.journal
     assert there.source is procedure.target and there.target is procedure.source
     assert there.flow == procedure.reverse_flow and there.reverse_flow == procedure.flow
@@ -304,7 +322,9 @@ def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> N
 
 
 def test_a_turned_procedure_loses_its_lease_with_the_whole(bench: Any) -> None:
-    """An older process can act on neither cluster; and what it did too late on the other one is not undone: clients are not there."""
+    """An older process can act on neither cluster; and what it did too late on the other one is not undone: clients
+    are not there.
+    """
     procedure = bench.opened()
     procedure.turned.hold_lease()
     bench.procedure().take_turn()

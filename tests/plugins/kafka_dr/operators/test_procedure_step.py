@@ -1,4 +1,6 @@
-"""The base of every step: nothing happens without lease, predecessors and intent; everything that happens is written."""
+"""The base of every step: nothing happens without lease, predecessors and intent; everything that happens is
+written.
+"""
 
 from __future__ import annotations
 
@@ -119,15 +121,24 @@ def test_a_released_lease_stops_the_step(bench: Any) -> None:
     assert (step.acts, bench.kinds("forecast")) == (0, [Entry.REFUSAL])
 
 
-@pytest.mark.parametrize("error", [FenceNotProven("open", "User:app", "look"), DeadlinePassed("late"), ReadBackFailed("differs")])
+@pytest.mark.parametrize(
+    "error", [FenceNotProven("open", "User:app", "look"), DeadlinePassed("late"), ReadBackFailed("differs")]
+)
 def test_a_refusal_ends_the_step_at_once(bench: Any, error: SwitchbackError) -> None:
-    """What would give the same answer again is not retried, and stands in the journal with what was seen and what to do."""
+    """What would give the same answer again is not retried, and stands in the journal with what was seen and what to
+    do.
+    """
     bench.opened()
     with pytest.raises(AirflowFailException):
         Act(error=error, task_id="forecast").execute(bench.context())
     last = bench.entries("forecast")[-1]
     assert last.kind == (Entry.REFUSAL if isinstance(error, FenceNotProven) else Entry.FAILURE)
-    assert last.payload == {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+    assert last.payload == {
+        "error": type(error).__name__,
+        "reason": error.reason,
+        "seen": error.seen,
+        "next_step": error.next_step,
+    }
 
 
 def test_what_did_not_answer_is_tried_again(bench: Any) -> None:
@@ -177,9 +188,14 @@ def test_figures_that_are_no_json_are_no_outcome(bench: Any) -> None:
     assert Entry.OUTCOME not in bench.kinds("forecast")
 
 
-@pytest.mark.parametrize("change", [{"source": "nowhere"}, {"target": "primary"}, {"reason": " "}, {"topics": "orders"}, {"max_fence_second": 5}])
+@pytest.mark.parametrize(
+    "change",
+    [{"source": "nowhere"}, {"target": "primary"}, {"reason": " "}, {"topics": "orders"}, {"max_fence_second": 5}],
+)
 def test_bad_params_are_refused_before_anything_is_touched(bench: Any, change: dict[str, Any]) -> None:
-    """Unknown clusters, equal ends, no reason, a narrower choice, a misspelt param: refused, and not even a journal is made."""
+    """Unknown clusters, equal ends, no reason, a narrower choice, a misspelt param: refused, and not even a journal
+    is made.
+    """
     bench.params = bench.params | change
     step = Act(task_id="forecast")
     with pytest.raises(AirflowFailException):

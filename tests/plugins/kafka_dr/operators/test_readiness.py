@@ -56,7 +56,9 @@ def test_topics_that_a_failback_made_anew_are_known(bench: Any) -> None:
     bench.dag_id = "failback"
     for run_id, source, target in (("b1", "standby", "primary"), ("b2", "primary", "standby")):
         bench.params = {"source": source, "target": target, "reason": "it is back"}
-        bench.journal.release_lease(PAIR, bench.journal.lease(PAIR).holder, bench.journal.lease(PAIR).epoch, "completed")
+        bench.journal.release_lease(
+            PAIR, bench.journal.lease(PAIR).holder, bench.journal.lease(PAIR).epoch, "completed"
+        )
         failback = bench.opened(run_id)
         made = pd.DataFrame([("orders", f"by-{run_id}")], columns=["topic", "topic_id"])
         bench.done(failback, Step.PREPARE_TOPICS, recreated=failback.keep("recreated", made))

@@ -1,4 +1,6 @@
-"""reconcile_stranded_records on a log in memory that knows transactions and fences; on real brokers: tests/integration/test_record_replay.py."""
+"""reconcile_stranded_records on a log in memory that knows transactions and fences; on real brokers:
+tests/integration/test_record_replay.py.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class World:
         """The open transaction ends."""
         for where, log in self.logs.items():
             if any(found == "open" for _, found in log):
-                self.logs[where] = [(row, state if found == "open" else found) for row, found in log] + [(None, "marker")]
+                self.logs[where] = [(row, state if found == "open" else found) for row, found in log] + [
+                    (None, "marker")
+                ]
                 self.cluster.log_ends[where] = len(self.logs[where])
 
     def records(self, isolation: str, where: TopicPartition) -> Iterator[Record]:
@@ -69,7 +73,11 @@ class World:
 
     def origins(self, where: TopicPartition = ORDERS, isolation: str = "read_committed") -> list[int]:
         """Offsets of the replayed records' origins."""
-        return [int(dict(r.headers)["switchback.origin"].split(b"/")[3]) for r in self.records(isolation, where) if r.headers]
+        return [
+            int(dict(r.headers)["switchback.origin"].split(b"/")[3])
+            for r in self.records(isolation, where)
+            if r.headers
+        ]
 
 
 class Writer:
@@ -119,7 +127,9 @@ class Reader:
     def scan(self, spans: Mapping[TopicPartition, Span], timeout: float) -> Iterator[Record]:
         """What is there, partition by partition."""
         for where, span in spans.items():
-            yield from (record for record in self.world.records(self.isolation, where) if span.start <= record.offset < span.end)
+            yield from (
+                record for record in self.world.records(self.isolation, where) if span.start <= record.offset < span.end
+            )
 
     def read_all(self, topic: str) -> Iterator[Record]:
         """A topic of one partition."""
@@ -128,16 +138,27 @@ class Reader:
 
 @pytest.fixture
 def make(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Makes the bench of a failback whose stranded records are found and decided on, with two records of clients on the new primary."""
+    """Makes the bench of a failback whose stranded records are found and decided on, with two records of clients on
+    the new primary.
+    """
 
-    def make(records: list[Record], decision: str = "replay", mode: str = "recreate", approved: bool = True, boundary: int = 1, **found: Any) -> Any:
+    def make(
+        records: list[Record],
+        decision: str = "replay",
+        mode: str = "recreate",
+        approved: bool = True,
+        boundary: int = 1,
+        **found: Any,
+    ) -> Any:
         bench = make_bench(dag_id="failback")
         bench.params |= {"mode": mode, "stranded": {".*": decision}}
         bench.world = World(bench.clusters["primary"])
         bench.world.client(b"before")
         bench.world.client(b"since")
         monkeypatch.setattr(replaying, "replay_writer", lambda *_: Writer(bench.world))
-        monkeypatch.setattr(procedure_module, "RecordReader", lambda config, alias, isolation: Reader(bench.world, isolation))
+        monkeypatch.setattr(
+            procedure_module, "RecordReader", lambda config, alias, isolation: Reader(bench.world, isolation)
+        )
         procedure = bench.procedure()
         failed_over(procedure, {ORDERS: boundary})
         bench.opened()
@@ -177,7 +198,12 @@ def test_records_are_replayed_read_back_and_told(make: Any) -> None:
     bench = make(some())
     figures = reconcile(bench)
     assert bench.world.origins() == list(range(100, 2_600)) and bench.world.transactions == 3
-    assert (figures["replayed"], figures["quarantined"], figures["aborted"], figures["aborted_are_mirrored"]) == (2_500, 0, 0, False)
+    assert (figures["replayed"], figures["quarantined"], figures["aborted"], figures["aborted_are_mirrored"]) == (
+        2_500,
+        0,
+        0,
+        False,
+    )
     (row,) = bench.procedure().kept(figures["by_partition"]).to_dict("records")
     assert (row["topic"], row["place"], row["decision"], row["read_back"]) == ("orders", "orders", "replay", 2_500)
     record = list(bench.world.records("read_committed", ORDERS))[2]
@@ -236,7 +262,9 @@ def test_done_is_done(make: Any) -> None:
 
 
 def test_a_newer_process_of_the_run_takes_over(make: Any) -> None:
-    """The older one ends the transaction that it has begun, finds a newer epoch before the next one, and says that another goes on."""
+    """The older one ends the transaction that it has begun, finds a newer epoch before the next one, and says that
+    another goes on.
+    """
     bench = make(some())
     bench.world.accidents = {2: lambda: bench.procedure().take_turn()}
     with pytest.raises(AirflowException, match="newer process"):
@@ -274,7 +302,9 @@ def test_a_run_that_goes_back_writes_no_more(make: Any) -> None:
     """Between two transactions an abort is heeded."""
     bench = make(some())
     procedure = bench.procedure()
-    bench.world.accidents = {1: lambda: procedure.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "wrong day"})}
+    bench.world.accidents = {
+        1: lambda: procedure.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "wrong day"})
+    }
     with pytest.raises(AirflowFailException, match="carol aborted"):
         reconcile(bench)
     assert bench.world.transactions == 1
@@ -297,7 +327,9 @@ def test_a_partition_each_goes_on_where_it_was(make: Any) -> None:
 def test_how_far_another_export_came_does_not_count(make: Any) -> None:
     """A topic's offsets begin anew when it is made anew."""
     bench = make(some(3))
-    bench.world.add(Outgoing(PROGRESS_TOPIC, 0, b"failback-r0", b'[["orders", 0, 102, "replay", "failback-r0"]]'), "committed")
+    bench.world.add(
+        Outgoing(PROGRESS_TOPIC, 0, b"failback-r0", b'[["orders", 0, 102, "replay", "failback-r0"]]'), "committed"
+    )
     assert reconcile(bench)["replayed"] == 3 and bench.world.origins() == [100, 101, 102]
 
 
@@ -307,7 +339,12 @@ def test_keys_written_since_are_dropped_and_keyless_ones_left_out(make: Any) -> 
     bench = make([stranded("orders", 0, n, key, b"v") for n, key in enumerate(keys)], compacted=["orders"])
     figures = reconcile(bench)
     assert bench.world.origins() == [1, 2, 4]
-    assert {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")} == {"replayed": 3, "overwritten": 1, "keyless": 1, "overtaken": 0}
+    assert {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")} == {
+        "replayed": 3,
+        "overwritten": 1,
+        "keyless": 1,
+        "overtaken": 0,
+    }
 
 
 def test_keys_that_clients_write_while_it_replays_are_looked_for_before_each_transaction(make: Any) -> None:
@@ -406,11 +443,19 @@ def test_another_export_than_the_journals_is_refused(make: Any) -> None:
     [
         (lambda log: log.append(log[2]), "offset 100 stands there twice"),
         (lambda log: log.__delitem__(3), "offset 101 is not there"),
-        (lambda log: log.__setitem__(2, (log[2][0]._replace(value=b"other"), "committed")), "offset 100 has another content"),
-        (lambda log: log.__setitem__(2, (log[2][0]._replace(timestamp=1), "committed")), "offset 100 has another timestamp"),
+        (
+            lambda log: log.__setitem__(2, (log[2][0]._replace(value=b"other"), "committed")),
+            "offset 100 has another content",
+        ),
+        (
+            lambda log: log.__setitem__(2, (log[2][0]._replace(timestamp=1), "committed")),
+            "offset 100 has another timestamp",
+        ),
     ],
 )
-def test_what_is_read_back_must_be_what_was_exported(make: Any, monkeypatch: pytest.MonkeyPatch, tamper: Any, told: str) -> None:
+def test_what_is_read_back_must_be_what_was_exported(
+    make: Any, monkeypatch: pytest.MonkeyPatch, tamper: Any, told: str
+) -> None:
     """Somebody meddles between writing and reading: the step fails, and there is no outcome."""
     bench = make(some(3))
     run = replaying.Replay.run
@@ -437,21 +482,36 @@ def test_a_topic_that_stamps_records_itself_is_told(make: Any) -> None:
 def test_what_may_be_refused_goes_alone(make: Any, config: dict[str, str]) -> None:
     """A record too large, or too old, takes no other with it."""
     large = stranded("orders", 0, 101, b"k", b"v" * 500, timestamp=1_700_000_000_000)
-    bench = make([stranded("orders", 0, 100, b"k", b"v", timestamp=None), large, stranded("orders", 0, 102, b"k", b"v", timestamp=None)])
+    bench = make(
+        [
+            stranded("orders", 0, 100, b"k", b"v", timestamp=None),
+            large,
+            stranded("orders", 0, 102, b"k", b"v", timestamp=None),
+        ]
+    )
     bench.clusters["primary"].settings["orders"] = config
     reconcile(bench)
     assert bench.world.transactions == 3
 
 
 def next_run(bench: Any, name: str, before: Any, finder: Any, of_its_own: bool = False) -> Any:
-    """A run after another one, over the export of the one that found what is stranded, or one of its own that holds the same."""
+    """A run after another one, over the export of the one that found what is stranded, or one of its own that holds
+    the same.
+    """
     before.journal.release_lease(before.pair, before.id, before.journal.lease(before.pair).epoch, "returned")
     figures, later = finder.figures(Step.FIND_STRANDED_RECORDS), bench.opened(name)
-    receipts = {name: later.keep(name, finder.kept(receipt)) for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))}
+    receipts = {
+        name: later.keep(name, finder.kept(receipt))
+        for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))
+    }
     export = {"folder": "export", "files": receipts["files"]} | ({} if of_its_own else {"procedure_id": finder.id})
     if of_its_own:
-        copytree(Path(later.topology.evidence) / finder.id / "export", Path(later.topology.evidence) / later.id / "export")
-    later.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export})
+        copytree(
+            Path(later.topology.evidence) / finder.id / "export", Path(later.topology.evidence) / later.id / "export"
+        )
+    later.write(
+        Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export}
+    )
     bench.done(later, Step.DECIDE_STRANDED_RECORDS, asked=True)
     return later
 
@@ -466,7 +526,9 @@ def another_run_of(bench: Any, dies_at: int) -> Any:
 
 
 def test_what_a_run_in_between_wrote_is_read_back_by_the_next(make: Any) -> None:
-    """The run that found it never came to write: where the places ended before, the second one has noted, and the third begins to read there."""
+    """The run that found it never came to write: where the places ended before, the second one has noted, and the
+    third begins to read there.
+    """
     bench = make(some())
     first = bench.procedure()
     next_run(bench, "r2", first, first)
@@ -492,7 +554,9 @@ def test_what_another_run_left_undone_is_gone_on_with(make: Any) -> None:
 
 
 def test_a_run_that_looked_itself_writes_nothing_again(make: Any) -> None:
-    """An earlier run has written a thousand and was given up before clients moved; the next one has found the same 2,500, by an export of its own."""
+    """An earlier run has written a thousand and was given up before clients moved; the next one has found the same
+    2,500, by an export of its own.
+    """
     bench = make(some())
     bench.world.accidents = {2: killed}
     with pytest.raises(Killed):
@@ -505,13 +569,17 @@ def test_a_run_that_looked_itself_writes_nothing_again(make: Any) -> None:
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, second.id)
     assert bench.world.origins() == list(range(100, 2_600))
     second.request.choices["stranded"] = {".*": "discard"}
-    with pytest.raises(NotReady, match=f"orders: {first.id} has written some of its records with replay; decide the same"):
+    with pytest.raises(
+        NotReady, match=f"orders: {first.id} has written some of its records with replay; decide the same"
+    ):
         planned_return(second)
 
 
 @pytest.mark.parametrize("decision", ["quarantine", "discard"])
 def test_what_is_written_in_part_is_not_decided_otherwise(make: Any, decision: str) -> None:
-    """The first thousand stand in the topic already: in a quarantine they would be missing, and discarded they are not."""
+    """The first thousand stand in the topic already: in a quarantine they would be missing, and discarded they are
+    not.
+    """
     bench = make(some())
     bench.params |= {"stranded": {".*": "replay"}}
     first, second = bench.procedure().id, another_run_of(bench, dies_at=2)
@@ -521,7 +589,9 @@ def test_what_is_written_in_part_is_not_decided_otherwise(make: Any, decision: s
 
 
 def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
-    """The first run was to replay and died in its first transaction; the second one has written some to the quarantine."""
+    """The first run was to replay and died in its first transaction; the second one has written some to the
+    quarantine.
+    """
     bench = make(some())
     bench.params |= {"stranded": {".*": "replay"}}
     first = bench.procedure()
@@ -535,7 +605,9 @@ def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
     third.request.choices["stranded"] = {".*": "quarantine"}
     assert planned_return(third).decisions == {"orders": "quarantine"}
     third.request.choices["stranded"] = {".*": "replay"}
-    with pytest.raises(NotReady, match=f"orders: {second.id} has written some of its records with quarantine; decide the same"):
+    with pytest.raises(
+        NotReady, match=f"orders: {second.id} has written some of its records with quarantine; decide the same"
+    ):
         planned_return(third)
 
 

@@ -26,7 +26,12 @@ STEP = Step.STOP_MIRROR_MAKER
 T0 = TopicPartition("orders", 0)
 
 
-DEDICATED = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+DEDICATED = {
+    "source": "primary",
+    "target": "standby",
+    "stop_hook": "hook",
+    "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+}
 
 
 @pytest.fixture
@@ -69,10 +74,14 @@ def dedicated(make_bench: Any) -> Any:
 
 
 def test_in_dedicated_mode_the_process_ends_and_the_ends_are_the_boundary(dedicated: Any) -> None:
-    """Asked once for both connectors; drained still, by what it had replicated; a second look finds it stopped, or running again."""
+    """Asked once for both connectors; drained still, by what it had replicated; a second look finds it stopped, or
+    running again.
+    """
     figures = stop(dedicated)
     assert dedicated.hook.asked.count(("stop", "primary->standby")) == 1 and dedicated.workers["standby"].asked == []
-    assert [frame_partitions(dedicated.procedure().kept(figures[name]), "offset") for name in ("boundary", "replicated")] == [{T0: 10}, {T0: 9}]
+    assert [
+        frame_partitions(dedicated.procedure().kept(figures[name]), "offset") for name in ("boundary", "replicated")
+    ] == [{T0: 10}, {T0: 9}]
     mirror_maker_still_stopped(dedicated.procedure())
     dedicated.hook.processes = {"primary->standby": 1}
     with pytest.raises(Refusal, match="primary->standby runs again"):
@@ -80,7 +89,9 @@ def test_in_dedicated_mode_the_process_ends_and_the_ends_are_the_boundary(dedica
 
 
 def test_in_dedicated_mode_the_flow_is_looked_at_without_a_worker(dedicated: Any) -> None:
-    """Running by its hook, replicated by its topic, settings as stated; the flow back cannot be dedicated, as nobody could seed it."""
+    """Running by its hook, replicated by its topic, settings as stated; the flow back cannot be dedicated, as nobody
+    could seed it.
+    """
     procedure = dedicated.procedure()
     view = flow_view(procedure, procedure.flow)
     assert view.dedicated and view.source_connector.runs and view.source_connector.tasks and view.replicated == {T0: 9}
@@ -88,11 +99,15 @@ def test_in_dedicated_mode_the_flow_is_looked_at_without_a_worker(dedicated: Any
         procedure.mirror_maker(procedure.flow.model_copy(update={"source": "standby", "target": "primary"}))
 
 
-def test_the_ends_are_watched_while_the_checkpoint_connector_still_stops(drained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ends_are_watched_while_the_checkpoint_connector_still_stops(
+    drained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Connect gives busy tasks five seconds; the step is not done before they are gone."""
     worker, watched = drained.workers["standby"], threading.Event()
     ends, stop_one = drained.clusters["standby"].ends, worker.stop
-    monkeypatch.setattr(drained.clusters["standby"], "ends", lambda partitions, **_: (watched.set(), ends(partitions))[1])
+    monkeypatch.setattr(
+        drained.clusters["standby"], "ends", lambda partitions, **_: (watched.set(), ends(partitions))[1]
+    )
     seen = []
 
     def slowly(name: str, deadline: float) -> None:
@@ -106,7 +121,9 @@ def test_the_ends_are_watched_while_the_checkpoint_connector_still_stops(drained
 
 
 @pytest.mark.parametrize("stuck", ["p.source", "p.checkpoint"])
-def test_a_connector_that_does_not_stop_fails_the_step(drained: Any, monkeypatch: pytest.MonkeyPatch, stuck: str) -> None:
+def test_a_connector_that_does_not_stop_fails_the_step(
+    drained: Any, monkeypatch: pytest.MonkeyPatch, stuck: str
+) -> None:
     """Whichever it is, there is no boundary."""
     worker = drained.workers["standby"]
     stop_one = worker.stop
@@ -122,15 +139,23 @@ def test_a_connector_that_does_not_stop_fails_the_step(drained: Any, monkeypatch
     assert Entry.OUTCOME not in drained.kinds(STEP)
 
 
-@pytest.mark.parametrize(("age", "few", "fresh"), [(0, 0, True), (90, 0, False), (-600, 0, False), (0, 1, False), (None, 0, False)])
-def test_the_forecast_takes_many_positions_that_were_read_just_now(bench: Any, monkeypatch: pytest.MonkeyPatch, age: int | None, few: int, fresh: bool) -> None:
+@pytest.mark.parametrize(
+    ("age", "few", "fresh"), [(0, 0, True), (90, 0, False), (-600, 0, False), (0, 1, False), (None, 0, False)]
+)
+def test_the_forecast_takes_many_positions_that_were_read_just_now(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, age: int | None, few: int, fresh: bool
+) -> None:
     """Older ones, few ones, those of a clock that is ahead and those of a run that kept none are read again."""
     monkeypatch.setattr(readiness, "READ_AGAIN_UP_TO", few)
     bench.clusters["primary"].committed["billing"] = {T0: Position(4)}
     procedure = bench.opened()
     held = positions_of(procedure.source, ["billing"])
     read_at = None if age is None else (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
-    bench.done(procedure, Step.CHECK_READINESS, **({} if read_at is None else readiness.kept_for_forecast(procedure, held, read_at)))
+    bench.done(
+        procedure,
+        Step.CHECK_READINESS,
+        **({} if read_at is None else readiness.kept_for_forecast(procedure, held, read_at)),
+    )
     given: list[Any] = []
 
     def look(*_: Any, held: Any, **__: Any) -> Any:

@@ -1,4 +1,6 @@
-"""restore_group_offsets: what stood there before comes back, only to groups at rest, only where nobody else wrote since, and only as approved."""
+"""restore_group_offsets: what stood there before comes back, only to groups at rest, only where nobody else
+wrote since, and only as approved.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,22 @@ PAIR = "primary+standby"
 
 
 class Restore:
-    """A planned failover has committed to groups on standby, of which some held positions before; it is over, and a restore is in hand.
+    """A planned failover has committed to groups on standby, of which some held positions before; it is over, and a
+    restore is in hand.
 
     Attributes:
         undone: the failover.
         procedure: the restore.
     """
 
-    def __init__(self, bench: Any, before: dict[str, dict[TopicPartition, int]], *committed: tuple[str, int], opened: bool = False, **choices: Any) -> None:
+    def __init__(
+        self,
+        bench: Any,
+        before: dict[str, dict[TopicPartition, int]],
+        *committed: tuple[str, int],
+        opened: bool = False,
+        **choices: Any,
+    ) -> None:
         self.bench, self.standby = bench, bench.clusters["standby"]
         self.standby.delete_groups = self.delete_groups
         self.put(before)
@@ -67,11 +77,16 @@ class Restore:
 
     def held(self) -> dict[str, dict[str, int]]:
         """What the groups hold on standby."""
-        return {group: {str(tp): position.offset for tp, position in sorted(held.items())} for group, held in sorted(self.standby.committed.items())}
+        return {
+            group: {str(tp): position.offset for tp, position in sorted(held.items())}
+            for group, held in sorted(self.standby.committed.items())
+        }
 
     def plan(self) -> dict[str, Any]:
         """Look, and write the plan."""
-        figures = PlanRestore(task_id=Step.PLAN_RESTORE.value).act(self.procedure, self.bench.context(self.procedure.identity.run_id))
+        figures = PlanRestore(task_id=Step.PLAN_RESTORE.value).act(
+            self.procedure, self.bench.context(self.procedure.identity.run_id)
+        )
         self.bench.done(self.procedure, Step.PLAN_RESTORE, **figures)
         return figures["plan"]
 
@@ -84,7 +99,9 @@ class Restore:
 
     def write(self) -> dict[str, Any]:
         """Put them back."""
-        return RestorePositions(task_id=Step.RESTORE_POSITIONS.value).act(self.procedure, self.bench.context(self.procedure.identity.run_id))
+        return RestorePositions(task_id=Step.RESTORE_POSITIONS.value).act(
+            self.procedure, self.bench.context(self.procedure.identity.run_id)
+        )
 
     def whole(self) -> dict[str, Any]:
         """All of it."""
@@ -110,7 +127,13 @@ def test_what_stood_there_comes_back(restore: Restore) -> None:
     restore.approve()
     figures = restore.write()
     assert restore.held() == {"a": {"orders-0": 1, "other-0": 8}, "c": {"orders-0": 5, "other-0": 2}}
-    assert (figures["written"], figures["already"], figures["deleted"], figures["changed_since"], figures["approval"]["by"]) == (1, 0, 1, 0, "bob")
+    assert (
+        figures["written"],
+        figures["already"],
+        figures["deleted"],
+        figures["changed_since"],
+        figures["approval"]["by"],
+    ) == (1, 0, 1, 0, "bob")
     ledger = restore.procedure.kept(figures["ledger"])
     assert ledger[["group", "before", "wanted", "read_back"]].values.tolist() == [["a", 4, 1, 1]]
 
@@ -142,10 +165,18 @@ def test_what_somebody_committed_since_is_named_and_left(restore: Restore) -> No
     """In place of ours, or beside it: a group of which one position is somebody's is not deleted."""
     restore.put({"a": {ORDERS: 6}, "b": {OTHER: 3}})
     plan = restore.plan()
-    assert plan["since"] == {"a": 1, "b": 1} and (plan["writes"], plan["deletes"], plan["left"]) == (0, [], {"b": 1, "c": 1})
+    assert plan["since"] == {"a": 1, "b": 1} and (plan["writes"], plan["deletes"], plan["left"]) == (
+        0,
+        [],
+        {"b": 1, "c": 1},
+    )
     restore.approve()
     figures = restore.write()
-    assert restore.held()["a"]["orders-0"] == 6 and restore.held()["b"] == {"orders-0": 9, "other-0": 3} and figures["changed_since"] == 2
+    assert (
+        restore.held()["a"]["orders-0"] == 6
+        and restore.held()["b"] == {"orders-0": 9, "other-0": 3}
+        and figures["changed_since"] == 2
+    )
 
 
 def test_it_is_overwritten_where_that_was_asked_for(bench: Any) -> None:
@@ -229,8 +260,14 @@ def test_what_was_not_kept_is_named(restore: Restore, monkeypatch: pytest.Monkey
     """A broker that says OK and keeps nothing: the read-back finds it, and the ledger is there."""
     restore.plan()
     restore.approve()
-    monkeypatch.setattr(restore.standby, "commit_many", lambda positions: {group: dict.fromkeys(held, "ok") for group, held in positions})
-    monkeypatch.setattr(restore.standby, "delete_groups", lambda names, timeout=60.0: dict.fromkeys(names, "NOT_COORDINATOR"))
+    monkeypatch.setattr(
+        restore.standby,
+        "commit_many",
+        lambda positions: {group: dict.fromkeys(held, "ok") for group, held in positions},
+    )
+    monkeypatch.setattr(
+        restore.standby, "delete_groups", lambda names, timeout=60.0: dict.fromkeys(names, "NOT_COORDINATOR")
+    )
     with pytest.raises(ReadBackFailed, match="1 positions and 1 groups are not what was put back.*b NOT_COORDINATOR"):
         restore.write()
     assert len(list(restore.procedure.folder.glob("restored-*.parquet"))) == 1
@@ -241,7 +278,9 @@ def test_the_last_commit_in_this_direction_is_undone_unless_one_is_named(restore
     restore.again(undo_procedure=restore.undone.id)
     assert restore.plan()["undone"] == restore.undone.id
     restore.again(undo_procedure="planned_failover-r7")
-    with pytest.raises(NotReady, match="There is no commit to be undone. Seen: no procedure called planned_failover-r7"):
+    with pytest.raises(
+        NotReady, match="There is no commit to be undone. Seen: no procedure called planned_failover-r7"
+    ):
         restore.plan()
     restore.again(undo_procedure=restore.undone.id, source="standby", target="primary")
     with pytest.raises(Refusal, match="is no procedure from standby to primary. Seen: it goes from primary to standby"):
@@ -254,7 +293,11 @@ def test_the_last_commit_in_this_direction_is_undone_unless_one_is_named(restore
 def test_a_commit_that_died_is_undone_by_its_translation(restore: Restore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It left a snapshot and no ledger."""
     outcome = Procedure.outcome
-    monkeypatch.setattr(Procedure, "outcome", lambda self, step: None if (self.id, step) == (restore.undone.id, Step.COMMIT_GROUPS) else outcome(self, step))
+    monkeypatch.setattr(
+        Procedure,
+        "outcome",
+        lambda self, step: None if (self.id, step) == (restore.undone.id, Step.COMMIT_GROUPS) else outcome(self, step),
+    )
     assert restore.plan()["writes"] == 1
     restore.approve()
     restore.write()
@@ -268,7 +311,13 @@ def test_the_approver_sees_what_is_raised_and_that_mirror_maker_moves_groups(ben
     bench.workers["standby"].states["p.checkpoint"] = "RUNNING"
     assert restore.plan()["raised"] == 1
     subject, body, digest = ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure)
-    assert "1 of them are higher" in body and "group sync runs" in body and "had opened standby: clients may have worked there since" in body and digest in subject and digest in body
+    assert (
+        "1 of them are higher" in body
+        and "group sync runs" in body
+        and "had opened standby: clients may have worked there since" in body
+        and digest in subject
+        and digest in body
+    )
     bench.workers["standby"].away = True
     restore.again()
     assert restore.plan()["group_sync"] is None
@@ -277,7 +326,11 @@ def test_the_approver_sees_what_is_raised_and_that_mirror_maker_moves_groups(ben
 def run(restore: Restore, *kinds: Any) -> dict[str, Any]:
     """Execute steps as Airflow does, and close; the evidence."""
     context = restore.bench.context(restore.procedure.identity.run_id)
-    steps = {PlanRestore: Step.PLAN_RESTORE, ApproveRestore: Step.APPROVE_RESTORE, RestorePositions: Step.RESTORE_POSITIONS}
+    steps = {
+        PlanRestore: Step.PLAN_RESTORE,
+        ApproveRestore: Step.APPROVE_RESTORE,
+        RestorePositions: Step.RESTORE_POSITIONS,
+    }
     for kind in kinds:
         try:
             kind(task_id=steps[kind].value).execute(context)
@@ -295,11 +348,19 @@ def test_a_restore_that_was_done_completes(restore: Restore) -> None:
     restore.plan()
     restore.approve()
     evidence = run(restore, RestorePositions)
-    assert evidence["outcome"] == "completed" and evidence["plan"]["undone"] == restore.undone.id and evidence["plan_digest"]
+    assert (
+        evidence["outcome"] == "completed"
+        and evidence["plan"]["undone"] == restore.undone.id
+        and evidence["plan_digest"]
+    )
     assert evidence["steps"][-1]["figures"]["written"] == 1
     assert restore.bench.journal.lease(PAIR).released_at is not None
     page = (restore.procedure.folder / "evidence.html").read_text()
-    assert f"The commit of {restore.undone.id} on standby was undone." in page and "No client was moved" in page and "All clients" not in page
+    assert (
+        f"The commit of {restore.undone.id} on standby was undone." in page
+        and "No client was moved" in page
+        and "All clients" not in page
+    )
 
 
 def test_a_restore_that_wrote_nothing_is_refused_and_holds_nothing(restore: Restore) -> None:
@@ -310,11 +371,17 @@ def test_a_restore_that_wrote_nothing_is_refused_and_holds_nothing(restore: Rest
     assert restore.bench.journal.lease(PAIR).outcome == "refused"
 
 
-def test_a_restore_that_stopped_in_the_middle_holds_both_clusters(restore: Restore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_that_stopped_in_the_middle_holds_both_clusters(
+    restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Some positions may be written: it is gone on with, and nothing else begins before."""
     restore.plan()
     restore.approve()
-    monkeypatch.setattr(restore.standby, "commit_many", lambda positions: {group: dict.fromkeys(held, "ok") for group, held in positions})
+    monkeypatch.setattr(
+        restore.standby,
+        "commit_many",
+        lambda positions: {group: dict.fromkeys(held, "ok") for group, held in positions},
+    )
     evidence = run(restore, RestorePositions)
     assert evidence["outcome"] == "failed" and restore.bench.journal.lease(PAIR).released_at is None
 

@@ -37,7 +37,16 @@ def begin_opening(bench: Any, procedure: Any) -> None:
 
 def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(make_bench: Any) -> None:
     """A stop hook starts nothing: the return ends all the same, and names it."""
-    bench = make_bench(flows=[{"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}])
+    bench = make_bench(
+        flows=[
+            {
+                "source": "primary",
+                "target": "standby",
+                "stop_hook": "hook",
+                "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+            }
+        ]
+    )
     bench.stopped()
     return_(bench)
     told = bench.entries(STEP)[-1].payload
@@ -53,7 +62,9 @@ def test_a_failback_whose_returned_cluster_is_away_again_ends_with_its_flow_left
     return_(bench)
     told = bench.entries(STEP)[-1].payload
     assert fences(bench, "primary") == set() and told["touched"] is True
-    assert told["connectors_resumed"] == [] and "replication_left_stopped" in told and bench.workers["standby"].asked == []
+    assert (
+        told["connectors_resumed"] == [] and "replication_left_stopped" in told and bench.workers["standby"].asked == []
+    )
 
 
 def test_without_a_lease_nothing_is_undone(bench: Any) -> None:
@@ -70,19 +81,26 @@ def test_before_the_fence_nothing_is_undone(bench: Any) -> None:
     assert bench.entries(STEP)[-1].payload == {"touched": False} and bench.workers["standby"].asked == []
 
 
-def test_a_failback_that_ends_before_its_clients_stand_still_leaves_the_returned_cluster_fenced(make_bench: Any) -> None:
+def test_a_failback_that_ends_before_its_clients_stand_still_leaves_the_returned_cluster_fenced(
+    make_bench: Any,
+) -> None:
     """Its clients never moved: nothing is undone, and what was begun on the returned cluster is named."""
     bench = make_bench(dag_id="failback")
     procedure = bench.opened()
     for step in (Step.FENCE_RETURNED_CLUSTER, Step.FIND_STRANDED_RECORDS, Step.PREPARE_TOPICS):
         procedure.write(step, Entry.INTENT, {"try": 1})
     return_(bench)
-    assert bench.entries(STEP)[-1].payload == {"touched": True, "left_on_returned_cluster": ["fence_returned_cluster", "prepare_topics"]}
+    assert bench.entries(STEP)[-1].payload == {
+        "touched": True,
+        "left_on_returned_cluster": ["fence_returned_cluster", "prepare_topics"],
+    }
     assert bench.workers["standby"].asked == bench.workers["primary"].asked == []
 
 
 def test_everything_is_as_it_was_found(bench: Any) -> None:
-    """Both connectors run, the source one with tasks; exactly the added entries are gone, entries of others and the target's fence stay."""
+    """Both connectors run, the source one with tasks; exactly the added entries are gone, entries of others and the
+    target's fence stay.
+    """
     bench.stopped()
     bench.clusters["primary"].acls.add(OTHERS)
     before = fences(bench, "standby")

@@ -131,7 +131,10 @@ def test_a_running_reverse_flow_under_default_naming_is_left_alone(make_bench: A
     bench = make_bench(naming={"policy": "default", "separator": "."})
     procedure = bench.stopped(remote="primary.orders")
     bench.workers["primary"].states["s.source"] = "RUNNING"
-    assert seed(bench, procedure) == {"seeded": 0, "why_not": "s.source runs and already replicates what clients write on standby"}
+    assert seed(bench, procedure) == {
+        "seeded": 0,
+        "why_not": "s.source runs and already replicates what clients write on standby",
+    }
 
 
 def test_a_connector_that_does_not_exist_is_said_to_be_missing(bench: Any) -> None:

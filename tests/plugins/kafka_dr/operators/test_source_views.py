@@ -1,4 +1,6 @@
-"""How the source looks from three sides: what is told apart, what is never claimed, and that nothing outlasts its time."""
+"""How the source looks from three sides: what is told apart, what is never claimed, and that nothing outlasts
+its time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.source_probe import ApplicationsView
 from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import source_views
-from kafka_dr.operators.source_views import Pace, confirmed, heartbeats, pace_of, view_from_application, view_from_connect, view_from_here
+from kafka_dr.operators.source_views import (
+    Pace,
+    confirmed,
+    heartbeats,
+    pace_of,
+    view_from_application,
+    view_from_connect,
+    view_from_here,
+)
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
@@ -31,7 +41,11 @@ GONE = KafkaUnavailable("asking for metadata on primary failed", "_TIMED_OUT (no
 @pytest.fixture
 def site(make_bench: Callable[..., Any]) -> Any:
     """A bench whose source has two brokers, and where everything is well."""
-    bench = make_bench(dag_id="unplanned_failover", deadlines={"confirm_seconds": 1.5, "slow_seconds": 0.3}, source_probe={"connection": "app"})
+    bench = make_bench(
+        dag_id="unplanned_failover",
+        deadlines={"confirm_seconds": 1.5, "slow_seconds": 0.3},
+        source_probe={"connection": "app"},
+    )
     source = bench.clusters["primary"]
     source.broker_ids, source.partitions["__switchback_probe"] = [1, 2], {0: 1, 1: 2}
     bench.probe_answers = {0: Accepted(7, 1), 1: Accepted(7, 2)}
@@ -57,17 +71,38 @@ def here(site: Any, seconds: float = SECONDS) -> Look:
 def test_a_source_that_takes_writes_answers(site: Any) -> None:
     """Metadata and an acknowledged write."""
     look = here(site)
-    assert (look.view, look.sight) == ("here", Sight.ANSWERS) and "took a write" in look.words and look.at.endswith("+00:00")
+    assert (
+        (look.view, look.sight) == ("here", Sight.ANSWERS)
+        and "took a write" in look.words
+        and look.at.endswith("+00:00")
+    )
 
 
-@pytest.mark.parametrize(("answers", "sight", "words"), [
-    ({0: Refused("TOPIC_AUTHORIZATION_FAILED", True, 1), 1: Unknown("_TIMED_OUT")}, Sight.ANSWERS, "for want of rights"),
-    ({0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Accepted(1, 2)}, Sight.ANSWERS, "took a write"),
-    ({0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Unknown("KAFKA_STORAGE_ERROR")}, Sight.REFUSES_WRITES, "KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS"),
-    ({0: Refused("NOT_ENOUGH_REPLICAS", False, 1), 1: Unknown("LEADER_NOT_AVAILABLE")}, Sight.REFUSES_WRITES, "NOT_ENOUGH_REPLICAS"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answers", "sight", "words"),
+    [
+        (
+            {0: Refused("TOPIC_AUTHORIZATION_FAILED", True, 1), 1: Unknown("_TIMED_OUT")},
+            Sight.ANSWERS,
+            "for want of rights",
+        ),
+        ({0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Accepted(1, 2)}, Sight.ANSWERS, "took a write"),
+        (
+            {0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Unknown("KAFKA_STORAGE_ERROR")},
+            Sight.REFUSES_WRITES,
+            "KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS",
+        ),
+        (
+            {0: Refused("NOT_ENOUGH_REPLICAS", False, 1), 1: Unknown("LEADER_NOT_AVAILABLE")},
+            Sight.REFUSES_WRITES,
+            "NOT_ENOUGH_REPLICAS",
+        ),
+    ],
+)
 def test_what_leaders_answer_to_writes(site: Any, answers: dict[int, Any], sight: Sight, words: str) -> None:
-    """One leader that takes writes is enough; a refusal for want of rights comes from a living broker; any other answer is no acknowledgement."""
+    """One leader that takes writes is enough; a refusal for want of rights comes from a living broker; any other
+    answer is no acknowledgement.
+    """
     site.probe_answers = answers
     look = here(site)
     assert look.sight is sight and words in look.words
@@ -93,8 +128,16 @@ def test_the_probes_topic_is_made_where_it_is_missing(site: Any) -> None:
     assert set(source.partitions) == {"orders", "__switchback_probe"} and sorted(site.probed) == [0, 1]
 
 
-@pytest.mark.parametrize("error", [KafkaUnavailable("creating topic failed", "TOPIC_AUTHORIZATION_FAILED"), ReadBackFailed("it should have 2 partitions")])
-def test_where_the_topic_cannot_be_made_describing_itself_counts(site: Any, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaUnavailable("creating topic failed", "TOPIC_AUTHORIZATION_FAILED"),
+        ReadBackFailed("it should have 2 partitions"),
+    ],
+)
+def test_where_the_topic_cannot_be_made_describing_itself_counts(
+    site: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     """The look says that no write was tried."""
     source = site.clusters["primary"]
     del source.partitions["__switchback_probe"]
@@ -152,7 +195,9 @@ def test_when_the_target_is_silent_too_nobody_is_gone(site: Any, monkeypatch: py
     ({"_TRANSPORT", "_ALL_BROKERS_DOWN"}, False, Sight.GONE),
     (set(), True, Sight.ANSWERS),
 ])  # fmt: skip
-def test_a_broker_that_does_not_let_us_in_is_alive(site: Any, complaints: set[str], from_broker: bool, sight: Sight) -> None:
+def test_a_broker_that_does_not_let_us_in_is_alive(
+    site: Any, complaints: set[str], from_broker: bool, sight: Sight
+) -> None:
     """A login or a request that a broker turned down is an answer; a certificate that does not fit says nothing."""
     source = site.clusters["primary"]
     source.away = KafkaUnavailable("asking failed", "it said no")
@@ -169,29 +214,41 @@ def test_a_client_that_hangs_is_left_behind(site: Any, monkeypatch: pytest.Monke
 
 def test_a_write_that_hangs_is_no_acknowledgement(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It described itself, so it is not gone; it did not take the write in time."""
-    monkeypatch.setattr(procedure_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=lambda *_, timeout: time.sleep(5)))
+    monkeypatch.setattr(
+        procedure_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=lambda *_, timeout: time.sleep(5))
+    )
     look = here(site, 0.7)
     assert look.sight is Sight.REFUSES_WRITES and "acknowledged no write" in look.words
 
 
 def test_a_connection_that_cannot_be_used_is_no_view(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong on our side says nothing about the source."""
-    monkeypatch.setattr(procedure_module, "KafkaCluster", lambda alias, config: KafkaCluster(alias, {"bootstrap.servers": "x:1", "ssl.ca": 1}))
+    monkeypatch.setattr(
+        procedure_module,
+        "KafkaCluster",
+        lambda alias, config: KafkaCluster(alias, {"bootstrap.servers": "x:1", "ssl.ca": 1}),
+    )
     assert here(site).sight is Sight.UNKNOWN
 
 
 def test_black_holes_end_in_time(site: Any, monkeypatch: pytest.MonkeyPatch, hanging: str) -> None:
     """The real client and writer at addresses where connecting hangs, and where nobody speaks."""
-    real = lambda alias, _: KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]  # noqa: E731
+    real = lambda alias, _: (
+        KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
+    )  # noqa: E731
     monkeypatch.setattr(procedure_module, "KafkaCluster", real)
-    monkeypatch.setattr(procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias))
+    monkeypatch.setattr(
+        procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
+    )
     look = here(site)
     assert look.sight is Sight.GONE and "_T" in look.words
 
 
 def test_metadata_without_a_writer_that_gets_through(site: Any, monkeypatch: pytest.MonkeyPatch, hanging: str) -> None:
     """A source that describes itself while writes go into a black hole refuses writes."""
-    monkeypatch.setattr(procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias))
+    monkeypatch.setattr(
+        procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
+    )
     assert here(site).sight is Sight.REFUSES_WRITES
 
 
@@ -229,7 +286,9 @@ def connect(site: Any, seconds: float = 1.2) -> Look:
     ([KafkaUnavailable("reading failed", "gone")], Sight.UNKNOWN, "reading failed"),
 ])  # fmt: skip
 def test_heartbeats_tell(site: Any, beats: list[Any], script: list[Any], sight: Sight, words: str) -> None:
-    """A newer one than at the beginning proves life; silence counts only where they were coming; what cannot be read says nothing."""
+    """A newer one than at the beginning proves life; silence counts only where they were coming; what cannot be read
+    says nothing.
+    """
     beats[:] = script
     look = connect(site)
     assert look.sight is sight and words in look.words
@@ -241,7 +300,9 @@ def test_heartbeats_tell(site: Any, beats: list[Any], script: list[Any], sight: 
     ({0: "FAILED"}, [[1_000, 2_000], [2_000, 3_000]], Sight.UNKNOWN),
     ({}, [[1_000, 2_000]], Sight.UNKNOWN),
 ])  # fmt: skip
-def test_tasks_that_do_not_run_look_at_nothing(site: Any, beats: list[Any], monkeypatch: pytest.MonkeyPatch, tasks: dict[int, str], script: list[Any], sight: Sight) -> None:
+def test_tasks_that_do_not_run_look_at_nothing(
+    site: Any, beats: list[Any], monkeypatch: pytest.MonkeyPatch, tasks: dict[int, str], script: list[Any], sight: Sight
+) -> None:
     """A failed task's silence is its own; its trace is told."""
     beats[:] = script
     status = ConnectorStatus("p.source", "RUNNING", tasks, {"task 0": "TimeoutException"})
@@ -255,9 +316,16 @@ def test_tasks_that_do_not_run_look_at_nothing(site: Any, beats: list[Any], monk
     ([[1_000, 2_000]], Sight.UNKNOWN, "nobody tells whether a task reads the source"),
     ([[2_000]], Sight.UNKNOWN, "too rarely"),
 ])  # fmt: skip
-def test_in_dedicated_mode_only_a_heartbeat_that_arrives_tells(make_bench: Any, beats: list[Any], script: list[Any], sight: Sight, words: str) -> None:
+def test_in_dedicated_mode_only_a_heartbeat_that_arrives_tells(
+    make_bench: Any, beats: list[Any], script: list[Any], sight: Sight, words: str
+) -> None:
     """It proves life whoever mirrored it; with no worker to ask, silence may be MirrorMaker 2's own."""
-    flow = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+    flow = {
+        "source": "primary",
+        "target": "standby",
+        "stop_hook": "hook",
+        "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+    }
     beats[:] = script
     look = connect(make_bench(dag_id="unplanned_failover", flows=[flow]))
     assert look.sight is sight and words in look.words
@@ -286,14 +354,26 @@ def test_a_worker_that_is_down_is_no_view(site: Any, beats: list[Any], monkeypat
 def test_heartbeats_are_those_that_came_from_the_source(there: bool) -> None:
     """The mirrored topic, under its name on the target, and its newest records' own times."""
     topic = TopicPartition("east.heartbeats", 0)
-    records = tuple(Record(*topic, n, 5, False, *encode_heartbeat(Heartbeat("west", "east", at)), ()) for n, at in enumerate((2_000, 1_000)))
+    records = tuple(
+        Record(*topic, n, 5, False, *encode_heartbeat(Heartbeat("west", "east", at)), ())
+        for n, at in enumerate((2_000, 1_000))
+    )
     asked: list[Any] = []
-    target = SimpleNamespace(topics=lambda names, timeout: asked.append(names) or ({names[0]: SimpleNamespace(partitions={0: 1})} if there else {}))
-    reader = SimpleNamespace(last_records=lambda partitions, n, timeout: {tp: Tail(records[:n], 0, 2) for tp in partitions})
+    target = SimpleNamespace(
+        topics=lambda names, timeout: (
+            asked.append(names) or ({names[0]: SimpleNamespace(partitions={0: 1})} if there else {})
+        )
+    )
+    reader = SimpleNamespace(
+        last_records=lambda partitions, n, timeout: {tp: Tail(records[:n], 0, 2) for tp in partitions}
+    )
     procedure = SimpleNamespace(
-        naming=naming_of(NamingSpec(policy="identity"), ("east", "west")), flow=SimpleNamespace(source="east"), target=target,
-        request=SimpleNamespace(target="west"), reader=lambda alias: reader,
-    )  # fmt: skip
+        naming=naming_of(NamingSpec(policy="identity"), ("east", "west")),
+        flow=SimpleNamespace(source="east"),
+        target=target,
+        request=SimpleNamespace(target="west"),
+        reader=lambda alias: reader,
+    )
     assert heartbeats(procedure, 1.0) == ([1_000, 2_000] if there else []) and asked == [["east.heartbeats"]]
 
 
@@ -319,9 +399,13 @@ def test_what_the_application_sees(site: Any, monkeypatch: pytest.MonkeyPatch, s
     assert timed(view_from_application, site.procedure()).sight is sight
 
 
-def test_an_application_that_hangs_or_offers_no_probe_is_no_view(site: Any, make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_that_hangs_or_offers_no_probe_is_no_view(
+    site: Any, make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither says anything about the source."""
-    monkeypatch.setattr(procedure_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=lambda timeout: time.sleep(5)))
+    monkeypatch.setattr(
+        procedure_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=lambda timeout: time.sleep(5))
+    )
     assert timed(view_from_application, site.procedure(), 0.3).sight is Sight.UNKNOWN
     assert timed(view_from_application, make_bench().procedure()).words == "the topology names no source_probe"
 
@@ -329,7 +413,15 @@ def test_an_application_that_hangs_or_offers_no_probe_is_no_view(site: Any, make
 # -- all together ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("confirm", "slow", "pace"), [(15.0, 3.0, Pace(3, 5.0)), (60.0, 3.0, Pace(13, 60 / 13)), (3.0, 3.0, Pace(3, 4.5)), (100_000.0, 1.0, Pace(100, 1_000.0))])
+@pytest.mark.parametrize(
+    ("confirm", "slow", "pace"),
+    [
+        (15.0, 3.0, Pace(3, 5.0)),
+        (60.0, 3.0, Pace(13, 60 / 13)),
+        (3.0, 3.0, Pace(3, 4.5)),
+        (100_000.0, 1.0, Pace(100, 1_000.0)),
+    ],
+)
 def test_the_pace_fills_the_window(confirm: float, slow: float, pace: Pace) -> None:
     """Three rounds at least, none shorter than a slow answer may take, and together the window."""
     assert pace_of(Deadlines(confirm_seconds=confirm, slow_seconds=slow)) == pace
@@ -341,7 +433,9 @@ def views(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sight]]:
     script = {"connect": [Sight.UNKNOWN], "application": [Sight.UNKNOWN]}
 
     def view(name: str) -> Callable[..., Look]:
-        return lambda procedure, seconds: Look(name, script[name].pop(0) if len(script[name]) > 1 else script[name][0], "seen", 0.0, "")
+        return lambda procedure, seconds: Look(
+            name, script[name].pop(0) if len(script[name]) > 1 else script[name][0], "seen", 0.0, ""
+        )
 
     for name in script:
         monkeypatch.setattr(source_views, f"view_from_{name}", view(name))
@@ -356,12 +450,20 @@ def test_a_lost_source_is_seen_lost_over_the_whole_window(site: Any, views: dict
     verdict = confirmed(site.opened(), lines.append)
     assert 1.3 < time.monotonic() - began < 2.5
     assert verdict.state is SourceState.LOST and verdict.rounds == 3 and verdict.views[0].saw == {"gone": 3}
-    assert [line.split(":")[0] for line in lines] == ["Round 1 of 3", "Round 2 of 3", "Round 3 of 3"] and "from here: gone" in lines[0]
+    assert [line.split(":")[0] for line in lines] == [
+        "Round 1 of 3",
+        "Round 2 of 3",
+        "Round 3 of 3",
+    ] and "from here: gone" in lines[0]
 
 
-def test_black_holes_all_around_cost_no_more_than_the_window(site: Any, views: dict[str, list[Sight]], monkeypatch: pytest.MonkeyPatch, hanging: str) -> None:
+def test_black_holes_all_around_cost_no_more_than_the_window(
+    site: Any, views: dict[str, list[Sight]], monkeypatch: pytest.MonkeyPatch, hanging: str
+) -> None:
     """The source's addresses swallow everything: no round outlasts its time."""
-    real = lambda alias, _: KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]  # noqa: E731
+    real = lambda alias, _: (
+        KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
+    )  # noqa: E731
     monkeypatch.setattr(procedure_module, "KafkaCluster", real)
     began = time.monotonic()
     assert confirmed(site.opened()).state is SourceState.LOST
@@ -376,12 +478,18 @@ def test_whoever_sees_it_answer_ends_the_window(site: Any, views: dict[str, list
     assert verdict.state is SourceState.ANSWERS and verdict.rounds == 2
 
 
-def test_a_source_that_refuses_writes_is_looked_at_over_the_whole_window(site: Any, views: dict[str, list[Sight]]) -> None:
+def test_a_source_that_refuses_writes_is_looked_at_over_the_whole_window(
+    site: Any, views: dict[str, list[Sight]]
+) -> None:
     """Its quick answers do not shorten the window."""
     site.probe_answers = {0: Unknown("NOT_ENOUGH_REPLICAS"), 1: Unknown("NOT_ENOUGH_REPLICAS")}
     began = time.monotonic()
     verdict = confirmed(site.opened())
-    assert verdict.state is SourceState.REFUSES_WRITES and verdict.views[0].saw == {"refuses_writes": 3} and time.monotonic() - began > 0.9
+    assert (
+        verdict.state is SourceState.REFUSES_WRITES
+        and verdict.views[0].saw == {"refuses_writes": 3}
+        and time.monotonic() - began > 0.9
+    )
 
 
 def test_an_abort_ends_the_window(site: Any, views: dict[str, list[Sight]]) -> None:
@@ -389,7 +497,9 @@ def test_an_abort_ends_the_window(site: Any, views: dict[str, list[Sight]]) -> N
     site.clusters["primary"].away = GONE
     procedure = site.opened()
     with pytest.raises(Refusal, match="carol aborted"):
-        confirmed(procedure, lambda line: procedure.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"}))
+        confirmed(
+            procedure, lambda line: procedure.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"})
+        )
 
 
 def test_without_the_lease_nothing_is_written(site: Any, views: dict[str, list[Sight]]) -> None:

@@ -29,7 +29,9 @@ RIGHTS = {
 
 
 class Log:
-    """The log of orders-0: its end grows by a script, its last stable offset stands where the oldest open transaction begins."""
+    """The log of orders-0: its end grows by a script, its last stable offset stands where the oldest open
+    transaction begins.
+    """
 
     def __init__(self) -> None:
         self.growing: list[int] = []
@@ -99,14 +101,23 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     monkeypatch.setattr(Tool, "log", made, raising=False)
     monkeypatch.setattr(Tool, "ended", [])
     monkeypatch.setattr(Tool, "broken", False)
-    monkeypatch.setattr(Tool, "known_states", [KnownTransaction("pay-1", 7, "Ongoing"), KnownTransaction("pay-2", 8, "PrepareCommit")])
+    monkeypatch.setattr(
+        Tool, "known_states", [KnownTransaction("pay-1", 7, "Ongoing"), KnownTransaction("pay-2", 8, "PrepareCommit")]
+    )
     monkeypatch.setattr(open_transactions, "TransactionTool", Tool)
     monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(open_transactions, "END_AFTER_SECONDS", 0.0)
     return made
 
 
-def ready(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch, abort: bool = False, tool: bool = True, **deadlines: float) -> Any:
+def ready(
+    make_bench: Any,
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    abort: bool = False,
+    tool: bool = True,
+    **deadlines: float,
+) -> Any:
     """An approved run on that log; the plan says whether transactions are aborted."""
     limits = {"stable_seconds": 0.01, "fence_seconds": 0.3, "transaction_seconds": 2.0} | deadlines
     bench = make_bench(deadlines=limits, **({"kafka_tools": "/opt/kafka/libs"} if tool else {}))
@@ -129,14 +140,19 @@ def fence(bench: Any) -> dict[str, Any]:
 
 
 def test_a_stray_writers_newest_record_is_named(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offset, time, a hash of the key and the size tell whose it is; the key itself, which may be personal, is not shown."""
+    """Offset, time, a hash of the key and the size tell whose it is; the key itself, which may be personal, is not
+    shown.
+    """
     bench = ready(make_bench, log, monkeypatch)
     log.growing = [0, 5] * 100
     log.last = Record("orders", 0, 10**6, 1_700_000_000_000, False, b"customer-4711", b"v" * 100, (("trace", b"xy"),))
     with pytest.raises(AirflowFailException, match="Writes still get through") as error:
         fence(bench)
     said = str(error.value)
-    assert "orders-0: newest record at offset 1000000, 2023-11-14T22:13:20.000+00:00, key with SHA-256 " in said and "115 bytes" in said
+    assert (
+        "orders-0: newest record at offset 1000000, 2023-11-14T22:13:20.000+00:00, key with SHA-256 " in said
+        and "115 bytes" in said
+    )
     assert "super user" in said and "customer-4711" not in said
     assert Entry.OUTCOME not in bench.kinds(STEP) and bench.entries(STEP)[-1].kind == Entry.REFUSAL
 
@@ -149,7 +165,9 @@ def test_a_record_without_key_and_time_is_named_too(make_bench: Any, log: Log, m
         fence(bench)
 
 
-def test_moving_ends_that_cannot_be_read_are_named_by_offset(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moving_ends_that_cannot_be_read_are_named_by_offset(
+    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reader that fails hides no writer."""
     bench = ready(make_bench, log, monkeypatch)
     log.growing, log.broken = [0, 5] * 100, True
@@ -158,7 +176,9 @@ def test_moving_ends_that_cannot_be_read_are_named_by_offset(make_bench: Any, lo
 
 
 def test_the_end_of_a_transaction_is_no_writer(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Markers move the log end without a record; the cut-off is taken after them, also when the fence's own deadline has passed."""
+    """Markers move the log end without a record; the cut-off is taken after them, also when the fence's own deadline
+    has passed.
+    """
     bench = ready(make_bench, log, monkeypatch, fence_seconds=0.05, transaction_seconds=30.0)
     log.growing = [0, 1] * 3
     log.last = Record("orders", 0, 9, None, False, None, b"", ())
@@ -167,32 +187,52 @@ def test_the_end_of_a_transaction_is_no_writer(make_bench: Any, log: Log, monkey
     assert figures["open_transactions"] == figures["transactions_aborted"] == []
 
 
-def test_open_transactions_are_named_and_waited_for_not_aborted(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with its partition, producer, id, start and age; at the deadline the ways out are named, and nothing was ended."""
+def test_open_transactions_are_named_and_waited_for_not_aborted(
+    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with its partition, producer, id, start and age; at the deadline the ways out are named, and nothing was
+    ended.
+    """
     bench = ready(make_bench, log, monkeypatch)
     log.open = {4: 7, 6: 9}
     with pytest.raises(AirflowFailException, match="Transactions stay open") as error:
         fence(bench)
     said = str(error.value)
-    assert "orders-0 from offset 4, producer 7, transactional id 'pay-1'" in said and "ended by the broker after 60 s" in said
+    assert (
+        "orders-0 from offset 4, producer 7, transactional id 'pay-1'" in said
+        and "ended by the broker after 60 s" in said
+    )
     assert "orders-0 from offset 6, producer 9, no transactional id" in said and "abort_open_transactions" in said
     assert Tool.ended == [] and Entry.OUTCOME not in bench.kinds(STEP)
     noted = [e.payload for e in bench.entries(STEP) if e.kind == Entry.NOTE]
-    assert [[(t["start_offset"], t["producer_id"]) for t in note["open_transactions"]] for note in noted] == [[(4, None)], [(4, 7), (6, 9)]]
+    assert [[(t["start_offset"], t["producer_id"]) for t in note["open_transactions"]] for note in noted] == [
+        [(4, None)],
+        [(4, 7), (6, 9)],
+    ]
 
 
-def test_a_transaction_that_ends_in_time_is_only_named(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_that_ends_in_time_is_only_named(
+    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The broker ends it while it is waited for; the cut-off is taken then."""
     bench = ready(make_bench, log, monkeypatch, transaction_seconds=30.0)
     log.open = {4: 7}
     looks = iter(range(100))
     sleep = procedure_module.time.sleep
-    monkeypatch.setattr(procedure_module.time, "sleep", lambda s: (log.open.clear() if next(looks) > 3 else None, sleep(min(s, 0.01)))[1])
+    monkeypatch.setattr(
+        procedure_module.time,
+        "sleep",
+        lambda s: (log.open.clear() if next(looks) > 3 else None, sleep(min(s, 0.01)))[1],
+    )
     figures = fence(bench)
-    assert [t["transactional_id"] for t in figures["open_transactions"]] == ["pay-1"] and figures["transactions_aborted"] == []
+    assert [t["transactional_id"] for t in figures["open_transactions"]] == ["pay-1"] and figures[
+        "transactions_aborted"
+    ] == []
 
 
-def test_without_the_tool_a_transaction_is_named_by_its_first_record(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_tool_a_transaction_is_named_by_its_first_record(
+    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it begins and how old it is are in the log itself."""
     bench = ready(make_bench, log, monkeypatch, tool=False)
     log.open = {4: 7}
@@ -200,7 +240,9 @@ def test_without_the_tool_a_transaction_is_named_by_its_first_record(make_bench:
         fence(bench)
 
 
-def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(
+    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its words stand beside what the log tells."""
     bench = ready(make_bench, log, monkeypatch, abort=True)
     log.open, Tool.broken = {4: 7}, True
@@ -215,17 +257,23 @@ def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(make_bench: Any, lo
 
 
 def test_by_decision_what_stays_open_is_ended(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through its coordinator where one knows it, on the partition alone where none does; each is in an intent before."""
+    """Through its coordinator where one knows it, on the partition alone where none does; each is in an intent
+    before.
+    """
     bench = ready(make_bench, log, monkeypatch, abort=True, transaction_seconds=60.0)
     log.open = {4: 7, 6: 9}
     figures = fence(bench)
     assert Tool.ended == ["pay-1", (ORDERS, 6)]
     meant = next(e for e in bench.entries(STEP) if "aborts_transactions" in e.payload)
     assert meant.kind == Entry.INTENT and [t["start_offset"] for t in meant.payload["aborts_transactions"]] == [4, 6]
-    assert [t["producer_id"] for t in figures["transactions_aborted"]] == [7, 9] and [t["producer_id"] for t in figures["open_transactions"]] == [7, 9]
+    assert [t["producer_id"] for t in figures["transactions_aborted"]] == [7, 9] and [
+        t["producer_id"] for t in figures["open_transactions"]
+    ] == [7, 9]
 
 
-def test_the_tool_is_not_asked_about_what_ends_in_moments(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tool_is_not_asked_about_what_ends_in_moments(
+    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each run of the tool takes a second or two, while clients stand still."""
     monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 60.0)
     bench = ready(make_bench, log, monkeypatch)
@@ -245,7 +293,9 @@ def test_what_is_being_committed_is_waited_for(make_bench: Any, log: Log, monkey
 
 
 def test_what_is_only_not_shown_to_us_is_not_ended(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the right to see every transactional id, a producer that nobody names may be alive: its commit would be broken."""
+    """Without the right to see every transactional id, a producer that nobody names may be alive: its commit would
+    be broken.
+    """
     bench = ready(make_bench, log, monkeypatch, abort=True)
     bench.clusters["primary"].acls = {e for e in RIGHTS if e.resource_type == "topic"}
     log.open = {6: 9}
@@ -287,7 +337,9 @@ def _refuse(_: Any) -> None:
 
 
 def test_a_woken_step_goes_on_from_what_it_named(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait of more than some seconds gives the slot back; woken, the same transaction is not named a second time, and the time counts from the beginning."""
+    """A wait of more than some seconds gives the slot back; woken, the same transaction is not named a second time,
+    and the time counts from the beginning.
+    """
     monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.0)
     bench = ready(make_bench, log, monkeypatch, transaction_seconds=60.0)
     log.open = {4: 7}
@@ -301,4 +353,8 @@ def test_a_woken_step_goes_on_from_what_it_named(make_bench: Any, log: Log, monk
     step.resume(bench.context())
     assert [e.kind for e in bench.entries(STEP)].count(Entry.NOTE) == 2
     assert bench.entries(STEP)[-1].payload["still_after_seconds"] >= 0.3
-    assert bench.procedure().kept(bench.entries(STEP)[-1].payload["cut_off"]).equals(partitions_frame({ORDERS: 10}, "offset"))
+    assert (
+        bench.procedure()
+        .kept(bench.entries(STEP)[-1].payload["cut_off"])
+        .equals(partitions_frame({ORDERS: 10}, "offset"))
+    )

@@ -1,4 +1,6 @@
-"""Looking for stranded records: after which failover, with what is known of it, and what a run that deleted topics leaves to the next."""
+"""Looking for stranded records: after which failover, with what is known of it, and what a run that deleted
+topics leaves to the next.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,37 @@ class FlowedBack(WayBack):
 
 
 def after_a_loss(bench: Any) -> Any:
-    """The failover of a bench gives its source up instead of fencing it; what was recorded of it is kept with the assessment."""
+    """The failover of a bench gives its source up instead of fencing it; what was recorded of it is kept with the
+    assessment.
+    """
     procedure = bench.given_up()
     frames = {
-        "syncs": pd.DataFrame({"topic": "orders", "partition": 0, "upstream": (4, 7, 9), "downstream": (4, 7, 9), "sequence": (1, 2, 3)}).astype({"partition": "int32"}),
-        "floors": pd.DataFrame({"topic": ["orders"], "partition": [0], "source_end": [6], "target_end": [3], "replicated": pd.array([2], "Int64"), "sampled_at": [1]}),
+        "syncs": pd.DataFrame(
+            {
+                "topic": "orders",
+                "partition": 0,
+                "upstream": (4, 7, 9),
+                "downstream": (4, 7, 9),
+                "sequence": (1, 2, 3),
+            }
+        ).astype({"partition": "int32"}),
+        "floors": pd.DataFrame(
+            {
+                "topic": ["orders"],
+                "partition": [0],
+                "source_end": [6],
+                "target_end": [3],
+                "replicated": pd.array([2], "Int64"),
+                "sampled_at": [1],
+            }
+        ),
     }
     assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
-    bench.done(procedure, Step.ASSESS_DATA_LOSS, **assessed | {name: procedure.keep(name, frame) for name, frame in frames.items()})
+    bench.done(
+        procedure,
+        Step.ASSESS_DATA_LOSS,
+        **assessed | {name: procedure.keep(name, frame) for name, frame in frames.items()},
+    )
     bench.stopped_without_source(procedure)
     bench.clusters["primary"].away = False
     return procedure
@@ -68,7 +93,9 @@ class Found:
 
     def given(self, name: str) -> dict[str, Any]:
         """The job's only row of a file."""
-        (row,) = pd.read_parquet(self.jobs.given[-1] / f"{name}.parquet", dtype_backend="numpy_nullable").to_dict("records")
+        (row,) = pd.read_parquet(self.jobs.given[-1] / f"{name}.parquet", dtype_backend="numpy_nullable").to_dict(
+            "records"
+        )
         return row
 
 
@@ -83,8 +110,15 @@ def test_where_logs_end_as_clients_left_them_spark_does_not_start(planned: Any) 
     found = planned()
     figures = found.look()
     procedure = found.way.procedure
-    assert not found.jobs.given and (figures["records"], figures["lacking"], figures["topics"], figures["after"]) == (0, 0, [], found.way.failover.id)
-    assert procedure.kept(figures["frontier"]).to_dict("records") == [{"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10, "source_tail": 10}]
+    assert not found.jobs.given and (figures["records"], figures["lacking"], figures["topics"], figures["after"]) == (
+        0,
+        0,
+        [],
+        found.way.failover.id,
+    )
+    assert procedure.kept(figures["frontier"]).to_dict("records") == [
+        {"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10, "source_tail": 10}
+    ]
     assert frame_partitions(procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10}
     assert exported(procedure) == [] and not planned_return(procedure).needs_a_person
 
@@ -95,7 +129,13 @@ def test_what_was_written_behind_the_fence_is_listed(planned: Any) -> None:
     found.way.write("primary", 10, "110")
     figures = found.look()
     assert found.given("returned")["proven_end"] == 10 and found.given("bounds")["cut_off"] == 11
-    assert (figures["records"], figures["bytes"], figures["first_at"], figures["last_at"], figures["inexact"]) == (1, 10, 5, 9, 0)
+    assert (figures["records"], figures["bytes"], figures["first_at"], figures["last_at"], figures["inexact"]) == (
+        1,
+        10,
+        5,
+        9,
+        0,
+    )
     assert figures["topics"][0] | {"topic": "orders", "records": 1} == figures["topics"][0]
     (one,) = exported(found.way.procedure)
     assert (one.topic_partition, one.since) == (ORDERS, 10) and one.file.exists()
@@ -118,7 +158,21 @@ def test_a_topic_that_the_returned_cluster_deleted_is_lacking_whole(planned: Any
     found = planned()
     found.way.primary.delete_topics(["orders"])
     figures = found.look()
-    assert figures["topics"] == [{"topic": "orders", "records": 0, "bytes": 0, "aborted": 0, "undecided": 0, "lacking": 10, "older": 0, "older_bytes": 0, "inexact": 0, "first_at": None, "last_at": None}]
+    assert figures["topics"] == [
+        {
+            "topic": "orders",
+            "records": 0,
+            "bytes": 0,
+            "aborted": 0,
+            "undecided": 0,
+            "lacking": 10,
+            "older": 0,
+            "older_bytes": 0,
+            "inexact": 0,
+            "first_at": None,
+            "last_at": None,
+        }
+    ]
 
 
 def test_copies_that_flowed_back_are_not_looked_through(planned: Any) -> None:
@@ -133,7 +187,9 @@ def test_copies_that_flowed_back_are_not_looked_through(planned: Any) -> None:
 
 @pytest.mark.parametrize("born", [TopicPartition("born", 0), TopicPartition("orders", 1)])
 def test_what_the_flow_back_made_holds_copies_only(planned: Any, born: TopicPartition) -> None:
-    """A topic or a partition of the new primary that was not on the returned cluster when the flow was started: nothing there is stranded, and its copies begin at 0."""
+    """A topic or a partition of the new primary that was not on the returned cluster when the flow was started:
+    nothing there is stranded, and its copies begin at 0.
+    """
     found = planned(way=FlowedBack, started=True)
     for alias in ("standby", "primary"):
         found.way.bench.clusters[alias].partitions.setdefault(born.topic, {})[born.partition] = 1
@@ -147,7 +203,9 @@ def test_what_the_flow_back_made_holds_copies_only(planned: Any, born: TopicPart
 
 
 def test_before_topics_are_deleted_what_flowed_back_to_them_is_looked_through(planned: Any) -> None:
-    """The new primary's retention took the first of two records that had been copied back, and of a topic that was born there the first of three: both are exported."""
+    """The new primary's retention took the first of two records that had been copied back, and of a topic that was
+    born there the first of three: both are exported.
+    """
     born = TopicPartition("born", 0)
     found = planned(way=FlowedBack, started=True, mode="recreate")
     for alias in ("standby", "primary"):
@@ -161,7 +219,10 @@ def test_before_topics_are_deleted_what_flowed_back_to_them_is_looked_through(pl
         there.log_starts[tp] = first
         there.records[tp] = {offset: record for offset, record in there.records[tp].items() if offset >= first}
     figures = found.look()
-    assert {row["topic"]: (row["records"], row["older"]) for row in figures["topics"]} == {"born": (0, 1), "orders": (0, 11)}
+    assert {row["topic"]: (row["records"], row["older"]) for row in figures["topics"]} == {
+        "born": (0, 1),
+        "orders": (0, 11),
+    }
     assert [one.topic_partition for one in exported_older(found.way.procedure)] == [born, ORDERS]
 
 
@@ -193,12 +254,17 @@ def test_after_a_lost_source_both_logs_are_compared(make_bench: Any, without_spa
         found.way.write("primary", offset, f"{100 + offset}")
     figures = found.look()
     assert (figures["records"], figures["inexact"], figures["after"]) == (2, 0, found.way.failover.id)
-    assert found.given("returned")["proven_end"] is None and (found.given("returned")["target_end"], found.given("bounds")["boundary"]) == (10, 10)
+    assert found.given("returned")["proven_end"] is None and (
+        found.given("returned")["target_end"],
+        found.given("bounds")["boundary"],
+    ) == (10, 10)
     assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {"source": 9, "target": 7}
 
 
 def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) -> None:
-    """Clients had been brought to the returned cluster once before: what lies below came from the other one, or was decided on then."""
+    """Clients had been brought to the returned cluster once before: what lies below came from the other one, or was
+    decided on then.
+    """
     found = planned()
     procedure, way = found.way.procedure, found.way
     there = LogsThere.of(procedure, way.failover)
@@ -206,17 +272,25 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
     earlier.outcome = lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None
     earlier.figures = lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}}
-    earlier.kept, earlier.plan = (lambda ends: partitions_frame(ends, "offset")), lambda: {"local_names": {"orders": "orders"}}
+    earlier.kept, earlier.plan = (
+        (lambda ends: partitions_frame(ends, "offset")),
+        lambda: {"local_names": {"orders": "orders"}},
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stranded, "opened_before", lambda *_: earlier)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {ORDERS: 7})
         both = Bounds(procedure, way.failover, there)
         assert both.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [[4, 7, 4]]
         assert both.bounds()["source_start"].tolist() == [0]
-        # Where names part the directions the flow went on behind its copies: at the same record as clients, or both logs are compared from the beginning.
+        # Where names part the directions the flow went on behind its copies: at the same record as clients, or both
+        # logs are compared from the beginning.
         patch.setattr(stranded, "names_protect", lambda _: True)
         for begun, known in (({ORDERS: Begun(3, 5)}, [4, 5, 4]), ({ORDERS: Begun(2, 5)}, [0, 0, 4]), ({}, [0, 0, 4])):
-            patch.setattr(stranded, "begun_then", lambda flow, last, begun=begun: begun if (flow.request.source, last) == ("primary", earlier) else {})
+            patch.setattr(
+                stranded,
+                "begun_then",
+                lambda flow, last, begun=begun: begun if (flow.request.source, last) == ("primary", earlier) else {},
+            )
             apart = Bounds(procedure, way.failover, there)
             assert apart.returned()[["source_from", "target_from", "decided_to"]].values.tolist() == [known]
         assert apart.bounds()["source_start"].tolist() == [0]
@@ -226,9 +300,26 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {})
 
 
-@pytest.mark.parametrize(("ids", "later", "kept"), [({"orders": "now"}, [], [3, 4]), ({"orders": "before"}, [], []), ({"orders": "now"}, ["recreate"], []), ({"orders": "now"}, ["append"], [3, 4])])
-def test_what_earlier_failbacks_left_in_its_place_is_told(planned: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ids: dict[str, str], later: list[str], kept: list[int]) -> None:
-    """By the offsets of their exports, unless the topic was made anew since, on either side, by a failback or by somebody else."""
+@pytest.mark.parametrize(
+    ("ids", "later", "kept"),
+    [
+        ({"orders": "now"}, [], [3, 4]),
+        ({"orders": "before"}, [], []),
+        ({"orders": "now"}, ["recreate"], []),
+        ({"orders": "now"}, ["append"], [3, 4]),
+    ],
+)
+def test_what_earlier_failbacks_left_in_its_place_is_told(
+    planned: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    ids: dict[str, str],
+    later: list[str],
+    kept: list[int],
+) -> None:
+    """By the offsets of their exports, unless the topic was made anew since, on either side, by a failback or by
+    somebody else.
+    """
     found = planned(mode="recreate")
     found.way.primary.topic_ids["orders"] = "now"
     file = tmp_path / "orders-0.parquet"
@@ -236,10 +327,21 @@ def test_what_earlier_failbacks_left_in_its_place_is_told(planned: Any, monkeypa
     export = ExportedPartition("orders", 0, 3, file, hashlib.sha256(file.read_bytes()).hexdigest(), file)
 
     def moved(name: str, target: str, mode: str) -> tuple[Any, Any]:
-        outcomes = {Step.FIND_STRANDED_RECORDS: {}, Step.SEED_FLOW_BACK: {"topic_ids": ids}} if target == "primary" else {}
-        return None, SimpleNamespace(id=name, request=SimpleNamespace(target=target, choices={"mode": mode}), target=found.way.primary, outcome=outcomes.get)
+        outcomes = (
+            {Step.FIND_STRANDED_RECORDS: {}, Step.SEED_FLOW_BACK: {"topic_ids": ids}} if target == "primary" else {}
+        )
+        return None, SimpleNamespace(
+            id=name,
+            request=SimpleNamespace(target=target, choices={"mode": mode}),
+            target=found.way.primary,
+            outcome=outcomes.get,
+        )
 
-    monkeypatch.setattr(stranded, "moved_clients", lambda _: [moved("first", "primary", "append"), *(moved("later", "standby", mode) for mode in later)])
+    monkeypatch.setattr(
+        stranded,
+        "moved_clients",
+        lambda _: [moved("first", "primary", "append"), *(moved("later", "standby", mode) for mode in later)],
+    )
     monkeypatch.setattr(stranded, "exported", lambda one: [export])
     frame = kept_before(found.way.procedure)
     assert frame["offset"].tolist() == kept and frame.dtypes.astype(str).tolist() == ["object", "int32", "int64"]
@@ -267,34 +369,63 @@ def test_what_will_be_deleted_is_compared_whole(planned: Any, choices: dict[str,
     """Though it was proven; so is it where that was asked for."""
     found = planned(**choices)
     figures = found.look()
-    assert json.loads((found.jobs.given[-1] / "job.json").read_text())["whole"] is True and figures["records"] == figures["older"] == 0
-    assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {"source": 10, "target": 10}
+    assert (
+        json.loads((found.jobs.given[-1] / "job.json").read_text())["whole"] is True
+        and figures["records"] == figures["older"] == 0
+    )
+    assert json.loads((found.jobs.made[-1] / "summary.json").read_text())["records_read"] == {
+        "source": 10,
+        "target": 10,
+    }
 
 
-def test_under_names_that_part_them_the_copies_that_will_be_deleted_are_looked_through(make_bench: Any, without_spark: Any) -> None:
-    """Beside the topic that they come from, as it is now; they are never stranded. Clients' own topics are deleted in no mode: what was proven of those stays proven."""
+def test_under_names_that_part_them_the_copies_that_will_be_deleted_are_looked_through(
+    make_bench: Any, without_spark: Any
+) -> None:
+    """Beside the topic that they come from, as it is now; they are never stranded. Clients' own topics are deleted
+    in no mode: what was proven of those stays proven.
+    """
     bench = make_bench(naming={"policy": "default", "separator": "."})
     found, copy = Found(bench, without_spark, policy="default", mode="recreate"), TopicPartition("standby.orders", 0)
     found.way.primary.partitions["standby.orders"] = {0: 1}
     for offset in range(4):
         found.way.write("primary", offset, f"{100 + offset}", copy)
     figures = found.look()
-    rows = {row["topic"]: row for row in pd.read_parquet(found.jobs.given[-1] / "returned.parquet").merge(pd.read_parquet(found.jobs.given[-1] / "bounds.parquet")).to_dict("records")}
-    assert [rows["standby.orders"][name] for name in ("copied_back", "target_topic", "cut_off", "boundary")] == [True, "orders", 4, 10]
+    rows = {
+        row["topic"]: row
+        for row in (
+            pd.read_parquet(found.jobs.given[-1] / "returned.parquet")
+            .merge(pd.read_parquet(found.jobs.given[-1] / "bounds.parquet"))
+            .to_dict("records")
+        )
+    }
+    assert [rows["standby.orders"][name] for name in ("copied_back", "target_topic", "cut_off", "boundary")] == [
+        True,
+        "orders",
+        4,
+        10,
+    ]
     assert not rows["orders"]["copied_back"] and rows["orders"]["proven_end"] == 10
     assert (figures["records"], figures["lacking"], figures["older"]) == (0, 0, 0)
     assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10, copy: 4}
-    assert found.way.procedure.kept(figures["frontier"])["topic"].tolist() == ["orders"], "they are no log that clients write to"
+    assert found.way.procedure.kept(figures["frontier"])["topic"].tolist() == ["orders"], (
+        "they are no log that clients write to"
+    )
 
 
 @pytest.mark.parametrize("deleted", [True, False])
 def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any, deleted: bool) -> None:
-    """Looking again would find nothing: the records are in the export of the run that deleted them, and nowhere else."""
+    """Looking again would find nothing: the records are in the export of the run that deleted them, and nowhere
+    else.
+    """
     found = planned(mode="recreate")
     found.way.write("primary", 10, "110")
     first = found.look()
     finder = found.way.procedure
-    noted = pd.DataFrame([("orders", found.way.primary.topics(["orders"])["orders"].topic_id, 1, "{}")], columns=["topic", "topic_id", "replicas", "settings"])
+    noted = pd.DataFrame(
+        [("orders", found.way.primary.topics(["orders"])["orders"].topic_id, 1, "{}")],
+        columns=["topic", "topic_id", "replicas", "settings"],
+    )
     finder.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: finder.keep("deleted_topics", noted)})
     if deleted:
         found.way.primary.delete_topics(["orders"])
@@ -305,7 +436,9 @@ def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any, d
     (one,) = exported(found.way.procedure)
     assert one.file.exists() and len(found.jobs.given) == 2 - deleted
     by = finder if deleted else found.way.procedure
-    assert exported_by(found.way.procedure) == by.id and by.id in str(one.file), "a run that died before it had deleted anything binds nobody"
+    assert exported_by(found.way.procedure) == by.id and by.id in str(one.file), (
+        "a run that died before it had deleted anything binds nobody"
+    )
     assert second.get("gone", []) == ["orders"] * deleted
 
 

@@ -1,4 +1,6 @@
-"""The export of stranded records: read as it was written, from any offset on, and only if it is the one that the journal knows."""
+"""The export of stranded records: read as it was written, from any offset on, and only if it is the one that the
+journal knows.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,23 @@ ORDERS = TopicPartition("orders", 0)
 def partition(folder: Path, records: list[Record], since: int = 0, **states: Any) -> ExportedPartition:
     """The exported partition of these records."""
     (row,) = write_export(folder, records, states.get("uncommitted", {})).to_dict("records")
-    return ExportedPartition("orders", 0, since, folder / "stranded" / row["file"], row["sha256"], folder / "uncommitted" / row["file"], row["uncommitted_sha256"])
+    return ExportedPartition(
+        "orders",
+        0,
+        since,
+        folder / "stranded" / row["file"],
+        row["sha256"],
+        folder / "uncommitted" / row["file"],
+        row["uncommitted_sha256"],
+    )
 
 
 def test_records_are_read_as_they_were(tmp_path: Path) -> None:
     """Null and empty apart, headers that recur and have no value, no timestamp."""
-    odd = [stranded("orders", 0, 1, None, b""), stranded("orders", 0, 5, b"", None, [("h", None), ("h", b""), ("\u00fc", b"\xff")], timestamp=None)]
+    odd = [
+        stranded("orders", 0, 1, None, b""),
+        stranded("orders", 0, 5, b"", None, [("h", None), ("h", b""), ("\u00fc", b"\xff")], timestamp=None),
+    ]
     assert list(partition(tmp_path, odd).records()) == odd
 
 
@@ -47,7 +60,10 @@ def test_keys_and_uncommitted_records_are_told(tmp_path: Path) -> None:
     records = [stranded("orders", 0, n, key, b"v") for n, key in enumerate([b"a", None, b"", b"a"])]
     assert partition(tmp_path / "1", records).key_marks() == {mark_of(b"a"), mark_of(b"")}
     assert partition(tmp_path / "1", records).uncommitted == frozenset()
-    assert partition(tmp_path / "2", records, uncommitted={ORDERS: {1: "aborted", 3: "undecided"}}).uncommitted == {1, 3}
+    assert partition(tmp_path / "2", records, uncommitted={ORDERS: {1: "aborted", 3: "undecided"}}).uncommitted == {
+        1,
+        3,
+    }
 
 
 @pytest.mark.parametrize("which", ["file", "uncommitted_file"])
@@ -66,9 +82,15 @@ def test_the_journal_says_which_files(make_bench: Any) -> None:
     """By topic and partition; each partition from its frontier on."""
     bench = make_bench(dag_id="failback")
     procedure = bench.opened()
-    found_stranded(procedure, [stranded(topic, p, 7, b"k", b"v") for topic, p in (("orders", 1), ("orders", 0), ("bills", 0))])
+    found_stranded(
+        procedure, [stranded(topic, p, 7, b"k", b"v") for topic, p in (("orders", 1), ("orders", 0), ("bills", 0))]
+    )
     parts = exported(procedure)
-    assert [(str(one.topic_partition), one.since) for one in parts] == [("bills-0", 7), ("orders-0", 7), ("orders-1", 7)]
+    assert [(str(one.topic_partition), one.since) for one in parts] == [
+        ("bills-0", 7),
+        ("orders-0", 7),
+        ("orders-1", 7),
+    ]
     for one in parts:
         one.verify()
 
@@ -78,7 +100,11 @@ def test_a_partition_without_a_frontier_is_refused(make_bench: Any) -> None:
     procedure = make_bench(dag_id="failback").opened()
     found_stranded(procedure, [stranded("orders", 0, 7, b"k", b"v")])
     figures = procedure.figures(Step.FIND_STRANDED_RECORDS)
-    procedure.write(Step.FIND_STRANDED_RECORDS, "outcome", figures | {"frontier": procedure.keep("none", partitions_frame({}, "source_end"))})
+    procedure.write(
+        Step.FIND_STRANDED_RECORDS,
+        "outcome",
+        figures | {"frontier": procedure.keep("none", partitions_frame({}, "source_end"))},
+    )
     with pytest.raises(Contradiction, match="orders-0"):
         exported(procedure)
 
@@ -91,7 +117,9 @@ def test_an_earlier_procedures_export_is_read_where_it_lies(make_bench: Any) -> 
     (procedure.folder.parent / "failback-r0").mkdir()
     (procedure.folder.parent / "moved").rename(procedure.folder.parent / "failback-r0" / "export")
     figures = procedure.figures(Step.FIND_STRANDED_RECORDS)
-    procedure.write(Step.FIND_STRANDED_RECORDS, "outcome", figures | {"export": figures["export"] | {"procedure_id": "failback-r0"}})
+    procedure.write(
+        Step.FIND_STRANDED_RECORDS, "outcome", figures | {"export": figures["export"] | {"procedure_id": "failback-r0"}}
+    )
     exported(procedure)[0].verify()
 
 
@@ -99,8 +127,13 @@ NULLABLE = st.none() | st.binary(max_size=5)
 
 
 @given(NULLABLE, NULLABLE, st.lists(st.tuples(st.text(max_size=5), NULLABLE), max_size=4))
-def test_a_row_becomes_the_record_that_it_was(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> None:
+def test_a_row_becomes_the_record_that_it_was(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
     """Any content."""
     record = stranded("orders", 0, 1, key, value, headers)
-    row = record._asdict() | {"header_names": [name for name, _ in headers], "header_values": [content for _, content in headers]}
+    row = record._asdict() | {
+        "header_names": [name for name, _ in headers],
+        "header_values": [content for _, content in headers],
+    }
     assert record_of_row(row) == record

@@ -77,6 +77,7 @@ def test_what_hangs_is_interrupted_when_the_fence_has_lasted_long_enough(bench: 
 
 def test_a_step_is_done_again_after_a_predecessor_was(bench: Any) -> None:
     """What was derived from a predecessor's outcome is derived again from its new one; without a new one it is not."""
+
     class Counting(ProcedureStep):
         """Counts its acts."""
 
@@ -103,17 +104,31 @@ def test_a_step_is_done_again_after_a_predecessor_was(bench: Any) -> None:
 
 CHANGES = {
     "the fence was lifted": (lambda b: b.clusters["primary"].acls.discard(FENCE), "fence is not what it was"),
-    "somebody wrote on the source": (lambda b: b.clusters["primary"].log_ends.update({ORDERS: 11}), "wrote on the source after the cut-off.*orders-0: newest record at offset 10, no timestamp, no key, 1 bytes"),
-    "a topic of the source was recreated": (lambda b: b.clusters["primary"].log_ends.update({ORDERS: 3}), "lie before the cut-off.*orders-0: 10 -> 3"),
-    "somebody wrote on the target": (lambda b: b.clusters["standby"].log_ends.update({ORDERS: 11}), "wrote on the target before"),
-    "a connector was resumed": (lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}), "p.source runs again"),
+    "somebody wrote on the source": (
+        lambda b: b.clusters["primary"].log_ends.update({ORDERS: 11}),
+        "wrote on the source after the cut-off.*orders-0: newest record at offset 10, no timestamp, no key, 1 bytes",
+    ),
+    "a topic of the source was recreated": (
+        lambda b: b.clusters["primary"].log_ends.update({ORDERS: 3}),
+        "lie before the cut-off.*orders-0: 10 -> 3",
+    ),
+    "somebody wrote on the target": (
+        lambda b: b.clusters["standby"].log_ends.update({ORDERS: 11}),
+        "wrote on the target before",
+    ),
+    "a connector was resumed": (
+        lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}),
+        "p.source runs again",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", [CommitGroups, SeedReverseReplication])
 @pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
 def test_a_resumed_step_looks_again_before_it_acts(bench: Any, kind: type, change: Any, said: str) -> None:
-    """Killed and begun again, it believes neither the fence nor the lag it saw before; it refuses and writes nothing on the target."""
+    """Killed and begun again, it believes neither the fence nor the lag it saw before; it refuses and writes nothing
+    on the target.
+    """
     bench.stopped()
     step = kind(task_id={CommitGroups: "commit_groups", SeedReverseReplication: "seed_reverse_replication"}[kind])
     begun = bench.procedure()

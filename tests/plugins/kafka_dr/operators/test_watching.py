@@ -1,4 +1,6 @@
-"""Watching old sources: fenced as soon as they answer, what they accepted listed, and never fenced once clients may be there."""
+"""Watching old sources: fenced as soon as they answer, what they accepted listed, and never fenced once clients
+may be there.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Watch:
     def close(self) -> None:
         """The procedure completes and lets go of the pair."""
         epoch = self.bench.journal.lease(PAIR).epoch
-        self.bench.journal.append(self.procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "completed", "digest": "d"})
+        self.bench.journal.append(
+            self.procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "completed", "digest": "d"}
+        )
         self.bench.journal.release_lease(PAIR, self.procedure.id, epoch, "completed")
 
     @property
@@ -96,7 +100,11 @@ def test_the_watcher_shows_that_it_lives(bench: Any, monkeypatch: pytest.MonkeyP
     first = bench.journal.last_sign(STEP)
     watcher.look()
     assert bench.journal.last_sign(STEP) == first > before
-    monkeypatch.setattr(watching, "telling_entries", lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")))
+    monkeypatch.setattr(
+        watching,
+        "telling_entries",
+        lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")),
+    )
     watcher._sign_due = 0.0
     watcher.look()
     assert bench.journal.last_sign(STEP) == first
@@ -118,13 +126,24 @@ def test_a_source_that_comes_back_is_fenced_and_told(watch: Watch) -> None:
     (done,) = watch.outcomes
     told = done.payload
     assert watch.source.acls == {GRANT, DENY} and added_entries(watch.procedure) == [DENY]
-    assert (told["fenced"], told["brokers_refusing"], told["acl_entries_added"], told["source"]) == ("by acl", [1], 1, "primary")
-    assert told["window_seconds"] >= 0 and datetime.fromisoformat(told["answers_since"]) <= datetime.fromisoformat(told["fenced_at"])
+    assert (told["fenced"], told["brokers_refusing"], told["acl_entries_added"], told["source"]) == (
+        "by acl",
+        [1],
+        1,
+        "primary",
+    )
+    assert told["window_seconds"] >= 0 and datetime.fromisoformat(told["answers_since"]) <= datetime.fromisoformat(
+        told["fenced_at"]
+    )
     assert watch.accepted() == [{"topic": "orders", "partition": 0, "from_offset": 10, "to_offset": 17}]
     assert (told["records_at_most"], told["partitions_written"], told["partitions_not_known_before"]) == (7, 1, 0)
     assert told["newest_records"][0].startswith("orders-0: newest record at offset 16")
     assert told["may_have_written"] == ["User:app"]
-    assert watch.procedure.kept(told["ends_at_fence"])["offset"].tolist() == [17] == watch.procedure.kept(told["ends_when_seen"])["offset"].tolist()
+    assert (
+        watch.procedure.kept(told["ends_at_fence"])["offset"].tolist()
+        == [17]
+        == watch.procedure.kept(told["ends_when_seen"])["offset"].tolist()
+    )
     assert watch.armed == 0 and watch.state == "over"
 
 
@@ -172,17 +191,29 @@ def test_producers_are_named_once_everything_stands(with_tool: Watch) -> None:
     with_tool.watcher.look()
     with_tool.watcher.look()
     (told,) = producers(with_tool)
-    assert told["producers"] == {"orders-0": ["producer 7, transactional id 'pay-1', newest record 1970-01-01T00:00:00.000+00:00", "producer 8, newest record no timestamp"]}
+    assert told["producers"] == {
+        "orders-0": [
+            "producer 7, transactional id 'pay-1', newest record 1970-01-01T00:00:00.000+00:00",
+            "producer 8, newest record no timestamp",
+        ]
+    }
     assert with_tool.state == "over"
 
 
-def test_a_tool_that_does_not_answer_is_said_and_changes_nothing(with_tool: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_does_not_answer_is_said_and_changes_nothing(
+    with_tool: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The list stands, and the watch is over; where nothing was accepted nobody is asked."""
     monkeypatch.setattr(Tool, "known", lambda self: (_ for _ in ()).throw(KafkaUnavailable("the tool said no")))
     with_tool.source.log_ends[ORDERS] = 17
     with_tool.back()
     (told,) = producers(with_tool)
-    assert told["producers"] == {} and "the tool said no" in told["producers_problem"] and with_tool.state == "over" and len(with_tool.accepted()) == 1
+    assert (
+        told["producers"] == {}
+        and "the tool said no" in told["producers_problem"]
+        and with_tool.state == "over"
+        and len(with_tool.accepted()) == 1
+    )
 
 
 def test_where_nothing_was_accepted_no_producer_is_asked_for(with_tool: Watch) -> None:
@@ -208,7 +239,9 @@ def test_without_known_ends_everything_may_be_new(watch: Watch) -> None:
 
 
 def test_the_window_begins_with_the_first_answer(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answered, froze before its fence was proven, and thawed: the first answer counts, over a restart of the watcher too."""
+    """It answered, froze before its fence was proven, and thawed: the first answer counts, over a restart of the
+    watcher too.
+    """
     watch.bench.probe_answers[0] = Accepted(1, 1)
     monkeypatch.setattr(WatchedProcedure, "wait", lambda self, step, what, look, seconds: look())
     watch.back()
@@ -265,9 +298,15 @@ def test_a_revived_mirror_maker_is_stopped(watch: Watch) -> None:
     watch.bench.workers["primary"].states["s.source"] = "RUNNING"
     watch.back()
     assert watch.bench.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
-    intents = [e.payload["stops_connectors"] for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "stops_connectors" in e.payload]
+    intents = [
+        e.payload["stops_connectors"]
+        for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT)
+        if "stops_connectors" in e.payload
+    ]
     assert sorted(intents) == [["p.source", "p.checkpoint"], ["s.source", "s.checkpoint"]]
-    assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED")
+    assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(
+        ("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED"
+    )
 
 
 def test_a_worker_that_was_frozen_is_asked_whatever_it_says(watch: Watch) -> None:
@@ -275,7 +314,9 @@ def test_a_worker_that_was_frozen_is_asked_whatever_it_says(watch: Watch) -> Non
     worker = watch.bench.workers["primary"]
     watch.back()
     assert ("stop", "s.source") in worker.asked and ("stop", "s.checkpoint") in worker.asked
-    assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED")
+    assert watch.outcomes[0].payload["mirror_maker"] == dict.fromkeys(
+        ("p.source", "p.checkpoint", "s.source", "s.checkpoint"), "STOPPED"
+    )
 
 
 def test_before_it_answers_only_what_the_procedure_stopped_is_held_stopped(watch: Watch) -> None:
@@ -301,20 +342,29 @@ def test_a_worker_that_comes_back_later_is_stopped_then(watch: Watch) -> None:
     watch.bench.workers["primary"].away = False
     watch.watcher.look()
     assert watch.state == "over" and watch.bench.workers["primary"].states["s.source"] == "STOPPED"
-    assert len([e for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "adds_acl_entries" in e.payload]) == 1
+    assert (
+        len([e for e in watch.bench.journal.entries(step=STEP, kind=Entry.INTENT) if "adds_acl_entries" in e.payload])
+        == 1
+    )
 
 
-def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_intent(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_intent(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Connect may take a minute: the source is fenced meanwhile, and the journal does not grow with every look."""
     monkeypatch.setattr(watching, "_STOP_SECONDS", 0.0)
     worker = watch.bench.workers["standby"]
     worker.states["p.source"], worker.late = "RUNNING", {"p.source"}
     watch.back()
     watch.watcher.look()
-    assert watch.state == "fenced" and watch.lines[-1].startswith(f"{watch.procedure.id}: primary is fenced (p.source: ")
+    assert watch.state == "fenced" and watch.lines[-1].startswith(
+        f"{watch.procedure.id}: primary is fenced (p.source: "
+    )
     watch.watcher.look()
     assert worker.asked.count(("stop", "p.source")) == 3
-    asked = [e.payload["stops_connectors"] for e in watch.bench.journal.entries(step=STEP) if "stops_connectors" in e.payload]
+    asked = [
+        e.payload["stops_connectors"] for e in watch.bench.journal.entries(step=STEP) if "stops_connectors" in e.payload
+    ]
     assert sum("p.source" in names for names in asked) == 1 and len(asked) == 4
     worker.states["p.source"] = "STOPPED"
     watch.watcher.look()
@@ -322,10 +372,16 @@ def test_a_connector_that_still_has_to_stop_is_named_and_asked_under_the_same_in
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_source_that_is_away_is_not_kept_waiting_for_by_its_connectors(watch: Watch, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
-    """They take a minute to stop without it, in which its first answer would be missed; beside a fence they are waited for."""
+def test_a_source_that_is_away_is_not_kept_waiting_for_by_its_connectors(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """They take a minute to stop without it, in which its first answer would be missed; beside a fence they are
+    waited for.
+    """
     waited: list[float] = []
-    monkeypatch.setattr(watching, "stop_flow", lambda procedure, step, flow, ask, stop, trusted: waited.append(stop) or {})
+    monkeypatch.setattr(
+        watching, "stop_flow", lambda procedure, step, flow, ask, stop, trusted: waited.append(stop) or {}
+    )
     watch.bench.procedure().write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
     watch.source.away = not answers
     watch.watcher.look()
@@ -344,7 +400,9 @@ def test_under_default_naming_the_flow_to_the_old_source_is_left(make_bench: Any
 def test_dedicated_processes_are_ended_by_their_hook(make_bench: Any) -> None:
     """No REST API: the hook is asked, and its count says whether they ended."""
     names = {k: f"p.{k}" for k in ("source", "checkpoint")}
-    bench = make_bench(flows=[{"source": "primary", "target": "standby", "stop_hook": "processes", "connectors": names}])
+    bench = make_bench(
+        flows=[{"source": "primary", "target": "standby", "stop_hook": "processes", "connectors": names}]
+    )
     watch = Watch(bench)
     watch.back()
     assert ("stop", "primary->standby") in bench.hook.asked and bench.hook.processes == {"primary->standby": 0}
@@ -369,12 +427,16 @@ def test_while_the_procedure_is_open_its_journal_has_it_all(watch: Watch) -> Non
     epoch = watch.bench.journal.lease(PAIR).epoch
     watch.back()
     entries = watch.bench.journal.entries(step=STEP)
-    assert {(e.procedure_id, e.epoch) for e in entries} == {(watch.procedure.id, epoch)} and watch.bench.journal.lease(PAIR).epoch == epoch
+    assert {(e.procedure_id, e.epoch) for e in entries} == {(watch.procedure.id, epoch)} and watch.bench.journal.lease(
+        PAIR
+    ).epoch == epoch
 
 
 @pytest.mark.parametrize("another", [False, True])
 def test_after_the_procedure_was_closed_it_is_fenced_all_the_same(watch: Watch, another: bool) -> None:
-    """Also while another procedure holds the pair: under the watcher's own name; and what was added is known to be this procedure's."""
+    """Also while another procedure holds the pair: under the watcher's own name; and what was added is known to be
+    this procedure's.
+    """
     watch.close()
     if another:
         watch.bench.opened("r2")
@@ -389,7 +451,9 @@ def test_after_the_procedure_was_closed_it_is_fenced_all_the_same(watch: Watch, 
 def test_a_failed_procedure_that_was_closed_is_not_in_hand_again(watch: Watch) -> None:
     """It holds its lease; its last entry stays the one that closed it."""
     epoch = watch.bench.journal.lease(PAIR).epoch
-    watch.bench.journal.append(watch.procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "failed", "digest": "d"})
+    watch.bench.journal.append(
+        watch.procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "failed", "digest": "d"}
+    )
     watch.back()
     assert watch.bench.journal.entries(watch.procedure.id)[-1].kind == Entry.CLOSED and watch.state == "over"
 
@@ -444,7 +508,13 @@ def opened_back(watch: Watch, run_id: str = "f") -> Any:
     watch.bench.params = watch.bench.params | {"source": "standby", "target": "primary"}
     procedure = watch.bench.procedure(run_id)
     epoch = watch.bench.journal.take_lease(PAIR, procedure.id)
-    told = {"dag_id": "failback", "run_id": run_id, "source": "standby", "target": "primary", "request": procedure.request.model_dump(mode="json")}
+    told = {
+        "dag_id": "failback",
+        "run_id": run_id,
+        "source": "standby",
+        "target": "primary",
+        "request": procedure.request.model_dump(mode="json"),
+    }
     watch.bench.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
     procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
     return procedure
@@ -487,11 +557,15 @@ def test_what_clients_may_use_again_is_never_fenced(watch: Watch, end: str) -> N
 
 
 def test_disarming_names_the_cluster(watch: Watch) -> None:
-    """A failback ends the watch over the cluster that it fenced itself, of whichever procedure; another cluster's goes on."""
+    """A failback ends the watch over the cluster that it fenced itself, of whichever procedure; another cluster's
+    goes on.
+    """
     watch.close()
     failback = watch.bench.opened("r2")
     assert disarm(failback, "standby", "r") == () and watch.armed == 1
-    assert [fence.procedure_id for fence in disarm(failback, "primary", "r")] == [watch.procedure.id] and watch.armed == 0
+    assert [fence.procedure_id for fence in disarm(failback, "primary", "r")] == [
+        watch.procedure.id
+    ] and watch.armed == 0
     assert disarm(failback, "primary", "r") == ()
 
 
@@ -509,8 +583,16 @@ def test_a_fence_disarmed_meanwhile_is_not_undone(watch: Watch) -> None:
 def test_one_that_goes_wrong_keeps_no_other_waiting(watch: Watch) -> None:
     """A procedure whose request cannot be read any more is told; the other source is fenced."""
     journal = watch.bench.journal
-    journal.append("broken", Step.OPEN_PROCEDURE, Entry.OPENED, 0, {"dag_id": "d", "run_id": "r", "source": "x", "target": "y", "request": {"source": "x", "odd": 1}})
-    journal.append("broken", Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": "x", "target": "y", "topics": []}})
+    journal.append(
+        "broken",
+        Step.OPEN_PROCEDURE,
+        Entry.OPENED,
+        0,
+        {"dag_id": "d", "run_id": "r", "source": "x", "target": "y", "request": {"source": "x", "odd": 1}},
+    )
+    journal.append(
+        "broken", Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": "x", "target": "y", "topics": []}}
+    )
     watch.back()
     assert watch.state == "over" and any(line.startswith("broken: ValidationError") for line in watch.lines)
 
@@ -519,7 +601,9 @@ def test_one_that_is_slow_keeps_no_other_waiting(bench: Any, monkeypatch: pytest
     """Its look lasts; the others are looked at again meanwhile, it is not, and once it has ended it is again."""
     for alias in ("slow", "quick"):
         bench.journal.append(alias, Step.OPEN_PROCEDURE, Entry.OPENED, 0, {"target": "y"})
-        bench.journal.append(alias, Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": alias, "target": "y", "topics": []}})
+        bench.journal.append(
+            alias, Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": alias, "target": "y", "topics": []}}
+        )
     looks: list[str] = []
     thaws = threading.Event()
 
@@ -542,7 +626,11 @@ def test_a_journal_that_is_away_is_told_and_looked_at_again(watch: Watch, monkey
     """Without it nothing is done, and the watcher goes on."""
     watch.watcher.look()
     away = watching.telling_entries
-    monkeypatch.setattr(watching, "telling_entries", lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")))
+    monkeypatch.setattr(
+        watching,
+        "telling_entries",
+        lambda journal: (_ for _ in ()).throw(watching.KafkaUnavailable("the journal is not readable")),
+    )
     watch.back()
     assert watch.lines[-1] == "watching: the journal is not readable." and DENY not in watch.source.acls
     monkeypatch.setattr(watching, "telling_entries", away)

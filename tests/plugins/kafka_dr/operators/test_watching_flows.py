@@ -1,4 +1,6 @@
-"""The watcher's interlock: two flows that would copy records in a circle, and the one of them that the journal says must stand."""
+"""The watcher's interlock: two flows that would copy records in a circle, and the one of them that the journal
+says must stand.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,18 @@ class Flows:
     @property
     def stopped(self) -> list[str]:
         """Connectors that were asked to stop."""
-        return [name for worker in (self.way.worker, self.way.old_worker) for what, name in worker.asked if what == "stop"]
+        return [
+            name for worker in (self.way.worker, self.way.old_worker) for what, name in worker.asked if what == "stop"
+        ]
 
     @property
     def noted(self) -> list[dict[str, Any]]:
         """What the watcher wrote about flows."""
-        return [e.payload for e in self.way.bench.journal.entries(step=STEP, kind=Entry.NOTE) if "both_flows_run" in e.payload]
+        return [
+            e.payload
+            for e in self.way.bench.journal.entries(step=STEP, kind=Entry.NOTE)
+            if "both_flows_run" in e.payload
+        ]
 
 
 @pytest.fixture
@@ -48,7 +56,15 @@ def flows(bench: Any) -> Flows:
     return Flows(bench)
 
 
-@pytest.mark.parametrize("states", [{"back": "RUNNING", "old": "STOPPED"}, {"back": "STOPPED", "old": "RUNNING"}, {"back": "STOPPED", "old": "STOPPED"}, {"back": "RUNNING", "old": "PAUSED"}])
+@pytest.mark.parametrize(
+    "states",
+    [
+        {"back": "RUNNING", "old": "STOPPED"},
+        {"back": "STOPPED", "old": "RUNNING"},
+        {"back": "STOPPED", "old": "STOPPED"},
+        {"back": "RUNNING", "old": "PAUSED"},
+    ],
+)
 def test_one_flow_alone_is_nobodys_business(flows: Flows, states: dict[str, str]) -> None:
     """Whichever it is: nothing is stopped, written or said."""
     before = len(flows.way.bench.journal.entries())
@@ -58,7 +74,9 @@ def test_one_flow_alone_is_nobodys_business(flows: Flows, states: dict[str, str]
 
 
 def test_the_flow_from_where_clients_left_is_stopped(flows: Flows) -> None:
-    """Both run: the one that the failover had stopped stands again, with its checkpoint connector; the standby is kept."""
+    """Both run: the one that the failover had stopped stands again, with its checkpoint connector; the standby is
+    kept.
+    """
     flows.run(back="RUNNING", old="RUNNING")
     assert flows.way.old_worker.states[OLD] == "STOPPED" and flows.way.worker.states[BACK] == "RUNNING"
     assert flows.stopped == [OLD]

@@ -1,4 +1,6 @@
-"""Where a flow was told to begin since clients came to its source: by what proves that nothing is left to be mirrored where nobody wrote."""
+"""Where a flow was told to begin since clients came to its source: by what proves that nothing is left to be
+mirrored where nobody wrote.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,17 @@ from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, PAIR, WayBac
 
 def seeded(way: WayBack, replicated: int, tail: int) -> WayBack:
     """The failback has found where nothing was mirrored any more, and has told the flow back where to begin."""
-    way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, after=way.failover.id, frontier=way.procedure.keep("frontier", partitions_frame({ORDERS: tail}, "source_tail")))
-    way.bench.done(way.procedure, Step.SEED_FLOW_BACK, seeds=way.procedure.keep("flow_back_seeds", partitions_frame({ORDERS: replicated}, "replicated")))
+    way.bench.done(
+        way.procedure,
+        Step.FIND_STRANDED_RECORDS,
+        after=way.failover.id,
+        frontier=way.procedure.keep("frontier", partitions_frame({ORDERS: tail}, "source_tail")),
+    )
+    way.bench.done(
+        way.procedure,
+        Step.SEED_FLOW_BACK,
+        seeds=way.procedure.keep("flow_back_seeds", partitions_frame({ORDERS: replicated}, "replicated")),
+    )
     return way
 
 
@@ -29,7 +40,11 @@ def draining(way: WayBack) -> Drain:
     way.bench.done(way.procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
     plan = {"topics": [["orders", "orders", 1, "id-orders"]]}
     way.bench.done(way.procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
-    way.bench.done(way.procedure, Step.FENCE_PRODUCERS, cut_off=way.procedure.keep("cut_off", partitions_frame({ORDERS: way.standby.log_ends[ORDERS]}, "offset")))
+    way.bench.done(
+        way.procedure,
+        Step.FENCE_PRODUCERS,
+        cut_off=way.procedure.keep("cut_off", partitions_frame({ORDERS: way.standby.log_ends[ORDERS]}, "offset")),
+    )
     return Drain(way.procedure)
 
 
@@ -43,7 +58,11 @@ def test_the_newest_seed_counts(bench: Any) -> None:
 def test_after_a_lost_source_the_failback_has_found_the_end(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """There was no cut-off; before it has looked, nothing is told."""
     way, outcome = WayBack(bench), Procedure.outcome
-    monkeypatch.setattr(Procedure, "outcome", lambda self, step: None if (self.id, step) == (way.failover.id, Step.FENCE_PRODUCERS) else outcome(self, step))
+    monkeypatch.setattr(
+        Procedure,
+        "outcome",
+        lambda self, step: None if (self.id, step) == (way.failover.id, Step.FENCE_PRODUCERS) else outcome(self, step),
+    )
     assert told_to_begin(way.procedure) == {}
     assert told_to_begin(seeded(way, 9, 7).procedure) == {ORDERS: Begun(9, 7)}
 
@@ -52,7 +71,9 @@ def test_nobody_brought_clients_to_the_source(bench: Any) -> None:
     """A first failover; one that was taken back; and the other way round."""
     way = WayBack(bench)
     assert told_to_begin(way.failover) == {}
-    way.bench.journal.append(way.failover.id, Step.RETURN_TO_SOURCE, Entry.OUTCOME, way.bench.journal.lease(PAIR).epoch, {"touched": True})
+    way.bench.journal.append(
+        way.failover.id, Step.RETURN_TO_SOURCE, Entry.OUTCOME, way.bench.journal.lease(PAIR).epoch, {"touched": True}
+    )
     assert told_to_begin(way.procedure) == {}
 
 
@@ -66,12 +87,20 @@ class Resumed(WayBack):
 
 def test_a_flow_that_was_not_resumed_by_the_procedure_may_have_copied_anything(make_bench: Callable[..., Any]) -> None:
     """Nobody knows where its copies ended, under names that part the directions."""
-    assert told_to_begin(WayBack(make_bench(naming={"policy": "default", "separator": "."}), policy="default").procedure) == {}
+    assert (
+        told_to_begin(WayBack(make_bench(naming={"policy": "default", "separator": "."}), policy="default").procedure)
+        == {}
+    )
 
 
 def test_names_that_part_the_directions_leave_behind_what_was_stranded(make_bench: Callable[..., Any]) -> None:
-    """A partition that nobody writes to since clients came: its tail stays where it is, and the copies are as they were before the flow was resumed."""
-    way, copy = Resumed(make_bench(naming={"policy": "default", "separator": "."}), policy="default"), TopicPartition("standby.orders", 0)
+    """A partition that nobody writes to since clients came: its tail stays where it is, and the copies are as they
+    were before the flow was resumed.
+    """
+    way, copy = (
+        Resumed(make_bench(naming={"policy": "default", "separator": "."}), policy="default"),
+        TopicPartition("standby.orders", 0),
+    )
     assert told_to_begin(way.procedure) == {ORDERS: Begun(9, 6)}
     way.primary.partitions["standby.orders"] = {0: 1}
     way.write("standby", 9, "stranded long ago")
@@ -83,8 +112,12 @@ def test_names_that_part_the_directions_leave_behind_what_was_stranded(make_benc
     assert [view.shared for view in drain._with_shared(drain._views([ORDERS]))] == [False], "the copies lost their tail"
 
 
-@pytest.mark.parametrize(("target_end", "replicated", "shared"), [(13, 9, True), (10, 9, True), (9, 9, False), (13, 8, False)])
-def test_what_was_stranded_does_not_keep_a_quiet_partition_from_being_drained(bench: Any, target_end: int, replicated: int, shared: bool) -> None:
+@pytest.mark.parametrize(
+    ("target_end", "replicated", "shared"), [(13, 9, True), (10, 9, True), (9, 9, False), (13, 8, False)]
+)
+def test_what_was_stranded_does_not_keep_a_quiet_partition_from_being_drained(
+    bench: Any, target_end: int, replicated: int, shared: bool
+) -> None:
     """Only where the target still has what it had, and the source's last record counts as copied."""
     way = seeded(WayBack(bench), replicated, 10)
     way.write("standby", 9, "shared")

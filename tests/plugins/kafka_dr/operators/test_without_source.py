@@ -1,4 +1,6 @@
-"""The steps of a run whose source was given up: nothing of it is asked, and nothing goes on while the target still moves."""
+"""The steps of a run whose source was given up: nothing of it is asked, and nothing goes on while the target
+still moves.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ from kafka_dr.operators.procedure import frame_partitions
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.still_true import refuse_if_changed
 from kafka_dr.operators.translating_ahead import trusted_pairs
-from kafka_dr.operators.without_source import CommitWithoutSource, OpenWithoutSource, StopLeftMirrorMaker, TranslateWithoutSource
+from kafka_dr.operators.without_source import (
+    CommitWithoutSource,
+    OpenWithoutSource,
+    StopLeftMirrorMaker,
+    TranslateWithoutSource,
+)
 from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.conftest import FENCE
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
@@ -34,12 +41,22 @@ from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPEN_TARGET
 T0 = TopicPartition("orders", 0)
 DEFAULT = {"policy": "default", "separator": "."}
-DEDICATED = {"source": "primary", "target": "standby", "stop_hook": "hook", "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"}}
+DEDICATED = {
+    "source": "primary",
+    "target": "standby",
+    "stop_hook": "hook",
+    "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+}
 FLOW = "primary->standby"
 STEPS = {
-    STOP: StopLeftMirrorMaker, TRANSLATE: TranslateWithoutSource, Step.COMMIT_GROUPS: CommitWithoutSource, OPEN: OpenWithoutSource,
-    Step.REDIRECT_CLIENTS: RedirectClients, Step.VERIFY_CLIENTS: VerifyClients, Step.RETURN_TO_SOURCE: ReturnToSource,
-}  # fmt: skip
+    STOP: StopLeftMirrorMaker,
+    TRANSLATE: TranslateWithoutSource,
+    Step.COMMIT_GROUPS: CommitWithoutSource,
+    OPEN: OpenWithoutSource,
+    Step.REDIRECT_CLIENTS: RedirectClients,
+    Step.VERIFY_CLIENTS: VerifyClients,
+    Step.RETURN_TO_SOURCE: ReturnToSource,
+}
 
 
 def execute(bench: Any, step: Step, attempt: int = 1) -> dict[str, Any]:
@@ -75,7 +92,8 @@ def denials(bench: Any) -> set[AclEntry]:
     return {e for e in bench.clusters["standby"].acls if e.permission == "deny"}
 
 
-# -- stop_mirror_maker ---------------------------------------------------------------------------------------------------
+# -- stop_mirror_maker
+# ---------------------------------------------------------------------------------------------------
 
 
 def boundary(bench: Any) -> dict[TopicPartition, int]:
@@ -99,29 +117,52 @@ def test_what_is_left_of_mirror_maker_is_stopped(lost: Any) -> None:
     """Source connector first; the target's still ends are the boundary."""
     told = execute(lost, STOP)
     assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
-    assert told["asked"] and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"} and boundary(lost) == {T0: 10}
-    assert frame_partitions(lost.procedure().kept(told["replicated"]), "offset") == {T0: 9}, "the last replicated offset that Connect keeps then"
+    assert (
+        told["asked"]
+        and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"}
+        and boundary(lost) == {T0: 10}
+    )
+    assert frame_partitions(lost.procedure().kept(told["replicated"]), "offset") == {T0: 9}, (
+        "the last replicated offset that Connect keeps then"
+    )
 
 
 def test_a_silent_worker_does_not_keep_the_run(lost: Any) -> None:
     """It is told as that; the target's still ends are the proof."""
     lost.workers["standby"].away = True
     told = execute(lost, STOP)
-    assert (told["asked"], told["states"]) == (False, {}) and "Connect" in told["worker_silent"] and boundary(lost) == {T0: 10}
+    assert (
+        (told["asked"], told["states"]) == (False, {})
+        and "Connect" in told["worker_silent"]
+        and boundary(lost) == {T0: 10}
+    )
     assert told["replicated"]["rows"] == 0
 
 
 def test_connectors_of_a_dead_source_are_asked_at_once_and_not_waited_for(lost: Any) -> None:
-    """Connect closes their clients for a minute: the still ends are the boundary, and it is told who still has to stop."""
+    """Connect closes their clients for a minute: the still ends are the boundary, and it is told who still has to
+    stop.
+    """
     lost.workers["standby"].late = {"p.source", "p.checkpoint"}
     began = time.monotonic()
     told = execute(lost, STOP)
-    assert time.monotonic() - began < 5 and [name for _, name in lost.workers["standby"].asked] == ["p.source", "p.checkpoint"]
-    assert (told["asked"], told["still_stopping"], boundary(lost)) == (True, ["p.checkpoint", "p.source"], {T0: 10}) and "RUNNING" in told["states"]["p.source"]
-    assert [e.payload["stops_connectors"] for e in lost.entries(STOP) if "stops_connectors" in e.payload] == [["p.source", "p.checkpoint"]]
+    assert time.monotonic() - began < 5 and [name for _, name in lost.workers["standby"].asked] == [
+        "p.source",
+        "p.checkpoint",
+    ]
+    assert (told["asked"], told["still_stopping"], boundary(lost)) == (
+        True,
+        ["p.checkpoint", "p.source"],
+        {T0: 10},
+    ) and "RUNNING" in told["states"]["p.source"]
+    assert [e.payload["stops_connectors"] for e in lost.entries(STOP) if "stops_connectors" in e.payload] == [
+        ["p.source", "p.checkpoint"]
+    ]
 
 
-def test_one_connector_that_cannot_be_asked_keeps_the_other_from_nothing(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_connector_that_cannot_be_asked_keeps_the_other_from_nothing(
+    lost: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both are asked at once: what the worker answers for one is no reason to leave the other running."""
     worker, ask = lost.workers["standby"], lost.workers["standby"].ask_to_stop
 
@@ -132,7 +173,11 @@ def test_one_connector_that_cannot_be_asked_keeps_the_other_from_nothing(lost: A
 
     monkeypatch.setattr(worker, "ask_to_stop", failing)
     told = execute(lost, STOP)
-    assert "HTTP 409" in told["worker_silent"] and worker.states["p.checkpoint"] == "STOPPED" and boundary(lost) == {T0: 10}
+    assert (
+        "HTTP 409" in told["worker_silent"]
+        and worker.states["p.checkpoint"] == "STOPPED"
+        and boundary(lost) == {T0: 10}
+    )
 
 
 def test_connectors_of_a_source_that_answers_are_waited_for(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,8 +204,16 @@ def test_in_dedicated_mode_the_stop_hook_is_asked(make_bench: Any, away: bool) -
     bench.given_up()
     bench.hook.away = away
     told = execute(bench, STOP)
-    assert told["asked"] is not away and told["states"] == ({} if away else {"primary->standby": "STOPPED"}) and boundary(bench) == {T0: 10}
-    assert ("stop", "primary->standby") not in bench.hook.asked if away else ("stop", "primary->standby") in bench.hook.asked
+    assert (
+        told["asked"] is not away
+        and told["states"] == ({} if away else {"primary->standby": "STOPPED"})
+        and boundary(bench) == {T0: 10}
+    )
+    assert (
+        ("stop", "primary->standby") not in bench.hook.asked
+        if away
+        else ("stop", "primary->standby") in bench.hook.asked
+    )
 
 
 def test_the_boundary_is_where_the_target_came_to_rest(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +223,9 @@ def test_the_boundary_is_where_the_target_came_to_rest(lost: Any, monkeypatch: p
     assert boundary(lost) == {T0: 13}
 
 
-def test_what_was_on_its_way_when_the_connectors_stood_is_waited_for(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_on_its_way_when_the_connectors_stood_is_waited_for(
+    lost: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The target was at rest before they were asked, which proves nothing: it must be at rest after they stand."""
     worker = lost.workers["standby"]
     ask = worker.ask_to_stop
@@ -204,7 +259,10 @@ def test_a_target_that_moves_is_waited_for_without_a_worker_slot(lost: Any, monk
     with pytest.raises(TaskDeferred):
         execute(lost, STOP)
     STEPS[STOP](task_id=STOP.value).resume(lost.context())
-    assert lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")] and lost.kinds(STOP)[-1] == Entry.OUTCOME
+    assert (
+        lost.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
+        and lost.kinds(STOP)[-1] == Entry.OUTCOME
+    )
 
 
 def test_without_the_approval_nothing_is_stopped(lost: Any) -> None:
@@ -222,10 +280,13 @@ def test_a_target_that_lacks_a_topic_has_no_boundary_there(lost: Any) -> None:
     assert boundary(lost) == {}
 
 
-# -- translate_offsets -----------------------------------------------------------------------------------------------------
+# -- translate_offsets
+# -----------------------------------------------------------------------------------------------------
 
 
-def assessed(make_lost: Any, remote: str = "orders", meanwhile: Callable[[Any], None] | None = None, **topology: Any) -> Any:
+def assessed(
+    make_lost: Any, remote: str = "orders", meanwhile: Callable[[Any], None] | None = None, **topology: Any
+) -> Any:
     """A run with a real inventory, approved; MirrorMaker 2 stands, the target ends at 80.
 
     Args:
@@ -249,14 +310,30 @@ def assessed(make_lost: Any, remote: str = "orders", meanwhile: Callable[[Any], 
 
 def recorded(recorder: Recorder, remote: str = "orders") -> None:
     """Two samples, a sync before them and one covered by them, and a pair by content."""
-    syncs = [(Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s}) for s, (u, d) in enumerate(((20, 20), (69, 75)))]
-    pair = (Kind.PAIR, {"topic": "orders", "partition": 0, "upstream": 55, "downstream": 55, "source_end": 100, "records": 44})
+    syncs = [
+        (Kind.SYNC, {"topic": "orders", "partition": 0, "upstream": u, "downstream": d, "sequence": s})
+        for s, (u, d) in enumerate(((20, 20), (69, 75)))
+    ]
+    pair = (
+        Kind.PAIR,
+        {"topic": "orders", "partition": 0, "upstream": 55, "downstream": 55, "source_end": 100, "records": 44},
+    )
     recorder.sample(seen(50, 40, remote=remote, replicated=39))
-    recorder.sample(seen(100, 70, remote=remote, replicated=58), held("at 90", 90), held("at 30", 30), held("at 60", 60), *syncs, pair, groups_read="whole")
+    recorder.sample(
+        seen(100, 70, remote=remote, replicated=58),
+        held("at 90", 90),
+        held("at 30", 30),
+        held("at 60", 60),
+        *syncs,
+        pair,
+        groups_read="whole",
+    )
 
 
 @pytest.mark.parametrize("naming", [{"policy": "identity"}, DEFAULT])
-def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: Any, recorder: Recorder, naming: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_come_from_what_was_recorded_and_the_target_alone(
+    make_lost: Any, recorder: Recorder, naming: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Never ahead: behind the first copy of the pair below, or at the floor; the source is not read, nor known."""
     remote = "orders" if naming != DEFAULT else "primary.orders"
     recorded(recorder, remote)
@@ -264,30 +341,44 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(make_lost: A
     monkeypatch.delitem(bench.clusters, "primary")
     told = execute(bench, TRANSLATE)
     rows = bench.procedure().kept(told["translation"]).set_index("group")
-    assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56} and set(rows["target_topic"]) == {remote}
+    assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56} and set(
+        rows["target_topic"]
+    ) == {remote}
     assert (rows["target_position"] <= rows["position"]).all() and set(rows["class"]) == {"NEAREST"}
     assert (told["positions"], told["records_read"]["source"]) == (3, 0)
 
 
 def test_after_a_failback_nothing_is_counted_below_the_first_sample(make_lost: Any, recorder: Recorder) -> None:
-    """Clients wrote on the target, and of that some may never have come back to the source; with the assessment and in its own step."""
+    """Clients wrote on the target, and of that some may never have come back to the source; with the assessment and
+    in its own step.
+    """
     recorder.sample(seen(20, 20), flows_back=True)
     recorder.sample(flows_back=False)
     recorded(recorder)
     bench = assessed(make_lost)
-    positions = [bench.procedure().kept(execute(bench, TRANSLATE)["translation"]).set_index("group")["target_position"]["at 30"]]
+    positions = [
+        bench.procedure().kept(execute(bench, TRANSLATE)["translation"]).set_index("group")["target_position"]["at 30"]
+    ]
     bench.clusters["standby"].log_starts[T0] = 1
     procedure = bench.procedure()
     procedure.take_turn()
     again = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
-    assert [json.loads((folder / "job.json").read_text())["only_mirrored"] for folder in bench.jobs.given[1:]] == [False, False]
+    assert [json.loads((folder / "job.json").read_text())["only_mirrored"] for folder in bench.jobs.given[1:]] == [
+        False,
+        False,
+    ]
     assert positions == [21] and again["made_by"] == TRANSLATE.value
 
 
 def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: Any, recorder: Recorder) -> None:
-    """It went on after it was seen; one that stood still has a bound of its own, whatever its lag. The review says both."""
+    """It went on after it was seen; one that stood still has a bound of its own, whatever its lag. The review says
+    both.
+    """
     recorded(recorder)
-    recorder.sample(*((Kind.GROUP, {"group": f"at {p}", "members": int(p == 30), "state": "Stable"}) for p in (30, 60, 90)), groups_read="changed")
+    recorder.sample(
+        *((Kind.GROUP, {"group": f"at {p}", "members": int(p == 30), "state": "Stable"}) for p in (30, 60, 90)),
+        groups_read="changed",
+    )
     bench = assessed(make_lost)
     told = execute(bench, TRANSLATE)
     rows = bench.procedure().kept(told["translation"]).set_index("group")
@@ -313,10 +404,15 @@ def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lo
     procedure.take_turn()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
     assert first["digest"] == second["digest"] and first["records_read"]["target"] > 0
-    assert [folder.name for folder in bench.jobs.given] == ["assess_data_loss-2.input", "translate_offsets"] and made == 2
+    assert [folder.name for folder in bench.jobs.given] == [
+        "assess_data_loss-2.input",
+        "translate_offsets",
+    ] and made == 2
 
 
-def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(make_lost: Any, recorder: Recorder) -> None:
+def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(
+    make_lost: Any, recorder: Recorder
+) -> None:
     """Its file is one that a step names."""
     recorded(recorder)
     figures = assessed(make_lost).procedure().figures(Step.ASSESS_DATA_LOSS)
@@ -324,7 +420,9 @@ def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(m
     assert [name for name in files if name.startswith("translated_ahead-")] == [figures["translated_ahead"]["file"]]
 
 
-def test_a_target_that_took_more_since_is_translated_anew(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_took_more_since_is_translated_anew(
+    make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In folders of its own, by another try, too; the rows are those of the target as it is now."""
     recorded(recorder)
     monkeypatch.setattr("kafka_dr.operators.translating_ahead.MOST_POSITIONS", 3)
@@ -336,7 +434,9 @@ def test_a_target_that_took_more_since_is_translated_anew(make_lost: Any, record
     assert pd.read_parquet(bench.jobs.given[-1] / "bounds.parquet")["boundary"].tolist() == [79]
 
 
-def test_too_many_positions_do_not_keep_the_loss_waiting(make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_positions_do_not_keep_the_loss_waiting(
+    make_lost: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are translated when it was approved."""
     recorded(recorder)
     monkeypatch.setattr("kafka_dr.operators.translating_ahead.MOST_POSITIONS", 2)
@@ -370,7 +470,9 @@ def test_the_review_is_waited_for_though_no_fence_lasts(lost: Any) -> None:
 
 def frame(rows: list[tuple], *names: str) -> pd.DataFrame:
     """Rows of orders-0."""
-    return pd.DataFrame([("orders", 0, *row) for row in rows], columns=["topic", "partition", *names]).astype({"partition": "int32", **dict.fromkeys(names, "Int64")})
+    return pd.DataFrame([("orders", 0, *row) for row in rows], columns=["topic", "partition", *names]).astype(
+        {"partition": "int32", **dict.fromkeys(names, "Int64")}
+    )
 
 
 def test_syncs_that_samples_cover_are_not_trusted() -> None:
@@ -379,11 +481,17 @@ def test_syncs_that_samples_cover_are_not_trusted() -> None:
     syncs = frame([(41, 40, 9), (20, 20, 7), (10, 10, 3)], "upstream", "downstream", "sequence")
     pairs = frame([(66, 60, 2), (55, 50, 1)], "upstream", "downstream", "sampled_at")
     found = trusted_pairs(syncs, pairs, floors)
-    assert found[["upstream", "downstream", "sequence"]].values.tolist() == [[10, 10, 0], [20, 20, 1], [55, 50, 2], [66, 60, 3]]
+    assert found[["upstream", "downstream", "sequence"]].values.tolist() == [
+        [10, 10, 0],
+        [20, 20, 1],
+        [55, 50, 2],
+        [66, 60, 3],
+    ]
     assert trusted_pairs(syncs, pairs[:0], floors[:0])["sequence"].tolist() == [0, 1, 2]
 
 
-# -- commit_groups ---------------------------------------------------------------------------------------------------------
+# -- commit_groups
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost: Any, recorder: Recorder) -> None:
@@ -398,37 +506,56 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {digest}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
-    assert {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"primary.orders-0": 30, "orders-0": 0, "slow-0": 0}
+    assert {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {
+        "primary.orders-0": 30,
+        "orders-0": 0,
+        "slow-0": 0,
+    }
     assert {"orders", "slow"} <= set(target.partitions)
 
 
 def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, recorder: Recorder) -> None:
-    """Its producers would fail after the opening: with the source's partitions and the cluster's settings, and its groups at its beginning; twice is once."""
+    """Its producers would fail after the opening: with the source's partitions and the cluster's settings, and its
+    groups at its beginning; twice is once.
+    """
     recorded(recorder)
     recorder.sample(seen(9, 0, "slow"), seen(4, 0, "slow", partition=1), held("at 30", 4, "slow"))
     bench = assessed(make_lost)
     target, made = bench.clusters["standby"], []
     create = target.create_topic
-    target.create_topic = lambda name, partitions, **more: made.append((name, partitions, more)) or create(name, partitions, **more)
+    target.create_topic = lambda name, partitions, **more: (
+        made.append((name, partitions, more)) or create(name, partitions, **more)
+    )
     execute(bench, TRANSLATE)
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().figures(TRANSLATE)['digest']}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
-    assert made == [("slow", 2, {"configs": {}})] and {str(tp): position.offset for tp, position in target.committed["at 30"].items()} == {"orders-0": 30, "slow-0": 0, "slow-1": 0}
+    assert made == [("slow", 2, {"configs": {}})] and {
+        str(tp): position.offset for tp, position in target.committed["at 30"].items()
+    } == {"orders-0": 30, "slow-0": 0, "slow-1": 0}
     figures = act(bench, Step.COMMIT_GROUPS)
     assert len(made) == 1 and figures["committed"] == 0
-    assert frame_partitions(bench.procedure().kept(figures["local_ends"]), "offset") == {TopicPartition("slow", p): 0 for p in range(2)}
-    assert [e.payload["creates_topics"] for e in bench.entries(Step.COMMIT_GROUPS) if "creates_topics" in e.payload] == [["slow"]]
+    assert frame_partitions(bench.procedure().kept(figures["local_ends"]), "offset") == {
+        TopicPartition("slow", p): 0 for p in range(2)
+    }
+    assert [
+        e.payload["creates_topics"] for e in bench.entries(Step.COMMIT_GROUPS) if "creates_topics" in e.payload
+    ] == [["slow"]]
 
 
-# -- open_target -----------------------------------------------------------------------------------------------------------
+# -- open_target
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_target_opens_without_the_source(ready: Any) -> None:
     """The denials of the plan go; what shows that no position changed is said."""
     told = execute(ready, OPEN)
     assert denials(ready) == set() and ready.kinds(OPEN) == [Entry.INTENT, Entry.OUTCOME]
-    assert (told["acl_entries_removed"], told["positions_unchanged"], told["canary"]["offset"]) == (1, "the source was given up", 0)
+    assert (told["acl_entries_removed"], told["positions_unchanged"], told["canary"]["offset"]) == (
+        1,
+        "the source was given up",
+        0,
+    )
 
 
 def test_opening_twice_is_opening_once(ready: Any) -> None:
@@ -442,14 +569,26 @@ UNPLANNED = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "de
 CHANGES = {
     "a group came alive": (lambda b: b.clusters["standby"].members.update(billing=1), "came alive on standby.*billing"),
     "somebody wrote on the target": (lambda b: b.clusters["standby"].log_ends.update({T0: 11}), "wrote on the target"),
-    "the source connector runs again": (lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}), "p.source runs again"),
-    "the checkpoint connector runs again": (lambda b: b.workers["standby"].states.update({"p.checkpoint": "RUNNING"}), "p.checkpoint runs again"),
+    "the source connector runs again": (
+        lambda b: b.workers["standby"].states.update({"p.source": "RUNNING"}),
+        "p.source runs again",
+    ),
+    "the checkpoint connector runs again": (
+        lambda b: b.workers["standby"].states.update({"p.checkpoint": "RUNNING"}),
+        "p.checkpoint runs again",
+    ),
     "a denial that nobody approved": (lambda b: b.clusters["standby"].acls.add(UNPLANNED), "after the forecast"),
     "the approval is gone": (lambda b: b.api.answers.clear(), "approve_data_loss was never answered"),
     "the approval is the starter's": (lambda b: setattr(b.api, "starter", "bob"), "bob started the run"),
-    "the approval is of another plan": (lambda b: b.api.answer(Step.APPROVE_DATA_LOSS, "Lose this? Plan " + "0" * 64), "does not name digest"),
+    "the approval is of another plan": (
+        lambda b: b.api.answer(Step.APPROVE_DATA_LOSS, "Lose this? Plan " + "0" * 64),
+        "does not name digest",
+    ),
     "nobody watches for the old source": (lambda b: b.no_watcher(), "Nobody watches for the old source"),
-    "the way back has begun": (lambda b: b.procedure().write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}), "being given back"),
+    "the way back has begun": (
+        lambda b: b.procedure().write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
+        "being given back",
+    ),
 }
 
 
@@ -479,11 +618,21 @@ def test_a_connector_that_is_unknown_hides_no_other(ready: Any, monkeypatch: pyt
         execute(ready, OPEN)
 
 
-def test_a_connector_that_still_closes_its_clients_and_a_silent_worker_keep_nobody(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connector_that_still_closes_its_clients_and_a_silent_worker_keep_nobody(
+    ready: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """STOPPED with tasks left mirrors nothing; what a silent worker does would show in the target's ends."""
     worker = ready.workers["standby"]
     status = worker.status
-    monkeypatch.setattr(worker, "status", lambda name, **kwargs: type("S", (), {"state": "STOPPED", "stopped": False, "tasks": {0: "RUNNING"}})() if name == "p.source" else status(name, **kwargs))
+    monkeypatch.setattr(
+        worker,
+        "status",
+        lambda name, **kwargs: (
+            type("S", (), {"state": "STOPPED", "stopped": False, "tasks": {0: "RUNNING"}})()
+            if name == "p.source"
+            else status(name, **kwargs)
+        ),
+    )
     execute(ready, OPEN)
     assert ready.kinds(OPEN)[-1] == Entry.OUTCOME
 
@@ -509,11 +658,15 @@ def stops_after(worker: Any, name: str, looks: int, monkeypatch: pytest.MonkeyPa
 
 def stop_seconds(bench: Any, seconds: float) -> None:
     """Another deadline for connectors."""
-    bench.topology.write_text(bench.topology.read_text().replace('"stable_seconds"', f'"stop_seconds": {seconds}, "stable_seconds"'))
+    bench.topology.write_text(
+        bench.topology.read_text().replace('"stable_seconds"', f'"stop_seconds": {seconds}, "stable_seconds"')
+    )
 
 
 def test_a_source_connector_that_stops_as_it_was_asked_keeps_nobody(ready: Any) -> None:
-    """Its source is dead: Connect closes its clients for a minute. That nothing is written any more is looked at once more."""
+    """Its source is dead: Connect closes its clients for a minute. That nothing is written any more is looked at
+    once more.
+    """
     stopping(ready, "p.source")
     execute(ready, OPEN)
     assert ready.kinds(OPEN)[-1] == Entry.OUTCOME and denials(ready) == set()
@@ -547,12 +700,18 @@ def test_what_was_asked_long_ago_and_runs_is_refused(ready: Any) -> None:
 
 
 @pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
-def test_the_checkpoint_connector_is_waited_for_before_anybody_could_be_set_back(ready: Any, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checkpoint_connector_is_waited_for_before_anybody_could_be_set_back(
+    ready: Any, step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its group sync could move what is committed, and a group that has consumers."""
     worker, asked = stopping(ready, "p.checkpoint"), []
     stops_after(worker, "p.checkpoint", 4, monkeypatch)
-    monkeypatch.setattr("kafka_dr.operators.offsets.CommitGroups.act", lambda *_: asked.append(worker.states["p.checkpoint"]) or {})
-    monkeypatch.setattr("kafka_dr.operators.without_source.require_reviewed", lambda *_: asked.append(worker.states["p.checkpoint"]))
+    monkeypatch.setattr(
+        "kafka_dr.operators.offsets.CommitGroups.act", lambda *_: asked.append(worker.states["p.checkpoint"]) or {}
+    )
+    monkeypatch.setattr(
+        "kafka_dr.operators.without_source.require_reviewed", lambda *_: asked.append(worker.states["p.checkpoint"])
+    )
     act(ready, step)
     assert asked == ["STOPPED"]
 
@@ -575,7 +734,9 @@ def test_a_checkpoint_connector_that_nobody_asked_is_no_stopping_one(ready: Any)
 
 
 def test_a_step_begun_again_accepts_what_still_stops(ready: Any) -> None:
-    """Killed and tried again while the connectors close their clients: that is no change; one that nobody asked to stop is."""
+    """Killed and tried again while the connectors close their clients: that is no change; one that nobody asked to
+    stop is.
+    """
     stopping(ready, "p.source", "p.checkpoint")
     refuse_if_changed(ready.procedure())
     stop_seconds(ready, 0.1)
@@ -608,7 +769,9 @@ def test_a_dedicated_process_that_runs_again_ends_the_run(dedicated: Any, step: 
 
 
 @pytest.mark.parametrize("step", [Step.COMMIT_GROUPS, OPEN])
-def test_a_dedicated_process_that_was_asked_to_end_is_waited_for(dedicated: Any, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dedicated_process_that_was_asked_to_end_is_waited_for(
+    dedicated: Any, step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hook answers at once, and ending goes on in the background."""
     looks, reached = itertools.count(), []
     dedicated.procedure().write(STOP, Entry.INTENT, {"stops_processes": FLOW})
@@ -626,7 +789,9 @@ def test_a_dedicated_process_that_does_not_end_ends_the_run(dedicated: Any, step
     stop_seconds(dedicated, 0.6)
     with pytest.raises(DeadlinePassed, match=f"{FLOW} does not stand still 1 s after it was asked to stop"):
         act(dedicated, step)
-    assert denials(dedicated) and not dedicated.clusters["standby"].committed and Entry.INTENT not in dedicated.kinds(OPEN)
+    assert (
+        denials(dedicated) and not dedicated.clusters["standby"].committed and Entry.INTENT not in dedicated.kinds(OPEN)
+    )
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -639,7 +804,9 @@ def test_a_dedicated_process_that_has_ended_or_cannot_be_asked_about_keeps_nobod
 
 @pytest.mark.parametrize("by", [STOP, Step.WATCH_OLD_SOURCE])
 def test_a_dedicated_process_is_left_as_it_is_by_the_way_back(make_bench: Any, by: Step) -> None:
-    """The hook can only end it: a person has to start it, and the outcome says so, whether the step or the watcher had it ended."""
+    """The hook can only end it: a person has to start it, and the outcome says so, whether the step or the watcher
+    had it ended.
+    """
     bench = make_bench(dag_id="unplanned_failover", flows=[DEDICATED])
     bench.given_up().write(by, Entry.INTENT, {"stops_processes": FLOW})
     told = execute(bench, Step.RETURN_TO_SOURCE)
@@ -658,7 +825,8 @@ def test_killed_after_its_intent_it_goes_on(ready: Any) -> None:
     assert denials(ready) == set() and ready.kinds(OPEN)[-1] == Entry.OUTCOME
 
 
-# -- after it, and back ----------------------------------------------------------------------------------------------------
+# -- after it, and back
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_clients_are_sent_there_and_seen_to_arrive_without_the_source(ready: Any) -> None:
@@ -685,8 +853,27 @@ def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: A
     digest = procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
     ready.api.answers.clear()
     ready.api.answer(gate, f"Plan {digest}")
-    frame = pd.DataFrame({"group": [], "topic": [], "partition": [], "position": [], "target_topic": [], "target_position": pd.array([], "Int64"), "class": []})
-    ready.done(procedure, TRANSLATE, digest="t" * 64, exact=0, positions=0, holes=[], cut=[], translation=procedure.keep("positions", frame))
+    frame = pd.DataFrame(
+        {
+            "group": [],
+            "topic": [],
+            "partition": [],
+            "position": [],
+            "target_topic": [],
+            "target_position": pd.array([], "Int64"),
+            "class": [],
+        }
+    )
+    ready.done(
+        procedure,
+        TRANSLATE,
+        digest="t" * 64,
+        exact=0,
+        positions=0,
+        holes=[],
+        cut=[],
+        translation=procedure.keep("positions", frame),
+    )
     ready.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
     if step is Step.REDIRECT_CLIENTS:
         ready.done(procedure, OPEN)
@@ -701,8 +888,20 @@ def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: A
 def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
     """As in every run."""
     procedure = ready.procedure()
-    frame = pd.DataFrame([("billing", "orders", 0, 5, "orders", 4, "NEAREST")], columns=["group", "topic", "partition", "position", "target_topic", "target_position", "class"])
-    ready.done(procedure, TRANSLATE, digest="t" * 64, exact=1, positions=1, holes=[], cut=[], translation=procedure.keep("positions", frame))
+    frame = pd.DataFrame(
+        [("billing", "orders", 0, 5, "orders", 4, "NEAREST")],
+        columns=["group", "topic", "partition", "position", "target_topic", "target_position", "class"],
+    )
+    ready.done(
+        procedure,
+        TRANSLATE,
+        digest="t" * 64,
+        exact=1,
+        positions=1,
+        holes=[],
+        cut=[],
+        translation=procedure.keep("positions", frame),
+    )
     ready.clusters["standby"].members["billing"] = 1
     with pytest.raises(Refusal, match="have members on the target"):
         CommitWithoutSource(task_id="commit_groups").act(procedure, ready.context())
@@ -712,7 +911,9 @@ def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
 
 
 def test_the_way_back_does_not_wait_for_a_source_that_was_given_up(lost: Any) -> None:
-    """Nothing was changed on it: MirrorMaker 2 is resumed, the source disarmed, and the pair is free for another run."""
+    """Nothing was changed on it: MirrorMaker 2 is resumed, the source disarmed, and the pair is free for another
+    run.
+    """
     lost.stopped_without_source(lost.procedure())
     figures = execute(lost, Step.RETURN_TO_SOURCE)
     assert figures["touched"] is True and denials(lost)
@@ -728,15 +929,27 @@ def test_the_way_back_says_why_mirror_maker_was_left_stopped(lost: Any) -> None:
     lost.workers["primary"].away = True
     execute(lost, Step.RETURN_TO_SOURCE)
     figures = lost.entries(Step.RETURN_TO_SOURCE)[-1].payload
-    assert figures["connectors_resumed"] == [] and "replication_left_stopped" in figures and lost.workers["standby"].asked == []
+    assert (
+        figures["connectors_resumed"] == []
+        and "replication_left_stopped" in figures
+        and lost.workers["standby"].asked == []
+    )
 
 
-def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(
+    lost: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is asked whether the other direction stands; its silence is an answer, too."""
     lost.stopped_without_source(lost.procedure())
     worker, limits = lost.workers["primary"], []
     for name in ("connectors", "status"):
-        monkeypatch.setattr(worker, name, lambda *asked, call=getattr(worker, name), **given: limits.append(given.get("timeout")) or call(*asked, **given))
+        monkeypatch.setattr(
+            worker,
+            name,
+            lambda *asked, call=getattr(worker, name), **given: (
+                limits.append(given.get("timeout")) or call(*asked, **given)
+            ),
+        )
     execute(lost, Step.RETURN_TO_SOURCE)
     assert limits == [5.0, 5.0]
 
@@ -746,7 +959,9 @@ def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: An
     procedure = lost.procedure()
     lost.stopped_without_source(procedure)
     procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
-    lost.topology.write_text(lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"'))
+    lost.topology.write_text(
+        lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"')
+    )
     with pytest.raises(AirflowFailException, match="Everything as it was found: not within.*asking primary failed"):
         execute(lost, Step.RETURN_TO_SOURCE)
     assert Entry.OUTCOME not in lost.kinds(Step.RETURN_TO_SOURCE)

@@ -25,7 +25,15 @@ class WayBack:
         procedure: the failback's, once it was opened.
     """
 
-    def __init__(self, bench: Any, started: bool = False, seeded: bool = True, armed: bool = False, policy: str = "identity", **choices: Any) -> None:
+    def __init__(
+        self,
+        bench: Any,
+        started: bool = False,
+        seeded: bool = True,
+        armed: bool = False,
+        policy: str = "identity",
+        **choices: Any,
+    ) -> None:
         self.bench, self.choices = bench, choices
         self.primary, self.standby = bench.clusters["primary"], bench.clusters["standby"]
         self.worker, self.old_worker = bench.workers["primary"], bench.workers["standby"]
@@ -39,7 +47,9 @@ class WayBack:
     def _moved(self, seeded: bool, started: bool) -> None:
         """The target was opened, and the flow back seeded, and started if that was asked for."""
         seeds = self.failover.keep("reverse_seeds", partitions_frame({ORDERS: 9}, "replicated"))
-        self.bench.done(self.failover, Step.SEED_REVERSE_REPLICATION, **({"seeded": 1, "seeds": seeds} if seeded else {"seeded": 0}))
+        self.bench.done(
+            self.failover, Step.SEED_REVERSE_REPLICATION, **({"seeded": 1, "seeds": seeds} if seeded else {"seeded": 0})
+        )
         self.bench.done(self.failover, Step.OPEN_TARGET)
         self.bench.done(self.failover, Step.START_REVERSE_REPLICATION, started=started)
         self.worker.states.update(dict.fromkeys((BACK, "s.checkpoint"), "RUNNING" if started else "STOPPED"))
@@ -47,7 +57,9 @@ class WayBack:
 
     def _close(self, procedure: Procedure) -> None:
         epoch = self.bench.journal.lease(PAIR).epoch
-        self.bench.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "completed", "digest": "d"})
+        self.bench.journal.append(
+            procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "completed", "digest": "d"}
+        )
         self.bench.journal.release_lease(PAIR, procedure.id, epoch, "completed")
 
     def another(self, run_id: str) -> Procedure:
@@ -61,13 +73,24 @@ class WayBack:
 
     def found(self, *rows: dict[str, Any], ends: dict[TopicPartition, int] | None = None) -> None:
         """find_stranded_records has looked, and what it found was decided on."""
-        folder, files = self.procedure.folder / "stranded-1", pd.DataFrame({"topic": [], "partition": [], "file": [], "sha256": []})
+        folder, files = (
+            self.procedure.folder / "stranded-1",
+            pd.DataFrame({"topic": [], "partition": [], "file": [], "sha256": []}),
+        )
         self.bench.done(
-            self.procedure, Step.FIND_STRANDED_RECORDS, after=self.failover.id, digest="f" * 64, topics=list(rows), compacted=[], bytes_there=100,
-            returned_ends=self.procedure.keep("returned_ends", partitions_frame(self.primary.log_ends if ends is None else ends, "offset")),
+            self.procedure,
+            Step.FIND_STRANDED_RECORDS,
+            after=self.failover.id,
+            digest="f" * 64,
+            topics=list(rows),
+            compacted=[],
+            bytes_there=100,
+            returned_ends=self.procedure.keep(
+                "returned_ends", partitions_frame(self.primary.log_ends if ends is None else ends, "offset")
+            ),
             frontier=self.procedure.keep("frontier", partitions_frame({ORDERS: 10}, "source_end")),
             export={"folder": folder.name, "files": self.procedure.keep("exported_files", files)},
-        )  # fmt: skip
+        )
         self.bench.done(self.procedure, Step.DECIDE_STRANDED_RECORDS, asked=False)
 
     def write(self, alias: str, offset: int, content: str, tp: TopicPartition = ORDERS) -> None:

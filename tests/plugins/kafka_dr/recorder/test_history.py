@@ -1,4 +1,6 @@
-"""What the archive says of a flow: the newest of everything, nothing of a log that is gone, and as far back as positions reach."""
+"""What the archive says of a flow: the newest of everything, nothing of a log that is gone, and as far back as
+positions reach.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,34 @@ NOON = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 class Sample(Rows):
     """A sample some seconds after noon."""
 
-    def __init__(self, second: int, answered: bool = True, problems: tuple[str, ...] = (), groups_read: str | None = "changed", **told: Any) -> None:
+    def __init__(
+        self,
+        second: int,
+        answered: bool = True,
+        problems: tuple[str, ...] = (),
+        groups_read: str | None = "changed",
+        **told: Any,
+    ) -> None:
         super().__init__(int((NOON + timedelta(seconds=second)).timestamp() * 1000))
-        self.add(Kind.SAMPLE, details=json.dumps({"whole": False, "source_answered": answered, "problems": problems, "groups_read": groups_read, **told}))
+        self.add(
+            Kind.SAMPLE,
+            details=json.dumps(
+                {"whole": False, "source_answered": answered, "problems": problems, "groups_read": groups_read, **told}
+            ),
+        )
 
     def ends(self, source: int | None, target: int | None, partition: int = 0, **more: Any) -> Sample:
         """A partition's ends."""
         known = {"topic_id": "a", "target_topic_id": "b", "source_start": 0, "target_start": 0, "replicated": 3, **more}
-        self.add(Kind.PARTITION, topic="orders", partition=partition, target_topic="orders", source_end=source, target_end=target, **known)
+        self.add(
+            Kind.PARTITION,
+            topic="orders",
+            partition=partition,
+            target_topic="orders",
+            source_end=source,
+            target_end=target,
+            **known,
+        )
         return self
 
     def held(self, group: str, position: int | None, partition: int = 0) -> Sample:
@@ -58,7 +80,9 @@ def known(*samples: Sample) -> Recorded:
 
 def test_a_row_stands_until_another_one_is_written() -> None:
     """A partition at rest was seen as long as the source answered; what came after it went silent is not its end."""
-    found = known(Sample(0).ends(10, 8), Sample(10), Sample(20, answered=False, problems=("the source: gone",)).ends(None, 9))
+    found = known(
+        Sample(0).ends(10, 8), Sample(10), Sample(20, answered=False, problems=("the source: gone",)).ends(None, 9)
+    )
     assert found.partitions[["source_end", "sampled_at"]].values.tolist() == [[10, at(10)]]
     assert found.floors[["source_end", "target_end", "sampled_at"]].values.tolist() == [[10, 8, at(0)], [10, 8, at(10)]]
     assert (found.last_at, found.source_at, found.problems) == (at(20), at(10), ("the source: gone",))
@@ -84,20 +108,32 @@ def test_positions_stand_until_groups_were_last_read() -> None:
     """What did not differ was seen again then; when the groups did not answer it was not."""
     first = Sample(0, groups_read="whole", read_to=[["id", "checkpoints", 0, 4]]).held("a", 5).held("b", 6)
     second = Sample(10, read_to=[["id", "checkpoints", 0, 7]]).held("a", 7)
-    found = known(first, second, Sample(20, groups_read=None, read_to=[["id", "checkpoints", 0, 9]]), Sample(30, answered=False, groups_read=None))
+    found = known(
+        first,
+        second,
+        Sample(20, groups_read=None, read_to=[["id", "checkpoints", 0, 9]]),
+        Sample(30, answered=False, groups_read=None),
+    )
     assert found.positions[["group", "position", "position_at"]].values.tolist() == [["b", 6, at(10)], ["a", 7, at(10)]]
     assert (found.groups_at, found.read_to) == (at(10), {Place("id", "checkpoints", 0): 7})
 
 
 def test_of_a_group_that_came_back_no_earlier_position_counts() -> None:
     """Deleted and made anew under its name, it would be placed past what it never read."""
-    found = known(Sample(0, groups_read="whole").held("a", 5).held("a", 50, 1).group("a"), Sample(10).group("a", "Gone"), Sample(20).held("a", 2).group("a"))
+    found = known(
+        Sample(0, groups_read="whole").held("a", 5).held("a", 50, 1).group("a"),
+        Sample(10).group("a", "Gone"),
+        Sample(20).held("a", 2).group("a"),
+    )
     assert positions(found) == [["a", 0, 2]] and found.groups["group"].tolist() == ["a"]
 
 
 def test_a_position_that_a_group_has_no_more_is_none() -> None:
     """Nobody saw that it was deleted and made anew in between; and it may commit there again."""
-    first, second = Sample(0, groups_read="whole").held("a", 5).held("a", 50, 1), Sample(10).held("a", 2).held("a", None, 1)
+    first, second = (
+        Sample(0, groups_read="whole").held("a", 5).held("a", 50, 1),
+        Sample(10).held("a", 2).held("a", None, 1),
+    )
     assert positions(known(first, second)) == [["a", 0, 2]]
     assert positions(known(first, second, Sample(20).held("a", 3, 1))) == [["a", 0, 2], ["a", 1, 3]]
 
@@ -111,7 +147,9 @@ def test_what_a_whole_listing_lacks_is_gone() -> None:
 
 @pytest.mark.parametrize("anew", [{"topic_id": "new"}, {"target_topic_id": "new"}])
 def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) -> None:
-    """Its syncs and pairs, also those read in the sample that saw it first; positions only where the source's topic is another."""
+    """Its syncs and pairs, also those read in the sample that saw it first; positions only where the source's topic
+    is another.
+    """
     before, turn, after = Sample(0).ends(100, 90), Sample(10).ends(4, 95, **anew), Sample(20).ends(6, 97, **anew)
     for number, sample in enumerate((before, turn, after)):
         sample.add(Kind.SYNC, topic="orders", partition=0, upstream=number, downstream=number, sequence=number)
@@ -126,7 +164,9 @@ def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) 
 
 
 def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
-    """Its ends, positions, pairs and syncs: nobody loses what it held. Another topic is not concerned, nor is one that came back."""
+    """Its ends, positions, pairs and syncs: nobody loses what it held. Another topic is not concerned, nor is one
+    that came back.
+    """
     before, gone = Sample(0).ends(100, 90), Sample(10)
     before.add(Kind.PARTITION, topic="pays", partition=0, target_topic="pays", source_end=5, target_end=5)
     before.add(Kind.POSITION, group="g", topic="orders", partition=0, position=50)
@@ -135,7 +175,12 @@ def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
     before.add(Kind.PAIR, topic="orders", partition=0, upstream=1, downstream=1, source_end=9, records=1)
     gone.add(Kind.TOPIC, topic="orders", state="Gone")
     found = known(before, gone, Sample(20))
-    assert found.gone == ("orders",) and found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist() and found.syncs.empty and found.pairs.empty
+    assert (
+        found.gone == ("orders",)
+        and found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist()
+        and found.syncs.empty
+        and found.pairs.empty
+    )
     assert set(found.floors["topic"]) == {"pays"} and found.source_at == at(20)
     back = known(before, gone, Sample(20).ends(100, 90))
     assert back.gone == () and sorted(back.partitions["topic"]) == ["orders", "pays"] and len(back.positions) == 2
@@ -144,13 +189,19 @@ def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
 
 def test_a_topic_whose_id_could_not_be_read_is_the_same() -> None:
     """No id is no other id."""
-    found = known(Sample(0).ends(10, 8), Sample(10, answered=False).ends(None, 8, topic_id=None), Sample(20).ends(12, 8))
+    found = known(
+        Sample(0).ends(10, 8), Sample(10, answered=False).ends(None, 8, topic_id=None), Sample(20).ends(12, 8)
+    )
     assert found.floors["source_end"].tolist() == [10, 12]
 
 
 def test_the_last_replicated_offset_stands_while_connect_is_silent() -> None:
     """A recorder that was started again has not been told it; that Connect keeps none is another thing, and said."""
-    samples = [Sample(0).ends(10, 8, replicated=5), Sample(10).ends(11, 8, replicated=None), Sample(20).ends(12, 9, replicated=7)]
+    samples = [
+        Sample(0).ends(10, 8, replicated=5),
+        Sample(10).ends(11, 8, replicated=None),
+        Sample(20).ends(12, 9, replicated=7),
+    ]
     assert known(*samples).floors["replicated"].tolist() == [5, 5, 7]
     assert known(*samples[:2]).partitions["replicated"].tolist() == [5]
     deleted = known(samples[0], Sample(10).ends(11, 8, replicated=NONE_KEPT), Sample(20).ends(12, 8, replicated=None))
@@ -165,7 +216,8 @@ def test_the_last_replicated_offset_stands_while_connect_is_silent() -> None:
     [
         ((False, False, False), [10, 11, 12]),
         ((None, None, None), [10, 11, 12]),
-        # Records that it mirrored back may have their originals below the ends of earlier samples too: clients wrote them before it was resumed.
+        # Records that it mirrored back may have their originals below the ends of earlier samples too: clients wrote
+        # them before it was resumed.
         ((False, True, False), [12]),
         ((True, False, False), [11, 12]),
         ((False, False, True), []),
@@ -174,7 +226,9 @@ def test_the_last_replicated_offset_stands_while_connect_is_silent() -> None:
         ((False, None, None), [10, 11, 12]),
     ],
 )
-def test_no_floor_stands_from_before_the_other_flow_stood_still(states: tuple[bool | None, ...], kept: list[int]) -> None:
+def test_no_floor_stands_from_before_the_other_flow_stood_still(
+    states: tuple[bool | None, ...], kept: list[int]
+) -> None:
     """What it mirrors into the source came from the target, where it lies lower."""
     found = known(*(Sample(10 * n, flows_back=state).ends(10 + n, 8) for n, state in enumerate(states)))
     assert found.floors["source_end"].tolist() == kept and found.flowed_back is (True in states or False not in states)
@@ -197,15 +251,40 @@ def test_stretches_are_where_every_offset_held_a_record() -> None:
     """By the number of records between a pair and the source's end."""
     sample = Sample(0)
     for upstream, records in ((10, 9), (40, 8)):
-        sample.add(Kind.PAIR, topic="orders", partition=0, upstream=upstream, downstream=1, source_end=upstream + 10, records=records)
+        sample.add(
+            Kind.PAIR,
+            topic="orders",
+            partition=0,
+            upstream=upstream,
+            downstream=1,
+            source_end=upstream + 10,
+            records=records,
+        )
     assert known(sample).stretches.values.tolist() == [["orders", 0, 10, 20, 1]]
 
 
 def test_an_empty_archive_knows_nothing(tmp_path: Path) -> None:
     """Frames without rows, and no times."""
     found = last_known(Archive(f"file://{tmp_path}", "flow"))
-    assert all(frame.empty for frame in (found.partitions, found.floors, found.syncs, found.pairs, found.positions, found.groups, found.stretches))
-    assert (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to) == (None, None, (), None, {})
+    assert all(
+        frame.empty
+        for frame in (
+            found.partitions,
+            found.floors,
+            found.syncs,
+            found.pairs,
+            found.positions,
+            found.groups,
+            found.stretches,
+        )
+    )
+    assert (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to) == (
+        None,
+        None,
+        (),
+        None,
+        {},
+    )
 
 
 def keep(archive: Archive, hour: int, sample: Sample) -> None:
@@ -215,10 +294,16 @@ def keep(archive: Archive, hour: int, sample: Sample) -> None:
 
 @pytest.mark.parametrize(("position", "hours"), [(950, 2), (350, 4), (0, 2), (3, 5)])
 def test_hours_are_read_back_as_far_as_positions_reach(tmp_path: Path, position: int, hours: int) -> None:
-    """At least two; until a sample lies below every position, unless the position is the log's beginning, or there are no more hours."""
+    """At least two; until a sample lies below every position, unless the position is the log's beginning, or there
+    are no more hours.
+    """
     archive = Archive(f"file://{tmp_path}", "flow")
     for hour in range(5):
-        keep(archive, hour, Sample(hour * 3600, groups_read="whole").ends(200 * hour + 100, 200 * hour + 90).held("g", position))
+        keep(
+            archive,
+            hour,
+            Sample(hour * 3600, groups_read="whole").ends(200 * hour + 100, 200 * hour + 90).held("g", position),
+        )
     assert len(last_known(archive).floors) == hours
 
 
@@ -242,7 +327,9 @@ def test_hours_are_read_back_to_a_whole_listing_of_groups(tmp_path: Path) -> Non
 
 
 def test_of_millions_of_rows_of_positions_the_newest_are_kept(tmp_path: Path) -> None:
-    """In whichever order an hour's files lie; the limit of rows is for what is left, and does not end the reading here."""
+    """In whichever order an hour's files lie; the limit of rows is for what is left, and does not end the reading
+    here.
+    """
     archive = Archive(f"file://{tmp_path}", "flow")
     keep(archive, 0, Sample(0, groups_read="whole").ends(100, 90).held("quiet", 1))
     for second in (3630, 3610, 3620):

@@ -1,4 +1,6 @@
-"""One look at a flow: what differs is written down, what cannot be read is named, and the order of looking holds."""
+"""One look at a flow: what differs is written down, what cannot be read is named, and the order of looking
+holds.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_heartbeat, encode_offset_sync, Heartbeat
+from kafka_dr.domain.mirror_records import (
+    Checkpoint,
+    OffsetSync,
+    encode_checkpoint,
+    encode_heartbeat,
+    encode_offset_sync,
+    Heartbeat,
+)
 from kafka_dr.domain.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorded import Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -61,13 +70,25 @@ class Cluster:
     def topics(self, names: Iterable[str] | None = None, timeout: float = 0) -> dict[str, Any]:
         """Topics by name."""
         self._answer("topics")
-        there = sorted({tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs)))
-        return {name: SimpleNamespace(topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}) for name in there}
+        there = sorted(
+            {tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs))
+        )
+        return {
+            name: SimpleNamespace(
+                topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}
+            )
+            for name in there
+        }
 
-    def ends(self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0) -> dict[TopicPartition, int]:
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0
+    ) -> dict[TopicPartition, int]:
         """Log ends; under read_committed the last stable offsets."""
         self._answer("ends")
-        return {tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp]) for tp in partitions}
+        return {
+            tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp])
+            for tp in partitions
+        }
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 0) -> dict[TopicPartition, int]:
         """Log starts."""
@@ -78,12 +99,18 @@ class Cluster:
         self._answer("groups")
         return {name: GroupInfo(name, "Empty", "classic", "consumer") for name in self.positions}
 
-    def position_columns(self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0) -> PositionColumns:
+    def position_columns(
+        self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0
+    ) -> PositionColumns:
         """Positions of the groups that were asked for."""
         self._answer("positions")
         self.read = list(groups)
         rows = [(group, *tp, position) for group in self.read for tp, position in self.positions[group].items()]
-        return PositionColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else PositionColumns([], [], [], [])
+        return (
+            PositionColumns(*(list(column) for column in zip(*rows, strict=True)))
+            if rows
+            else PositionColumns([], [], [], [])
+        )
 
 
 class Message:
@@ -113,7 +140,11 @@ class Reader:
         return {tp: Span(0, len(self.cluster.logs[tp])) for tp in partitions}
 
     def scan(
-        self, spans: Mapping[TopicPartition, Span], timeout: float = 0, limit: int | None = None, take: Callable[[Any], Any] = lambda message: message._record,
+        self,
+        spans: Mapping[TopicPartition, Span],
+        timeout: float = 0,
+        limit: int | None = None,
+        take: Callable[[Any], Any] = lambda message: message._record,
         given_up: dict[TopicPartition, str] | None = None,
     ) -> Iterator[Any]:
         """Records of all spans, of one that is late the first half."""
@@ -127,7 +158,9 @@ class Reader:
             self.taken += [take(Message(record)) for record in records[:limit]]
             yield from (take(Message(record)) for record in records[:limit])
 
-    def last_records(self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0) -> dict[TopicPartition, Tail]:
+    def last_records(
+        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0
+    ) -> dict[TopicPartition, Tail]:
         """The last record of each."""
         return {tp: Tail(tuple(self.cluster.logs[tp][-1:]), 0, len(self.cluster.logs[tp])) for tp in partitions}
 
@@ -163,15 +196,26 @@ def site() -> Any:
     west.write(ORDERS, b"1", b"2")
     east.write(COMMITS, b"")
     east.positions = {"billing": {ORDERS: 1}}
-    for topic, (key, value) in ((SYNCS, encode_offset_sync(OffsetSync("orders", 0, 1, 1))), (CHECKPOINTS, encode_checkpoint(Checkpoint("billing", "orders", 0, 1, 1))), (BEATS, encode_heartbeat(Heartbeat("east", "west", 77)))):
+    for topic, (key, value) in (
+        (SYNCS, encode_offset_sync(OffsetSync("orders", 0, 1, 1))),
+        (CHECKPOINTS, encode_checkpoint(Checkpoint("billing", "orders", 0, 1, 1))),
+        (BEATS, encode_heartbeat(Heartbeat("east", "west", 77))),
+    ):
         west.write(TopicPartition(topic, 0), value, key=key)
-    looker = Looker(FLOW, naming_of(NamingSpec(policy="identity"), ("east", "west")), Access(east, west, Reader(east), Reader(west), Worker()))
+    looker = Looker(
+        FLOW,
+        naming_of(NamingSpec(policy="identity"), ("east", "west")),
+        Access(east, west, Reader(east), Reader(west), Worker()),
+    )
     return SimpleNamespace(east=east, west=west, looker=looker, asked=asked)
 
 
 def rows(sample: Rows, kind: str) -> list[dict[str, Any]]:
     """A sample's rows of one kind, without what they do not have."""
-    found = [{name: column[n] for name, column in sample.columns.items() if column[n] is not None} for n in range(len(sample))]
+    found = [
+        {name: column[n] for name, column in sample.columns.items() if column[n] is not None}
+        for n in range(len(sample))
+    ]
     return [{k: v for k, v in row.items() if k not in ("at", "kind")} for row in found if row["kind"] == kind]
 
 
@@ -185,12 +229,21 @@ def test_a_first_sample_tells_everything(site: Any) -> None:
     sample = site.looker.look(whole=True)
     assert told(sample)["problems"] == [] and told(sample)["heartbeat_at"] == 77 and told(sample)["whole"] is True
     (partition,) = rows(sample, "partition")
-    assert (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"]) == (3, 2, 1, "id-orders-0")
+    assert (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"]) == (
+        3,
+        2,
+        1,
+        "id-orders-0",
+    )
     assert rows(sample, "group") == [{"group": "billing", "members": 0, "state": "Empty"}]
     assert rows(sample, "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
     assert rows(sample, "sync") == [{"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}]
-    assert rows(sample, "checkpoint") == [{"group": "billing", "topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}]
-    assert rows(sample, "pair") == [{"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 3, "records": 1}]
+    assert rows(sample, "checkpoint") == [
+        {"group": "billing", "topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}
+    ]
+    assert rows(sample, "pair") == [
+        {"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 3, "records": 1}
+    ]
 
 
 def test_the_targets_ends_are_read_before_the_sources(site: Any) -> None:
@@ -254,13 +307,17 @@ def test_checkpoints_are_written_down_while_the_syncs_cannot_be_read(site: Any) 
 
 
 def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> None:
-    """The other flow's lie under the same name on the source, until Connect says where this one's are; named meanwhile."""
+    """The other flow's lie under the same name on the source, until Connect says where this one's are; named
+    meanwhile.
+    """
     key, value = encode_offset_sync(OffsetSync("orders", 0, 900, 900))
     site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
     worker = site.looker.access.worker
     worker.away = True
     sample = site.looker.look(whole=True)
-    assert not rows(sample, "sync") and any("offset syncs: nobody says where" in problem for problem in told(sample)["problems"])
+    assert not rows(sample, "sync") and any(
+        "offset syncs: nobody says where" in problem for problem in told(sample)["problems"]
+    )
     worker.away = False
     assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [1]
     worker.away = True
@@ -268,8 +325,13 @@ def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> No
     assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [2]
 
 
-@pytest.mark.parametrize(("stated", "found"), [({}, []), ({"offset-syncs.topic.location": "target"}, [1]), ({"offset-syncs.topic.location": "source"}, [7])])
-def test_in_dedicated_mode_the_topology_says_where_syncs_are(site: Any, stated: dict[str, str], found: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [({}, []), ({"offset-syncs.topic.location": "target"}, [1]), ({"offset-syncs.topic.location": "source"}, [7])],
+)
+def test_in_dedicated_mode_the_topology_says_where_syncs_are(
+    site: Any, stated: dict[str, str], found: list[int]
+) -> None:
     """Or nobody does."""
     key, value = encode_offset_sync(OffsetSync("orders", 0, 7, 7))
     site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
@@ -302,13 +364,17 @@ def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path:
     second = again(site, archive).look(True)
     assert [row["upstream"] for row in rows(second, "sync")] == [2] and not rows(second, "checkpoint")
     keep(archive, second)
-    assert read_so_far(archive) == {Place(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))}
+    assert read_so_far(archive) == {
+        Place(f"id-{topic}-0", topic, 0): end for topic, end in ((SYNCS, 2), (CHECKPOINTS, 1))
+    }
     site.west.made += 1
     assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
 
 
 def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
-    """By the reader of the archive: a group deleted and made anew without any recorder, an hour of the other flow, how far checkpoints were read."""
+    """By the reader of the archive: a group deleted and made anew without any recorder, an hour of the other flow,
+    how far checkpoints were read.
+    """
     archive, worker = Archive(f"file://{tmp_path}", "f"), OtherWorker("RUNNING", ("RUNNING",))
     site.looker.access.flow_back = FlowBack(worker, "back")
     commit(site, "billing", p0=1, p1=7)
@@ -321,14 +387,23 @@ def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
     second = again(site, archive).look(True)
     keep(archive, second)
     found = last_known(archive)
-    assert found.positions[["group", "partition", "position", "position_at"]].values.tolist() == [["billing", 0, 2, second.at]]
-    assert found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]] and found.groups_at == second.at
+    assert found.positions[["group", "partition", "position", "position_at"]].values.tolist() == [
+        ["billing", 0, 2, second.at]
+    ]
+    assert (
+        found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]]
+        and found.groups_at == second.at
+    )
     assert found.read_to == {Place(f"id-{topic}-0", topic, 0): 1 for topic in (SYNCS, CHECKPOINTS)}
 
 
 def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> None:
     """It is asked again; MirrorMaker 2's topics wait."""
-    answers: list[Any] = [ArchiveUnavailable("reading in the archive failed", "OSError", "look"), ArchiveUnavailable("reading in the archive failed", "OSError", "look"), {}]
+    answers: list[Any] = [
+        ArchiveUnavailable("reading in the archive failed", "OSError", "look"),
+        ArchiveUnavailable("reading in the archive failed", "OSError", "look"),
+        {},
+    ]
 
     def read_before() -> Any:
         answer = answers.pop(0)
@@ -338,7 +413,11 @@ def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> N
 
     looker = Looker(FLOW, site.looker.naming, site.looker.access, read_before=read_before)
     first = looker.look(True)
-    assert not rows(first, "sync") and told(first)["read_to"] is None and any("in the archive failed" in problem for problem in told(first)["problems"])
+    assert (
+        not rows(first, "sync")
+        and told(first)["read_to"] is None
+        and any("in the archive failed" in problem for problem in told(first)["problems"])
+    )
     assert len(rows(looker.look(False), "sync")) == 1
 
 
@@ -347,7 +426,12 @@ def test_millions_of_statements_are_read_in_parts(site: Any, monkeypatch: pytest
     monkeypatch.setattr("kafka_dr.recorder.mirror_topics._MOST_RECORDS", 2)
     for upstream in range(2, 6):
         write_sync(site, upstream)
-    assert [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)] == [[1, 2], [3, 4], [5], []]
+    assert [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)] == [
+        [1, 2],
+        [3, 4],
+        [5],
+        [],
+    ]
 
 
 def commit(site: Any, group: str, **held: int | None) -> None:
@@ -367,9 +451,13 @@ def pairs(sample: Rows) -> list[tuple[int, int, int]]:
 def test_under_read_committed_pairs_end_below_an_open_transaction(site: Any) -> None:
     """No reader gets further; MirrorMaker 2 did not either."""
     site.east.stable = {ORDERS: 2}
-    site.looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, source_records=Reader(site.east, "read_committed")))
+    site.looker = Looker(
+        FLOW, site.looker.naming, replace(site.looker.access, source_records=Reader(site.east, "read_committed"))
+    )
     sample = site.looker.look(True)
-    assert rows(sample, "pair") == [{"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 2, "records": 0}]
+    assert rows(sample, "pair") == [
+        {"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "source_end": 2, "records": 0}
+    ]
 
 
 def three_partitions(site: Any) -> list[TopicPartition]:
@@ -389,7 +477,9 @@ def test_a_partition_that_is_late_keeps_no_pair_from_the_others(site: Any, late:
     reader = getattr(site.looker.access, f"{late}_records")
     reader.late = {partitions[1]}
     sample = site.looker.look(True)
-    assert pairs(sample) == [(0, 8, 8), (2, 8, 8)] and told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-1"]
+    assert pairs(sample) == [(0, 8, 8), (2, 8, 8)] and told(sample)["problems"] == [
+        "own pairs: 1 of 3 partitions have no new one: orders-1"
+    ]
     assert sum(asked.startswith("west orders-1 from") for asked in site.asked) == 1
     assert pairs(site.looker.look(False)) == []
     reader.late = set()
@@ -425,7 +515,9 @@ def test_no_record_is_kept_while_pairs_are_looked_for(site: Any) -> None:
     three_partitions(site)
     site.looker.look(True)
     access = site.looker.access
-    assert access.source_records.taken and "orders-0 8" not in str(access.source_records.taken + access.target_records.taken)
+    assert access.source_records.taken and "orders-0 8" not in str(
+        access.source_records.taken + access.target_records.taken
+    )
 
 
 def test_the_next_pair_is_looked_for_where_the_record_must_stand(site: Any) -> None:
@@ -457,7 +549,9 @@ def test_behind_a_transactions_marker_the_newest_record_is_found(site: Any) -> N
     assert pairs(site.looker.look(True)) == [(0, 1, 1)]
 
 
-def test_of_more_than_may_be_read_those_that_waited_longest_come_first(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_more_than_may_be_read_those_that_waited_longest_come_first(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Thousands of partitions at once, as at the start: a part of them at each sample."""
     monkeypatch.setattr("kafka_dr.recorder.pairing._MOST_RECORDS", 10)
     monkeypatch.setattr("kafka_dr.recorder.pairing._LEAST_SHARE", 5)
@@ -511,7 +605,9 @@ FLOWS_BACK = {
 
 
 @pytest.mark.parametrize(("state", "tasks", "connector", "flows"), FLOWS_BACK.values(), ids=FLOWS_BACK)
-def test_a_sample_tells_whether_the_other_flow_may_mirror(site: Any, state: str, tasks: tuple[str, ...], connector: str, flows: bool) -> None:
+def test_a_sample_tells_whether_the_other_flow_may_mirror(
+    site: Any, state: str, tasks: tuple[str, ...], connector: str, flows: bool
+) -> None:
     """While it does no pair is looked for: positions rest on nothing of that time."""
     site.looker.access.flow_back = FlowBack(OtherWorker(state, tasks), connector)
     sample = site.looker.look(True)
@@ -531,7 +627,9 @@ def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(s
     site.looker.access.flow_back = FlowBack(worker, "back")
     worker.away = site.east.away = True
     sample = site.looker.look(True)
-    assert told(sample)["flows_back"] is None and any(problem.startswith("the flow back: ") for problem in told(sample)["problems"])
+    assert told(sample)["flows_back"] is None and any(
+        problem.startswith("the flow back: ") for problem in told(sample)["problems"]
+    )
     site.looker.look(False)
     assert worker.asked == 1
     worker.away = site.east.away = False
@@ -560,7 +658,9 @@ def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
     assert rows(site.looker.look(whole=False), "group") == [{"group": "billing", "state": "Gone"}]
     assert rows(site.looker.look(whole=False), "group") == []
     commit(site, "billing", p0=1)
-    assert rows(site.looker.look(whole=False), "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
+    assert rows(site.looker.look(whole=False), "position") == [
+        {"group": "billing", "topic": "orders", "partition": 0, "position": 1}
+    ]
 
 
 @pytest.mark.parametrize("failing", ["groups", "positions", "ends of commits"])
@@ -571,9 +671,17 @@ def test_after_a_slow_answer_the_same_groups_are_asked_again(site: Any, failing:
     site.east.failing = failing
     if failing == "ends of commits":
         real = site.east.ends
-        site.east.ends = lambda partitions, *rest, **named: site.east._answer(failing) if {tp.topic for tp in partitions} == {COMMITS_TOPIC} else real(partitions, *rest, **named)
+        site.east.ends = lambda partitions, *rest, **named: (
+            site.east._answer(failing)
+            if {tp.topic for tp in partitions} == {COMMITS_TOPIC}
+            else real(partitions, *rest, **named)
+        )
     sample = site.looker.look(whole=False)
-    assert told(sample)["groups_read"] is None and not rows(sample, "position") and any(problem.startswith("groups: ") for problem in told(sample)["problems"])
+    assert (
+        told(sample)["groups_read"] is None
+        and not rows(sample, "position")
+        and any(problem.startswith("groups: ") for problem in told(sample)["problems"])
+    )
     site.east.failing = ""
     if failing == "ends of commits":
         site.east.ends = real
@@ -590,7 +698,10 @@ def test_a_whole_listing_that_failed_is_made_up_for(site: Any) -> None:
     site.looker.look(whole=False)
     site.east.failing = ""
     sample = site.looker.look(whole=False)
-    assert told(sample)["groups_read"] == "whole" and len(rows(sample, "group")) == len(rows(sample, "position")) == len(rows(sample, "partition")) + 1 == 1
+    assert (
+        told(sample)["groups_read"] == "whole"
+        and len(rows(sample, "group")) == len(rows(sample, "position")) == len(rows(sample, "partition")) + 1 == 1
+    )
     assert told(site.looker.look(whole=False))["groups_read"] == "changed"
 
 
@@ -599,10 +710,15 @@ def test_positions_that_did_not_change_are_not_written_again(site: Any) -> None:
     commit(site, "billing", p0=1, p1=4)
     site.looker.look(whole=True)
     commit(site, "audit", p0=3)
-    assert [(row["group"], row["position"]) for row in rows(site.looker.look(whole=False), "position")] == [("audit", 3)]
+    assert [(row["group"], row["position"]) for row in rows(site.looker.look(whole=False), "position")] == [
+        ("audit", 3)
+    ]
     assert site.east.read == ["billing", "audit"]
     commit(site, "billing", p0=2, p1=None)
-    assert [(row["partition"], row.get("position")) for row in rows(site.looker.look(whole=False), "position")] == [(0, 2), (1, None)]
+    assert [(row["partition"], row.get("position")) for row in rows(site.looker.look(whole=False), "position")] == [
+        (0, 2),
+        (1, None),
+    ]
     commit(site, "billing", p0=2)
     assert rows(site.looker.look(whole=False), "position") == []
 
@@ -622,7 +738,11 @@ def test_where_kafka_does_not_show_its_commits_all_groups_are_asked(site: Any) -
     site.looker.look(whole=True)
     commit(site, "audit", p0=3)
     sample = site.looker.look(whole=False)
-    assert site.east.read == ["billing", "audit"] and [row["group"] for row in rows(sample, "position")] == ["audit"] and told(sample)["problems"] == []
+    assert (
+        site.east.read == ["billing", "audit"]
+        and [row["group"] for row in rows(sample, "position")] == ["audit"]
+        and told(sample)["problems"] == []
+    )
 
 
 def test_with_a_topic_made_anew_all_positions_are_told_again(site: Any) -> None:
@@ -645,7 +765,9 @@ def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:
     """Without a Connect worker the sample has no states and names no problem; what the logs say is recorded."""
     looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, worker=None))
     sample = looker.look(True)
-    assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")] and rows(sample, "partition")
+    assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")] and rows(
+        sample, "partition"
+    )
 
 
 PAYS = TopicPartition("pays", 0)
@@ -654,7 +776,11 @@ PAYS = TopicPartition("pays", 0)
 @pytest.fixture
 def wide(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The same site with a flow of two topics, both mirrored."""
-    monkeypatch.setattr(Worker, "config", lambda self, name, timeout: {"topics": "orders,pays", "groups": ".*", "offset-syncs.topic.location": "target"})
+    monkeypatch.setattr(
+        Worker,
+        "config",
+        lambda self, name, timeout: {"topics": "orders,pays", "groups": ".*", "offset-syncs.topic.location": "target"},
+    )
     site.east.write(PAYS, b"1")
     site.west.write(PAYS, b"1")
     return site
@@ -712,5 +838,9 @@ def test_a_recorder_that_begins_anew_tells_of_topics_deleted_before(wide: Any, m
     del wide.east.logs[PAYS]
     assert [gone(wide, whole=True), gone(wide)] == [[], ["pays"]]
     wide.west.write(TopicPartition("east.older", 0), b"1")
-    wide.looker = Looker(FLOW, naming_of(NamingSpec(policy="default", separator="."), ("east", "west")), replace(wide.looker.access, worker=None))
+    wide.looker = Looker(
+        FLOW,
+        naming_of(NamingSpec(policy="default", separator="."), ("east", "west")),
+        replace(wide.looker.access, worker=None),
+    )
     assert [gone(wide, whole=True), gone(wide)] == [[], ["older"]]

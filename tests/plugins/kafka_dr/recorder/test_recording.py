@@ -1,4 +1,6 @@
-"""The recorder's loop: a whole sample an hour, nothing lost while the archive is away, old hours merged and expired."""
+"""The recorder's loop: a whole sample an hour, nothing lost while the archive is away, old hours merged and
+expired.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_the_first_sample_of_each_hour_is_whole(archive: Archive) -> None:
     assert looks.whole == [True, False, False, True, False] and kept(archive) == [1, 2, 3, 4, 5]
 
 
-def test_samples_wait_for_an_archive_that_is_away(archive: Archive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_wait_for_an_archive_that_is_away(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """They are kept in order as soon as it is back, each under its own time."""
     one, write = recorder(archive, Looks()), archive.write
 
@@ -151,7 +155,9 @@ class Clock:
         return not self._left
 
     def intervals(self, archive: Archive, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """Run a recorder with ten seconds and this clock; the times from the beginning of each look to that of the next."""
+        """Run a recorder with ten seconds and this clock; the times from the beginning of each look to that of the
+        next.
+        """
         monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=self.monotonic))
         Recording("a->b", self.look, archive, 10.0, timedelta(days=1), self).run()
         return [later - earlier for earlier, later in pairwise(self.began)]
@@ -166,7 +172,9 @@ def test_no_interval_is_longer_than_promised(archive: Archive, monkeypatch: pyte
     assert clock.began[-1] - clock.began[0] == pytest.approx((count - 1) * 9.5, abs=0.5)
 
 
-def test_a_look_that_took_too_long_is_followed_at_once_and_by_no_others(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_took_too_long_is_followed_at_once_and_by_no_others(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it left out is not made up for."""
     clock = Clock([0.5, 31.0, 0.5, 0.5, 0.5], [0.0] * 5)
     assert clock.intervals(archive, monkeypatch) == pytest.approx([9.5, 31.0, 9.5, 9.5])

@@ -37,7 +37,17 @@ class Site:
 
     def opened(self, reason: str = "maintenance") -> None:
         """A procedure that holds the pair."""
-        self.write(200, Step.OPEN_PROCEDURE, Entry.OPENED, dag_id="planned_failover", run_id="r+1", source="primary", target="standby", reason=reason, request={"deadlines": {"max_fence_seconds": 600.0}})
+        self.write(
+            200,
+            Step.OPEN_PROCEDURE,
+            Entry.OPENED,
+            dag_id="planned_failover",
+            run_id="r+1",
+            source="primary",
+            target="standby",
+            reason=reason,
+            request={"deadlines": {"max_fence_seconds": 600.0}},
+        )
 
     def get(self, path: str = "/") -> Any:
         """One page."""
@@ -49,7 +59,11 @@ def site(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A person who may read planned_failover."""
     site = Site(bench)
     monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": {"url": bench.url}}))
-    monkeypatch.setattr(web, "get_auth_manager", lambda: SimpleNamespace(is_authorized_dag=lambda details, **_: details.id in site.readable))
+    monkeypatch.setattr(
+        web,
+        "get_auth_manager",
+        lambda: SimpleNamespace(is_authorized_dag=lambda details, **_: details.id in site.readable),
+    )
     web.app.dependency_overrides[get_user] = lambda: SimpleNamespace(name="viewer")
     yield site
     web.app.dependency_overrides.clear()
@@ -75,7 +89,11 @@ def test_clients_that_stand_still_are_counted_down(site: Site) -> None:
     site.opened()
     site.write(103, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": 1})
     page = site.get().text
-    assert re.search(r'Clients fenced for <b class="count" data-seconds="10[34]\.\d+">1:4[34]</b> of 10:00; at \d\d:\d\d:\d\d UTC it returns by itself\.', page)
+    assert re.search(
+        r'Clients fenced for <b class="count" data-seconds="10[34]\.\d+">1:4[34]</b> of 10:00; at \d\d:\d\d:\d\d UTC it'
+        r" returns by itself\.",
+        page,
+    )
     assert '<noscript><meta http-equiv="refresh"' in page
 
 
@@ -84,7 +102,10 @@ def test_an_open_question_leads_to_its_answer(site: Site) -> None:
     site.opened()
     site.write(60, Step.APPROVE_FAILOVER, Entry.INTENT, **{"try": 1})
     page = site.get().text
-    assert "waits for a second person" in page and 'href="/dags/planned_failover/runs/r%2B1/tasks/approve_failover/required_actions"' in page
+    assert (
+        "waits for a second person" in page
+        and 'href="/dags/planned_failover/runs/r%2B1/tasks/approve_failover/required_actions"' in page
+    )
 
 
 def test_nobody_sees_what_they_may_not_read(site: Site) -> None:
@@ -102,7 +123,10 @@ def test_nobody_sees_what_they_may_not_read(site: Site) -> None:
 def test_a_run_shows_its_own_procedure(site: Site) -> None:
     """Found by DAG and run id; another run sees what is in hand, and that it is not its own."""
     site.opened()
-    own, other = site.get("/run?dag_id=planned_failover&run_id=r%2B1").text, site.get("/run?dag_id=planned_failover&run_id=other").text
+    own, other = (
+        site.get("/run?dag_id=planned_failover&run_id=r%2B1").text,
+        site.get("/run?dag_id=planned_failover&run_id=other").text,
+    )
     assert ID in own and "has not opened a procedure" not in own
     assert ID in other and "has not opened a procedure" in other
 
@@ -119,8 +143,15 @@ def test_everything_is_escaped(site: Site) -> None:
 def test_no_script_of_others_may_run(site: Site) -> None:
     """The page's own script runs by a nonce that is new each time; nothing is kept."""
     first, second = site.get(), site.get()
-    nonces = [re.search(r"script-src 'nonce-([^']+)'", answer.headers["content-security-policy"])[1] for answer in (first, second)]
-    assert nonces[0] != nonces[1] and f'<script nonce="{nonces[0]}">' in first.text and first.headers["cache-control"] == "no-store"
+    nonces = [
+        re.search(r"script-src 'nonce-([^']+)'", answer.headers["content-security-policy"])[1]
+        for answer in (first, second)
+    ]
+    assert (
+        nonces[0] != nonces[1]
+        and f'<script nonce="{nonces[0]}">' in first.text
+        and first.headers["cache-control"] == "no-store"
+    )
     assert not re.search(r"https?:|src=|@import|url\(", first.text)
 
 
@@ -139,10 +170,27 @@ def test_the_evidence_is_served_without_scripts(site: Site) -> None:
     evidence_of(site)
     assert f'href="/switchback/evidence/{ID}"' in site.get().text
     answer = site.get(f"/evidence/{ID}")
-    assert answer.text == "<p>the evidence</p>" and "default-src 'none'" in answer.headers["content-security-policy"] and "script-src" not in answer.headers["content-security-policy"]
+    assert (
+        answer.text == "<p>the evidence</p>"
+        and "default-src 'none'" in answer.headers["content-security-policy"]
+        and "script-src" not in answer.headers["content-security-policy"]
+    )
 
 
-@pytest.mark.parametrize("name", ["..", ".", "...", "%2e%2e", "..%2fjournal.db", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "a%00b", "nothing-here", "x" * 301])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        ".",
+        "...",
+        "%2e%2e",
+        "..%2fjournal.db",
+        "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "a%00b",
+        "nothing-here",
+        "x" * 301,
+    ],
+)
 def test_only_evidence_is_served(site: Site, name: str) -> None:
     """No way out of the evidence's folder."""
     evidence_of(site)
@@ -156,10 +204,16 @@ def test_only_evidence_is_served(site: Site, name: str) -> None:
 
 def test_a_journal_that_cannot_be_read_is_said(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 with the reason; no password of the journal's address, and a missing connection is named."""
-    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": {"url": "sqlite:////nowhere/at/all/journal.db"}}))
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_JOURNAL",
+        json.dumps({"conn_type": "generic", "extra": {"url": "sqlite:////nowhere/at/all/journal.db"}}),
+    )
     answer = site.get()
     assert answer.status_code == 503 and "cannot be shown" in answer.text and "the journal is not" in answer.text
-    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": {"url": "postgresql+psycopg2://u:hunter2@127.0.0.1:1/x"}}))
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_JOURNAL",
+        json.dumps({"conn_type": "generic", "extra": {"url": "postgresql+psycopg2://u:hunter2@127.0.0.1:1/x"}}),
+    )
     answer = site.get()
     assert answer.status_code == 503 and "hunter2" not in answer.text
     monkeypatch.delenv("AIRFLOW_CONN_JOURNAL")
