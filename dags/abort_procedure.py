@@ -1,5 +1,4 @@
-"""
-# abort_procedure
+"""# abort_procedure
 
 Stop the procedure that holds `source` and `target`, and give the source back to its clients, as it was found.
 
@@ -18,7 +17,6 @@ task, it goes on where it stopped. The page `runbooks/abort_procedure.md` has on
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, abort_params
 from kafka_dr.operators.aborting import AbortProcedure, CloseAborted, ReturnAborted
 

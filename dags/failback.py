@@ -1,5 +1,4 @@
-"""
-# failback
+"""# failback
 
 A failover has moved clients to `source`, and the old cluster, `target`, has returned: move them back, losing nothing
 and mirroring nothing twice.
@@ -19,7 +18,6 @@ others.
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, failback_params
 from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
 from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients

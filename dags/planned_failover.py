@@ -1,5 +1,4 @@
-"""
-# planned_failover
+"""# planned_failover
 
 Both clusters are healthy: move all clients from `source` to `target`, losing nothing and reading nothing again.
 
@@ -17,7 +16,6 @@ the evidence says why. From `open_target` on there is only forward: clear the fa
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_params
 from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
 from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients

@@ -1,5 +1,4 @@
-"""
-# record_positions
+"""# record_positions
 
 The flight recorder: what is known of both clusters, kept on the target's side, so that a lost source can be left with
 figures.
@@ -19,7 +18,6 @@ zero. The page `runbooks/record_positions.md` says what its messages mean.
 from __future__ import annotations
 
 from airflow.sdk import DAG
-
 from kafka_dr.dag_policy import RECORDER_ARGS, TAGS
 from kafka_dr.operators.recording import RecordPositions
 

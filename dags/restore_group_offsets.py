@@ -1,5 +1,4 @@
-"""
-# restore_group_offsets
+"""# restore_group_offsets
 
 Undo a commit: give the groups on `target` back the positions that they held there before a procedure committed its own.
 
@@ -18,7 +17,6 @@ step: it goes on from where it stopped. The page `runbooks/restore_group_offsets
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, restore_params
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.opening import OpenProcedure

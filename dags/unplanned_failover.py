@@ -1,5 +1,4 @@
-"""
-# unplanned_failover
+"""# unplanned_failover
 
 The source is gone, or must be treated as gone: move all clients from `source` to `target` with what the target has,
 knowing what is lost.
@@ -21,7 +20,6 @@ heading for every step.
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-
 from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, lost_source_params
 from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
 from kafka_dr.operators.assessing import AssessDataLoss

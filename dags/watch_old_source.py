@@ -1,5 +1,4 @@
-"""
-# watch_old_source
+"""# watch_old_source
 
 The watcher of armed fences: a source that was lost and could not be fenced is fenced as soon as it answers again.
 
@@ -19,7 +18,6 @@ the journal. Of two flows that would copy the same topics in a circle it stops t
 from __future__ import annotations
 
 from airflow.sdk import DAG
-
 from kafka_dr.dag_policy import TAGS, WATCHER_ARGS
 from kafka_dr.operators.watching import WatchOldSource
 

@@ -122,7 +122,7 @@ class RoundTrips(LostSourceRehearsal):
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
-        self.meddle: Callable[[Trip], object] = lambda trip: None
+        self.meddle: Callable[[Trip], object] = lambda _: None
         self.ledger = Ledger(self.source, Names(ALIASES, self.policy), _now())
         self._chance = random.Random(seed)
         self._client_folders: list[Path] = []

@@ -59,7 +59,7 @@ def wait_until(
                 return found
         except LabError:
             raise
-        except Exception as error:  # the service is still starting: any refusal means "not yet"
+        except Exception as error:  # noqa: BLE001 (the service is still starting: any refusal means "not yet")
             last = f"{type(error).__name__}: {error}"
         still_possible()
         if time.monotonic() > deadline:

@@ -78,7 +78,7 @@ def archive_classes() -> None:
 
 def main() -> None:
     """Prepare this environment."""
-    import pyspark
+    import pyspark  # noqa: PLC0415 (only here is the environment complete)
 
     for archive in sorted((Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")):
         add_bytecode(archive)

@@ -49,7 +49,7 @@ class Lab:
 
     def __init__(self, state: Path | str = DEFAULT_STATE) -> None:
         """Name the folder; nothing is read or written yet."""
-        self.root = Path(os.path.abspath(state))
+        self.root = Path(os.path.abspath(state))  # noqa: PTH100 (links stay as they are given)
         self.home = self.root / "lab"
         self.logs = self.home / "logs"
         self.record_path = self.home / "record.json"

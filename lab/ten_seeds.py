@@ -44,7 +44,7 @@ def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict
         verdict, folder = rehearse(state, options.keep / str(seed), seed, options.rate, options.kill)
         kept = shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
         return verdict, json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (the other seeds go on)
         traceback.print_exc()
         return Verdict([Finding("rehearsal", f"{type(error).__name__}: {error}")]), {}
     finally:

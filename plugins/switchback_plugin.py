@@ -14,12 +14,6 @@ import airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl
 import airflow.providers.standard.triggers.temporal  # noqa: F401
 import confluent_kafka.admin
-import pandas
-import pyarrow.parquet
-import sqlalchemy.dialects.sqlite  # noqa: F401
-from airflow.configuration import conf
-from airflow.plugins_manager import AirflowPlugin
-
 import kafka_dr.operators.approval
 import kafka_dr.operators.clients
 import kafka_dr.operators.evidence
@@ -30,6 +24,11 @@ import kafka_dr.operators.readiness
 import kafka_dr.operators.replication
 import kafka_dr.operators.returning
 import kafka_dr.operators.reverse_replication  # noqa: F401
+import pandas  # noqa: ICN001 (imported to be there, not to be used)
+import pyarrow.parquet
+import sqlalchemy.dialects.sqlite  # noqa: F401
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
 
 PRELOADED = (confluent_kafka.admin, pandas, pyarrow.parquet)
 PREFIX = "/switchback"
@@ -42,7 +41,7 @@ class WebPage:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Hand the request on."""
-        from kafka_dr.web.app import app
+        from kafka_dr.web.app import app  # noqa: PLC0415 (workers that load plugins serve no page)
 
         await app(scope, receive, send)
 

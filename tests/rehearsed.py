@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-
 from kafka_dr.domain.loss_picture import LANES_SHOWN
+
 from lab.failback_rehearsal import Leaving, Returning, rehearse_round_trips
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, rehearse_lost_source
 from lab.rehearsal import rehearse

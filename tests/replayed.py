@@ -17,9 +17,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kafka_dr_spark.listing import COMPRESSION, sha256_of
-from kafka_dr_spark.schemas import arrow_schema
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
@@ -28,6 +25,8 @@ from kafka_dr.operators.procedure import Identity, Procedure, partitions_frame
 from kafka_dr.operators.replaying import Replay, figures_of, parts_of, refuse_unproven
 from kafka_dr.settings import Request, Topology
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr_spark.listing import COMPRESSION, sha256_of
+from kafka_dr_spark.schemas import arrow_schema
 
 PAIR = "primary+standby"
 GROUP_ROWS = 500

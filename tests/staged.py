@@ -26,7 +26,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.opening import OpenProcedure
@@ -35,6 +34,7 @@ from kafka_dr.operators.readiness import CheckReadiness, Forecast
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.settings import check_params, load_topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
+
 from lab.airflow_settings import connections
 from lab.brokers import admin
 from lab.state import ALIASES, Lab

@@ -173,5 +173,5 @@ def client_process(plan: ClientPlan, application: Application, route: Route, con
     with (application.folder / f"{plan.name}.jsonl").open("a", encoding="utf-8") as lines:
         log = EventLog(lines, plan.name)
         # Anything on the pipe means stop, its end as well: nobody is left to ask.
-        kind(plan, application, route, log).run(lambda: control.poll())
+        kind(plan, application, route, log).run(control.poll)
         log.write("stopped", cluster=route.cluster)

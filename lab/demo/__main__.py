@@ -52,7 +52,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     name = arguments[0] if arguments else "planned"
     try:
         if name not in DEMOS or len(arguments) > 1:
-            raise ValueError(f"{' '.join(arguments)!r} is unknown; leave it out or use one of: {', '.join(DEMOS)}")
+            raise ValueError(  # noqa: TRY301 (wrong arguments and wrong settings are answered alike)
+                f"{' '.join(arguments)!r} is unknown; leave it out or use one of: {', '.join(DEMOS)}"
+            )
         choices = Choices.read(os.environ)
     except ValueError as error:
         print(f"demo: {error}", file=sys.stderr)

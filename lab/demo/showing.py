@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import requests
 from rich.console import Console
@@ -58,7 +58,7 @@ class GateWatcher:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> GateWatcher:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -225,9 +225,9 @@ class LostSourceJudge(Judge):
         if not counted:
             return []
         found = []
-        for group, told in _told_bounds(self.case.evidence).items():
+        for group, bound in _told_bounds(self.case.evidence).items():
             most = max((counted.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
-            if group in self.seen.stands and group not in busy and (told is None or told > most):
+            if group in self.seen.stands and group not in busy and (bound is None or bound > most):
                 text = (
                     f"up to {told} records were told before the approval, at most {most} were mirrored to one of its"
                     " partitions in one sampling interval"

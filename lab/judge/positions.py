@@ -7,6 +7,7 @@ their ordinal counted from the end.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -97,7 +98,7 @@ class Alignment:
 def out_of_order(live: Log, target: Log) -> int:
     """Count the records whose last copy stands before the last copy of an earlier record."""
     copies = [copy for copy in _last_copies(live, _places(target)) if copy is not None]
-    return sum(1 for earlier, later in zip(copies, copies[1:], strict=False) if later < earlier)
+    return sum(1 for earlier, later in itertools.pairwise(copies) if later < earlier)
 
 
 def _places(target: Log) -> dict[int, list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -145,7 +146,7 @@ def _without_zeros(figure: Any) -> Any:
 
 
 def _whole(value: float | None) -> int | None:
-    return None if value is None or value != value else int(value)
+    return None if value is None or math.isnan(value) else int(value)
 
 
 def _sha256(value: Any) -> str:

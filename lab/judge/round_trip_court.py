@@ -252,7 +252,7 @@ class TripJudge:
         """
         for log, apart in self.ledger.apart.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
-                apart -= self._following(log, apart)
+                apart -= self._following(log, apart)  # noqa: PLW2901 (the ledger's own set shrinks)
 
     def _following(self, log: Log, apart: set[int]) -> set[int]:
         """Of what stood apart, what is on the other cluster: of like records only as many as are left over when all
@@ -589,7 +589,7 @@ class TripJudge:
         log = (self.trip.source, place)
         at = self.names.counterpart(log)
         if at not in self.seen.logs:
-            return
+            return None
         if self.seen.ambiguous(log):
             return self.verdict.add([], positions_ambiguous=1)
         alignment = self.seen.alignment(log)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy
+import numpy as np
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
@@ -24,7 +24,7 @@ from lab.workload.load_worker import load_id, load_value
 from lab.workload.shapes import WORDS
 from lab.workload.truth import Acknowledgement, GroundTruth, content_digest
 
-ROW = numpy.dtype([("number", "<i8"), ("topic", "<i8"), ("partition", "<i8"), ("offset", "<i8"), ("at", "<i8")])
+ROW = np.dtype([("number", "<i8"), ("topic", "<i8"), ("partition", "<i8"), ("offset", "<i8"), ("at", "<i8")])
 STOP_SECONDS = 30.0
 
 
@@ -110,7 +110,7 @@ class Load:
         acknowledged = []
         for path in sorted(self.folder.glob("load-*.acks")):
             worker = int(path.stem.split("-")[1])
-            for number, topic, partition, offset, at in numpy.fromfile(path, ROW).tolist():
+            for number, topic, partition, offset, at in np.fromfile(path, ROW).tolist():
                 digest = content_digest(None, load_value(worker, number))
                 acknowledged.append(
                     Acknowledgement(names[topic], partition, offset, digest, load_id(worker, number), at)

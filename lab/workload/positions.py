@@ -163,7 +163,7 @@ class Committer:
 
 def _join(consumer: Consumer, topics: list[str]) -> None:
     assigned: list[bool] = []
-    consumer.subscribe(topics, on_assign=lambda _, partitions: assigned.append(True))
+    consumer.subscribe(topics, on_assign=lambda *_: assigned.append(True))
     for _ in range(int(JOIN_SECONDS / 0.1)):
         consumer.poll(0.1)
         if assigned:

@@ -7,7 +7,6 @@ one against the other.
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -126,7 +125,7 @@ class GroundTruth:
         document["topics"] = [vars(topic) for topic in self.topics.values()]
         aside = path.with_name(path.name + ".part")
         aside.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(aside, path)
+        aside.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> GroundTruth:

@@ -103,14 +103,10 @@ def _place(loc: tuple[str | int, ...], data: Any) -> Place:
     """Drops what pydantic adds to a path that is not in the file: a union's chosen kind, and its mark for a key."""
     place: list[str | int] = []
     for number, part in enumerate(loc):
-        inside = (
-            isinstance(data, Mapping)
-            and part in data
-            or isinstance(data, list)
-            and isinstance(part, int)
-            and part < len(data)
+        inside = (isinstance(data, Mapping) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
         )
-        if not inside and number < len(loc) - 1 or part == "[key]":
+        if (not inside and number < len(loc) - 1) or part == "[key]":
             continue
         place.append(str(part) if isinstance(part, bool) else part)
         data = data[part] if inside else None

@@ -23,15 +23,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import translate_offsets  # noqa: E402
-
-from kafka_dr_spark import session, sinks, sources  # noqa: E402
-from kafka_dr_spark.assessing import AssessmentTask  # noqa: E402
-from kafka_dr_spark.digests import input_digest  # noqa: E402
-from kafka_dr_spark.inventory import summarise, write_inventory  # noqa: E402
-from kafka_dr_spark.listing import STRANDED, UNCOMMITTED  # noqa: E402
-from kafka_dr_spark.running import Clock, access, exit_code, options, reason, say  # noqa: E402
-from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC  # noqa: E402
+import translate_offsets
+from kafka_dr_spark import session, sinks, sources
+from kafka_dr_spark.assessing import AssessmentTask
+from kafka_dr_spark.digests import input_digest
+from kafka_dr_spark.inventory import summarise, write_inventory
+from kafka_dr_spark.listing import STRANDED, UNCOMMITTED
+from kafka_dr_spark.running import Clock, access, exit_code, options, reason, say
+from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC
 
 NAME = "assess_data_loss"
 PARTITIONS_PER_TASK = 500

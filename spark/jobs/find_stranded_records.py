@@ -22,12 +22,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafka_dr_spark import session, sinks, sources  # noqa: E402
-from kafka_dr_spark.digests import input_digest  # noqa: E402
-from kafka_dr_spark.finding import OLDER, SearchTask, summarise, weight_of, write_findings  # noqa: E402
-from kafka_dr_spark.listing import STRANDED, UNCOMMITTED  # noqa: E402
-from kafka_dr_spark.running import Clock, access, exit_code, options, say  # noqa: E402
-from kafka_dr_spark.tagging import FLOOR, SYNC  # noqa: E402
+from kafka_dr_spark import session, sinks, sources
+from kafka_dr_spark.digests import input_digest
+from kafka_dr_spark.finding import OLDER, SearchTask, summarise, weight_of, write_findings
+from kafka_dr_spark.listing import STRANDED, UNCOMMITTED
+from kafka_dr_spark.running import Clock, access, exit_code, options, say
+from kafka_dr_spark.tagging import FLOOR, SYNC
 
 NAME = "find_stranded_records"
 PARTITIONS_PER_TASK = 500

@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafka_dr_spark import session, sinks, sources  # noqa: E402
-from kafka_dr_spark.digests import input_digest  # noqa: E402
-from kafka_dr_spark.running import Clock, access, exit_code, options, say  # noqa: E402
-from kafka_dr_spark.tasks import PartitionTask  # noqa: E402
+from kafka_dr_spark import session, sinks, sources
+from kafka_dr_spark.digests import input_digest
+from kafka_dr_spark.running import Clock, access, exit_code, options, say
+from kafka_dr_spark.tasks import PartitionTask
 
 NAME = "translate_offsets"
 ROWS_PER_TASK = 100_000

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.answers import TARGET, Answer, Case, Search
 from kafka_dr_spark.anchors import pair_below
+from kafka_dr_spark.answers import TARGET, Answer, Case, Search
 from kafka_dr_spark.counting import counted_down
 from kafka_dr_spark.matching import content_codes
 from kafka_dr_spark.rereads import rereads_at_most

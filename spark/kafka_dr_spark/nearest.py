@@ -170,7 +170,7 @@ def _settled_pairs(case: Case, positions: np.ndarray) -> Search:
     if not case.may_read(TARGET, known.boundary - start):
         return pairs.first(first + 1), known.boundary
     (tail,) = yield from case.fetch(case.window(TARGET, start, known.boundary))
-    if tail is None or known.target_compacted and tail.size() < known.boundary - start:
+    if tail is None or (known.target_compacted and tail.size() < known.boundary - start):
         return pairs if first is None else pairs.first(first + 1), known.boundary
     again = tail.offsets[occurrence_from_end(content_codes(tail)) > 0]
     unique_from = int(again[-1]) + 1 if len(again) else start

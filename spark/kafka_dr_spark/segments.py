@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,7 +150,7 @@ class Partition:
         one.
         """
         segments = [case.segment for case in self.parts]
-        gaps = [True, *(one.source_from > before.source_to for before, one in zip(segments, segments[1:]))]
+        gaps = [True, *(one.source_from > before.source_to for before, one in itertools.pairwise(segments))]
         begins = np.array([one.source_from + (not gap) for one, gap in zip(segments, gaps)], np.int64)
         numbers = np.searchsorted(begins, positions, side="right") - 1
         ends = np.array(

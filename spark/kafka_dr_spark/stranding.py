@@ -171,8 +171,8 @@ def _below_the_copies(case: Case, known: Returned, whole: bool) -> Search:
         max(bounds.source_start, known.source_from), max(bounds.target_start, known.target_from), begin, *cuts
     )
     for span in [*([] if whole else narrow_span(case, known, stated)), all_of_it]:
-        span = span._replace(whole_from=max(span.whole_from, begin))
-        found = yield from _compared(case, known, span, certain, whole)
+        narrowed = span._replace(whole_from=max(span.whole_from, begin))
+        found = yield from _compared(case, known, narrowed, certain, whole)
         if found is None or found.settled:
             break
     return found or (yield from _uncompared(case, certain))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -123,7 +125,7 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     found = {}
     for row, key in enumerate(zip(names_of, partitions[edges].tolist())):
         parts = begins[row * len(TAKEN) : (row + 1) * len(TAKEN) + 1]
-        found[key] = [Rows(columns, start, end) for start, end in zip(parts, parts[1:])]
+        found[key] = [Rows(columns, start, end) for start, end in itertools.pairwise(parts)]
     return found
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import chain, compress, count, islice, pairwise, repeat
 from operator import is_, ne
 from secrets import randbits, token_hex
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -267,7 +267,7 @@ class WindowReader:
         self._partitions: dict[str, set[tuple[str, int]]] = {}
         self._deadline = time.monotonic() + limits.deadline_seconds
 
-    def __enter__(self) -> WindowReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -324,7 +324,7 @@ class WindowReader:
             name = topic, partition
             one, together = pending.get(name), messages[where]
             ends = [] if is_record else _ends(side, name, together, one)
-            if one is not None and (one.add(together) if is_record else any([one.end_seen(end) for end in ends])):
+            if one is not None and (one.add(together) if is_record else any([one.end_seen(end) for end in ends])):  # noqa: C419 (all are told)
                 del pending[name]
                 finished.append(name)
         return finished

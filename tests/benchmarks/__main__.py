@@ -62,7 +62,7 @@ def main() -> int:
         say(module.__doc__.splitlines()[0])
         try:
             module.run(figures, wanted.scale, wanted.passes)
-        except Exception:  # noqa: BLE001
+        except Exception:
             traceback.print_exc()
         gc.collect()
         say(f"  ({letter}) took {time.monotonic() - began:.0f} s")

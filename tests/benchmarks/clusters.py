@@ -14,12 +14,12 @@ from typing import Any
 import pandas as pd
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from kafka_dr.domain.mirror_records import decode_offset_syncs
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import RecordReader
 from kafka_dr.hooks.mirror_maker import MirrorMaker
+
 from lab.bring_up import up
 from lab.progress import Progress
 from lab.state import Lab

@@ -16,10 +16,10 @@ from pathlib import Path
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as WirePartition
 from confluent_kafka.admin import AdminClient
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
+
 from lab.jars import PROJECT, jars_folder
 from lab.jvm import java
 from tests.benchmarks.clusters import TARGET, Clusters, clusters

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.mirror_maker import MirrorMaker
+
 from tests.benchmarks.clusters import FLOW, SOURCE, TARGET, Clusters
 
 

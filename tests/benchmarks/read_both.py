@@ -14,14 +14,14 @@ from pyspark import cloudpickle
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spark"))
 
-from kafka_dr_spark import session, sources  # noqa: E402
-from kafka_dr_spark.anchors import Bounds  # noqa: E402
-from kafka_dr_spark.answers import SOURCE, TARGET, Limits, Window  # noqa: E402
-from kafka_dr_spark.finding import COMPARED_AT_ONCE  # noqa: E402
-from kafka_dr_spark.running import access, options  # noqa: E402
-from kafka_dr_spark.tagging import Key  # noqa: E402
-from kafka_dr_spark.tasks import portions  # noqa: E402
-from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncollected  # noqa: E402
+from kafka_dr_spark import session, sources
+from kafka_dr_spark.anchors import Bounds
+from kafka_dr_spark.answers import SOURCE, TARGET, Limits, Window
+from kafka_dr_spark.finding import COMPARED_AT_ONCE
+from kafka_dr_spark.running import access, options
+from kafka_dr_spark.tagging import Key
+from kafka_dr_spark.tasks import portions
+from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, uncollected
 
 # Workers have the jobs' package, and not this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

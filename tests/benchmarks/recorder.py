@@ -13,14 +13,14 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 import pyarrow.compute as pc
-
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.recording import SAMPLES
+
 from lab.rehearsal import Rehearsal, until
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters, clusters
 from tests.benchmarks.failover import PARTITIONS, seed
-from tests.benchmarks.measuring import Bound, Figures, say
+from tests.benchmarks.measuring import Bound, Figures
 
 AT_REST, UNDER_LOAD = "at rest", "under load"
 #: By state: what it may take at most of a core, in per cent, and of memory, in MB.

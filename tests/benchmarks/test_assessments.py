@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-
 from kafka_dr_spark import sources
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import SOURCE, TARGET, Limits
@@ -16,6 +15,7 @@ from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.inventory import summarise, write_inventory
 from kafka_dr_spark.tagging import FLOOR, SEEN, STRETCH, SYNC
 from kafka_dr_spark.windows import KafkaAccess
+
 from lab.jars import PROJECT
 from tests.benchmarks import metadata, read_both, stranded
 from tests.benchmarks.contestants import ColdRun

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from kafka_dr.domain.mirror_records import Checkpoint, encode_checkpoint
+
 from tests.benchmarks.clusters import CHECKPOINTS, SOURCE, TARGET, Clusters, clusters
 from tests.benchmarks.contestants import ColdRun, Job, Passes, java_line, kept
 from tests.benchmarks.job_input import write_input

@@ -9,7 +9,6 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
-
 from kafka_dr.dag_policy import abort_params, failback_params, lost_source_params, procedure_params, restore_params
 from kafka_dr.operators.procedure_step import others_params, own_params
 from kafka_dr.params import LONGEST_REASON

@@ -4,10 +4,10 @@ fails.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
-
 from kafka_dr.operators.procedure_step import JournaledStep, ProcedureGate
 from kafka_dr.vocabulary import Step, steps_of
 
@@ -101,7 +101,7 @@ def test_one_vocabulary(dag: Any) -> None:
 def test_the_steps_follow_the_vocabularys_order(dag: Any) -> None:
     """Each step's predecessor is the one before it in the vocabulary."""
     order = [step for step in steps(dag) if step != Step.RETURN_TO_SOURCE]
-    for before, step in zip(order, order[1:], strict=False):
+    for before, step in itertools.pairwise(order):
         assert before in dag.get_task(step).upstream_task_ids, step
 
 

@@ -4,6 +4,7 @@ and the page that explains them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def test_each_step_follows_the_one_before(dag_bag: Any) -> None:
     assert [task.task_id for task in dag.topological_sort()] == STEPS and all(
         isinstance(task, JournaledStep) for task in dag.tasks
     )
-    for before, step in zip(STEPS, STEPS[1:], strict=False):
+    for before, step in itertools.pairwise(STEPS):
         assert dag.get_task(step).upstream_task_ids == {before}
         assert dag.get_task(step).trigger_rule == ("all_done" if step == Step.CLOSE_PROCEDURE else "all_success")
 
@@ -40,6 +41,6 @@ def test_silence_never_approves(dag_bag: Any) -> None:
 def test_the_page_has_one_heading_a_step_and_every_param(root: Path) -> None:
     """In the DAG's order; and no other param."""
     text = (root / "runbooks" / "restore_group_offsets.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (.+)$", text, flags=re.M) == STEPS
-    cells = re.findall(r"^\| (`[^|]*`) \|", text, flags=re.M)
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == STEPS
+    cells = re.findall(r"^\| (`[^|]*`) \|", text, flags=re.MULTILINE)
     assert {word for cell in cells for word in re.findall(r"`(\w+)`", cell)} == set(restore_params())

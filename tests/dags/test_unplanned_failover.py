@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
 from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.readiness import CheckReadiness, Forecast

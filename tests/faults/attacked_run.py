@@ -29,9 +29,9 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
+
 from lab.airflow_api import AirflowApi
 from lab.airflow_settings import environment
 from lab.mirror_maker import call

@@ -23,8 +23,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-
 from kafka_dr.domain.mirror_records import Malformed, decode_offset_sync
+
 from lab.brokers import admin
 from lab.mirror_maker import call, connector_name
 from lab.rehearsal import SOURCE, TARGET

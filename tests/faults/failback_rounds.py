@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.failback_rehearsal import Leaving
 from lab.judge import RoundTripExhibits, Trip, TripJudge, Verdict
 from lab.judge.round_trip_exhibits import FAILBACK

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
 from lab.rehearsal import TARGET
 from tests.faults import always_on

@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 import yaml
-
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.vocabulary import Entry
+
 from lab.judge import Verdict
 from lab.lost_source_rehearsal import LostSourceRehearsal
 from lab.rehearsal import SOURCE, TARGET

@@ -12,6 +12,7 @@ import subprocess
 import termios
 import time
 from pathlib import Path
+from typing import Self
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,7 +98,7 @@ class OnTerminal:
         self.seen += found.decode("utf-8", "replace")
         return bool(found)
 
-    def __enter__(self) -> OnTerminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

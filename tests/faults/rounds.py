@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.bring_up import up
 from lab.judge import Verdict
 from lab.rehearsal import Rehearsal
@@ -226,7 +226,7 @@ def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
             found = [f"{type(error).__name__}: {error}"]
         tried += 1
         wrong += [f"{step} write {n}: {text}" for text in found]
-        print(f"{step} write {n}: {'same end state' if not found else found}", flush=True)
+        print(f"{step} write {n}: {found or 'same end state'}", flush=True)
         if len(wrong) >= MOST_WRONG:
             break
     return wrong, tried

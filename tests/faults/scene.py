@@ -34,8 +34,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.bring_up import up
 from lab.brokers import start_broker
 from lab.judge.readers import ClusterReader

@@ -19,19 +19,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from itertools import count
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import airflow.providers.standard.operators.hitl as hitl
 import confluent_kafka.admin  # noqa: F401
 import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
+from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-
 from kafka_dr.hooks.procedure_journal import Journal
 
 WRITES = ("append", "take_lease", "release_lease", "pass_lease")

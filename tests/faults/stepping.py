@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lab.airflow_settings import own_environment
 from lab.state import Lab
@@ -155,7 +155,7 @@ class Stepping:
         self._api.terminate()
         self._api.wait(30)
 
-    def __enter__(self) -> Stepping:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

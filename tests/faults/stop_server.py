@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from lab.mirror_maker import FLOWS
@@ -31,7 +31,7 @@ class StopServer:
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
 
-    def __enter__(self) -> StopServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
+
 from lab.airflow_settings import database_path
 from lab.bring_up import up
 from lab.judge import Judge

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 import requests
 import yaml
-
 from kafka_dr.domain.canonical import digest_of
+
 from lab.airflow_api import Refused
 from lab.bring_up import up
 from lab.errors import LabError
@@ -354,10 +354,8 @@ def test_a_plan_changed_behind_the_question_is_not_the_approved_one(
 
 def rejected_unless_ended(run: AttackedRun) -> dict[str, Any]:
     """The evidence of a run that ends by itself, or asks again and is then rejected."""
-    try:
+    with suppress(TimeoutError, Refused):
         run.answered("approver", "Reject")
-    except (TimeoutError, Refused):
-        pass
     return run.ended()
 
 

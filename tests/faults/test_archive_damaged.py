@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.plain_text import moment
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.judge import Finding, LostSourceJudge, Verdict
 from lab.judge.less_known import bolder_groups, bolder_losses, bolder_positions, higher_positions
 from lab.judge.positions_file import read_rows

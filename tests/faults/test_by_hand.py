@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.airflow_settings import own_environment
 from lab.jars import jars_folder
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
@@ -130,7 +130,7 @@ def test_back_and_onwards_by_hand(policy: str, fresh_lab: Callable[..., Path], t
     lab = Lab(fresh_lab(policy, airflow=False))
     made = Rehearsal(lab.root, tmp_path / "r", SEED, scale=0.2, groups=10)
     truth = made.seed_topics()
-    world, person, topic = World(lab, truth.positions), Person(lab, tmp_path), sorted(truth.topics)[0]
+    world, person, topic = World(lab, truth.positions), Person(lab, tmp_path), min(truth.topics)
     before = world.look()
     with stepping(lab, tmp_path / "s") as driver:
         _back(driver, person, world, before, topic)
@@ -181,7 +181,7 @@ def test_back_and_onwards_by_hand_without_the_source(
     lab = Lab(fresh_lab(policy, airflow=False))
     quicken(lab)
     truth = _lost(lab, tmp_path / "r")
-    world, topic = World(lab, truth.positions, alive=(TARGET,)), sorted(truth.topics)[0]
+    world, topic = World(lab, truth.positions, alive=(TARGET,)), min(truth.topics)
     before = world.look()
     # The source stays dead: the watcher has nothing to do but to show life.
     with stepping(

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
+
 from lab.bring_up import up
 from lab.judge import Verdict
 from lab.judge.conduct import beyond_cut_off, late_acknowledgements

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
+
 from lab.failback_rehearsal import Leaving
 from lab.mirror_maker import call, connector_name
 from lab.state import Lab

@@ -15,11 +15,11 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
-
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, Refusal
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.fencing import probe_answers
 from kafka_dr.vocabulary import Entry, Step
+
 from lab import brokers
 from lab.jvm import command, properties_text, run_to_end
 from lab.ports import free_ports
@@ -472,7 +472,7 @@ def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
     message = consumer.poll(30.0)
     consumer.commit(message, asynchronous=False)
     stopped = threading.Event()
-    polling = threading.Thread(target=lambda: [consumer.poll(0.2) for _ in iter(lambda: stopped.is_set(), True)])
+    polling = threading.Thread(target=lambda: [consumer.poll(0.2) for _ in iter(stopped.is_set, True)])
     polling.start()
     procedure = stage.fenced("stubborn", drain_seconds=1, fence_seconds=5)
     try:

@@ -63,5 +63,5 @@ def test_five_copies_of_every_step(rounds: Rounds) -> None:
         rounds.driver.step(back, "close_procedure", copies=COPIES)
         found += rounds.returned(back)
         wrong += [f"round {number}: {text}" for text in found]
-        print(f"round {number}: {'same end state' if not found else found}", flush=True)
+        print(f"round {number}: {found or 'same end state'}", flush=True)
     assert not wrong, "\n".join(wrong)

@@ -21,11 +21,11 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
-
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known
 from kafka_dr.recorder.recording import SAMPLES
+
 from lab.brokers import admin
 from lab.lost_source_rehearsal import SAMPLING_SECONDS, LostSourceRehearsal
 from lab.mirror_maker import start_worker

@@ -19,8 +19,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab import airflow_settings
 from lab.airflow_api import Refused
 from lab.bring_up import up
@@ -370,7 +370,7 @@ def leak_by_api(lab: Lab, method: str, what: str) -> None:
         run.forge("forecast", MARKER, key="leak")
 
 
-@pytest.mark.parametrize("kind", list(Places(Lab("."), CommandLines(), Path(".")).kinds()))
+@pytest.mark.parametrize("kind", list(Places(Lab("."), CommandLines(), Path()).kinds()))
 def test_the_search_finds_a_leak(planted: Planted, kind: str) -> None:
     """A marker in one kind of place is found there: 0 hits is no blindness."""
     forget(planted, kind)

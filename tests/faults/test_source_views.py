@@ -11,15 +11,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
-
 from kafka_dr.vocabulary import PROBE_TOPIC
+
 from lab.bring_up import up
 from lab.brokers import admin
 from lab.clients.drain_hook import serving

@@ -107,7 +107,7 @@ def test_target_ends_move(scene: Scene) -> None:
 def test_a_right_appears_on_the_source(scene: Scene) -> None:
     """Somebody takes one entry of the fence away: refused at the opening, and given back as it was found."""
     waiting = Waiting(scene)
-    waiting.at_the_review(lambda: scene.lift_one_denial())
+    waiting.at_the_review(scene.lift_one_denial)
     waiting.ends("open_target", "The source's fence is not what it was")
 
 

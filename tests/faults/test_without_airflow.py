@@ -15,9 +15,9 @@ from typing import Any
 
 import psutil
 import pytest
-
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry, Step
+
 from lab.airflow_api import AirflowApi
 from lab.airflow_settings import environment, write_passwords
 from lab.rehearsal import Rehearsal
@@ -191,9 +191,8 @@ def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
         terminal.wait_for("User name of who answers: ", SECONDS)
         terminal.interrupt()
         code, _ = terminal.finish()
-        assert code == 130 and (found := re.search(r"run_procedure --resume (\S+) --as operator", terminal.seen)), (
-            terminal.seen[-2000:]
-        )
+        found = re.search(r"run_procedure --resume (\S+) --as operator", terminal.seen)
+        assert code == 130 and found, terminal.seen[-2000:]
     with command(bare_lab, "--resume", found[1], "--as", "operator", *own) as terminal:
         log_in(terminal, bare_lab, "operator")
         approve(terminal, bare_lab, "approver")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.hooks.procedure_journal import Journal
+
 from lab.failback_rehearsal import RoundTrips
 from lab.judge.round_trip_exhibits import FAILBACK
 from lab.state import Lab

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, KafkaUnavailable, NotReady, Superseded
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED, READ_UNCOMMITTED, KafkaCluster
 from kafka_dr.hooks.kafka_records import Record, RecordReader
 from kafka_dr.hooks.record_replay import Outgoing, RecordReplay
+
 from tests.replayed import RECENTLY, failback, failed_over, found_stranded, opened, replay, stranded
 
 MANY = 20_000
@@ -137,7 +137,7 @@ def test_what_was_exported_is_there_once_and_in_order(config: dict[str, Any], to
     assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1] and abs(
         found[2].timestamp / 1000 - time.time()
     ) < 600
-    assert [r.headers[-2:] for r in found][0] == (
+    assert next(r.headers[-2:] for r in found) == (
         ("switchback.origin", f"standby/{topic}/0/7".encode()),
         ("switchback.procedure", b"failback-r1"),
     )

@@ -253,11 +253,7 @@ class Story:
         self.ledger.turn(target, self.at)
         folder = self.folder / f"trip-{number}"
         folder.mkdir(exist_ok=True)
-        until = (
-            {place: cluster_end for place, cluster_end in self.clusters[target].log_ends.items()}
-            if dag_id == UNPLANNED
-            else {}
-        )
+        until = dict(self.clusters[target].log_ends.items()) if dag_id == UNPLANNED else {}
         self.trip = Trip(
             number,
             dag_id,

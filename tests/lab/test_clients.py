@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.source_probe import SourceProbe
+
 from lab.clients import supervisor
 from lab.clients.application import Application, ClientPlan
 from lab.clients.drain_hook import serving

@@ -212,7 +212,7 @@ def test_nothing_listens_beyond_this_machine(identity: Lab) -> None:
     mine = {f"socket:[{inode}]" for inode in _listening_inodes(everywhere_only=True)}
     for pid in identity.processes.members():
         try:
-            open_files = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+            open_files = {str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()}
         except OSError:
             continue
         assert not open_files & mine, Path(f"/proc/{pid}/cmdline").read_bytes()

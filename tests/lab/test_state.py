@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from kafka_dr.settings import check_topology
+
 from lab.__main__ import main
 from lab.airflow_settings import connections, environment, own_environment, read_environment, write_environment
 from lab.bring_up import _cluster_id, _new_record, _open

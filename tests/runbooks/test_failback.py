@@ -7,14 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.dag_policy import failback_params, procedure_params
 from kafka_dr.domain.stranded import Decision, Mode
 from kafka_dr.vocabulary import Step, steps_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "runbooks" / "failback.md").read_text(encoding="utf-8")
-SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.M)[1:])
+SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:])
 SHARED = [
     step.value for step in steps_of("planned_failover") if step not in (Step.OPEN_PROCEDURE, Step.ABORT_PROCEDURE)
 ]
@@ -39,7 +38,9 @@ def steps_of_the_dag() -> list[str]:
 def first_cells(head: str) -> set[str]:
     """The first column of the table below a head, without marks of code."""
     rows = PAGE.split(f"| {head} |", 1)[1].split("\n\n")[0]
-    return {word for cell in re.findall(r"^\|([^|]*)\|", rows, flags=re.M) for word in re.findall(r"`(\w+)`", cell)}
+    return {
+        word for cell in re.findall(r"^\|([^|]*)\|", rows, flags=re.MULTILINE) for word in re.findall(r"`(\w+)`", cell)
+    }
 
 
 def test_one_heading_a_step_in_order() -> None:

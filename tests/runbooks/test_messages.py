@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from kafka_dr import errors
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +97,7 @@ def quoted(page: str, first_cells: bool) -> set[str]:
     column.
     """
     marked = set(re.findall(r"`((?:[A-Z][a-z]|\.\.\. )[^`]* [^`]*)`", page))
-    cells = re.findall(r"^\|([^|]*)\|", page, flags=re.M) if first_cells else []
+    cells = re.findall(r"^\|([^|]*)\|", page, flags=re.MULTILINE) if first_cells else []
     return marked | {text for cell in cells for text in re.findall(r"`([^`]* [^`]*)`", cell)}
 
 

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.dag_policy import lost_source_params, procedure_params
 from kafka_dr.domain.readiness import GATES
 from kafka_dr.topology import Deadlines, Topology
@@ -19,7 +18,7 @@ STEPS = [s.value for s in steps_of("planned_failover") if s is not Step.ABORT_PR
 
 def headings(page: Path) -> list[str]:
     """Second-level headings."""
-    return re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.M)
+    return re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def test_one_heading_a_step_in_order() -> None:
@@ -29,7 +28,7 @@ def test_one_heading_a_step_in_order() -> None:
 
 def test_every_step_says_what_to_do() -> None:
     """Under every heading stands text, and where a step may fail, what to do then."""
-    sections = re.split(r"^## ", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.M)[1:]
+    sections = re.split(r"^## ", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     for section in sections:
         name, _, body = section.partition("\n")
         assert len(body.strip()) > 80, name
@@ -40,7 +39,7 @@ def test_every_outcome_of_the_page_is_one_and_none_is_missing() -> None:
     how_it_ends = (
         (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8").split("**How it ends.**")[1].split("\n**")[0]
     )
-    table = re.findall(r"^\| `(\w+)` \|", how_it_ends, flags=re.M)
+    table = re.findall(r"^\| `(\w+)` \|", how_it_ends, flags=re.MULTILINE)
     assert set(table) == {o.value for o in Outcome}
 
 
@@ -49,7 +48,7 @@ def test_words_in_backticks_are_steps_or_params() -> None:
     such as an old name.
     """
     text = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8")
-    words = {w for w in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text)}
+    words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     known = {
         *Step,
         *procedure_params(),
@@ -68,7 +67,7 @@ def test_the_deadlines_are_those_of_the_code() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| (\d+) \| (param)? ?\|",
         (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"),
-        flags=re.M,
+        flags=re.MULTILINE,
     )
     defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
     assert {name: (float(seconds), bool(param)) for name, seconds, param in rows} == {
@@ -78,7 +77,9 @@ def test_the_deadlines_are_those_of_the_code() -> None:
 
 def test_every_param_and_every_gate_has_its_row() -> None:
     """What the form asks, and what may close a gate, is explained in a table."""
-    cells = re.findall(r"^\| (`[^|]*`) \|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.M)
+    cells = re.findall(
+        r"^\| (`[^|]*`) \|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     explained = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
     assert {*procedure_params(), *(gate.__name__ for gate in GATES)} <= explained
 

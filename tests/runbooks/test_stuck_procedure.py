@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.vocabulary import Step, steps_of
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +15,9 @@ MOVING_CLIENTS = [
     for dag in (ROOT / "dags").glob("*.py")
     if dag.stem in ("planned_failover", "unplanned_failover", "failback")
 ]
-SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:])
+SECTIONS = dict(
+    part.split("\n", 1) for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+)
 
 
 def test_one_heading_a_step_in_order() -> None:

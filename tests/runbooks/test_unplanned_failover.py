@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.dag_policy import lost_source_params
 from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_plan import loss_markdown
@@ -20,7 +19,7 @@ from kafka_dr.vocabulary import Outcome, Step, TranslationClass, steps_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "runbooks" / "unplanned_failover.md").read_text(encoding="utf-8")
-SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.M)[1:])
+SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:])
 #: What the page says of every step.
 SAID = ("*Proves:*", "*Waits:*", "*Look at:*")
 GATES = (Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
@@ -44,7 +43,7 @@ def steps_of_the_dag() -> list[str]:
 
 def first_cells(text: str) -> list[str]:
     """The first column of every table, without heads and lines."""
-    return [cell.strip() for cell in re.findall(r"^\|([^|]*)\|", text, flags=re.M) if cell.strip(" -")]
+    return [cell.strip() for cell in re.findall(r"^\|([^|]*)\|", text, flags=re.MULTILINE) if cell.strip(" -")]
 
 
 def marked(text: str) -> set[str]:
@@ -54,7 +53,7 @@ def marked(text: str) -> set[str]:
 
 def table_after(text: str, head: str) -> str:
     """The rows below a table's head."""
-    return text.split(f"| {head} |", 1)[1].split("\n\n")[0]
+    return text.split(f"| {head} |", 1)[1].split("\n\n", maxsplit=1)[0]
 
 
 def test_one_heading_a_step_in_order() -> None:
@@ -86,7 +85,7 @@ def test_every_param_is_explained_and_no_other() -> None:
 
 def deadlines() -> list[tuple[str, float, bool]]:
     """Name, default, and whether the form has it, by the page's table."""
-    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (param)? ?\|", PAGE, flags=re.M)
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (param)? ?\|", PAGE, flags=re.MULTILINE)
     return [(name, float(seconds), bool(param)) for name, seconds, param in rows]
 
 
@@ -102,7 +101,7 @@ def test_deadlines_of_others_are_called_that() -> None:
     """What the page calls another procedure's is used by none of the operators this DAG has alone; what it does not
     is not called that.
     """
-    others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.M))
+    others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.MULTILINE))
     assert others == {
         "max_fence_seconds",
         "transaction_seconds",
@@ -122,13 +121,19 @@ def test_states_views_and_fences_are_the_codes() -> None:
     confirm, fence = SECTIONS[Step.CONFIRM_SOURCE_LOST], SECTIONS[Step.FENCE_SOURCE]
     assert marked(table_after(confirm, "state")) - {"slow_seconds"} == {s.value for s in SourceState}
     assert first_cells(table_after(confirm, "view").partition("\n")[2]) == [FROM_HERE, FROM_CONNECT, FROM_APPLICATION]
-    assert re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.M) == [BY_ACL, BY_HOOK, ARMED]
+    assert re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.MULTILINE) == [
+        BY_ACL,
+        BY_HOOK,
+        ARMED,
+    ]
 
 
 def test_the_classes_are_those_that_occur_without_a_source() -> None:
     """Each class is explained or said not to occur; the translation's own sources for a lost source know no other."""
-    told = set(re.findall(r"^\| `([A-Z]+)` \|", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.M))
-    absent = re.findall(r"^- `([A-Z]+)` and `([A-Z]+)` do not occur", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.M)
+    told = set(re.findall(r"^\| `([A-Z]+)` \|", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.MULTILINE))
+    absent = re.findall(
+        r"^- `([A-Z]+)` and `([A-Z]+)` do not occur", SECTIONS[Step.TRANSLATE_OFFSETS], flags=re.MULTILINE
+    )
     made = "".join(
         (ROOT / "spark" / "kafka_dr_spark" / f"{name}.py").read_text(encoding="utf-8") for name in ("floors", "answers")
     )

@@ -6,13 +6,13 @@ It shares no rule with the code under test: logs are lists of cells, and the jud
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-
 from kafka_dr_spark.anchors import Bounds, Floors, usable_pairs
 from kafka_dr_spark.answers import Answer, Case, Limits, Window
 from kafka_dr_spark.matching import Records
@@ -256,7 +256,7 @@ def _hidden_evenly(syncs: list[tuple[int, int]], starts: list[int], end: tuple[i
     stops = [*syncs, end]
     return any(
         after[0] - before[0] == after[1] - before[1] and any(before[1] < start <= after[1] for start in starts)
-        for before, after in zip(stops, stops[1:])
+        for before, after in itertools.pairwise(stops)
     )
 
 

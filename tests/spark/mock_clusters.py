@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
-
 from kafka_dr_spark.schemas import arrow_schema
 
 BOUNDS = {

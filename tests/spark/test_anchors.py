@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from kafka_dr_spark.anchors import (
     UNUSABLE,
     Bounds,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
+
 from lab.spark_start import spark_environment
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 

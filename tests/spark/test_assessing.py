@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.assessing import AssessmentTask, growth, output_schema, written_since
@@ -18,6 +17,7 @@ from kafka_dr_spark.inventory import Inventory, loss_digest, summarise, write_in
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema, check_columns, check_values
 from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC, TAGGED, pack, unpack
 from kafka_dr_spark.windows import KafkaAccess
+
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 
 

@@ -8,12 +8,12 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from kafka_dr_spark.anchors import Bounds, Pairs, usable_floors
 from kafka_dr_spark.answers import Answer, Case, Limits, Window
 from kafka_dr_spark.floors import from_floors
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.tasks import drive
+
 from tests.spark.log_model import exact_position
 from tests.spark.test_rereads import recorded_flow
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr_spark import digests
 from kafka_dr_spark.schemas import arrow_schema
 

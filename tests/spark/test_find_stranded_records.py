@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from kafka_dr_spark import sources
 from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
+
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 from tests.spark.test_assess_data_loss import run
 

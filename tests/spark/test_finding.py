@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.finding import SearchTask, output_schema, summarise, write_findings
@@ -18,6 +17,7 @@ from kafka_dr_spark.schemas import arrow_schema, check_columns, check_values
 from kafka_dr_spark.stranding import Returned
 from kafka_dr_spark.tagging import TAGGED, pack, unpack
 from kafka_dr_spark.windows import KafkaAccess
+
 from tests.spark.mock_clusters import MockCluster, bounds_row
 
 VALUES = [b"id-%03d" % number for number in range(200)]
@@ -32,7 +32,7 @@ def clusters() -> tuple[MockCluster, MockCluster]:
     logs = {
         0: (VALUES, VALUES[:110] + VALUES[70:120]),
         1: (VALUES, VALUES[:50] + VALUES[60:]),
-        2: (VALUES[:90] + [b"new"], VALUES[:100]),
+        2: ([*VALUES[:90], b"new"], VALUES[:100]),
         3: (VALUES[:5], []),
         4: (VALUES[:9], VALUES[:9]),
     }

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
-
 from kafka_dr_spark import listing
 from kafka_dr_spark.answers import SOURCE, Limits, Window
 from kafka_dr_spark.listing import Listed, ListingReader, rows_of
 from kafka_dr_spark.windows import KafkaAccess
+
 from tests.spark.mock_clusters import MockCluster
 
 

@@ -8,11 +8,11 @@ from random import Random
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from kafka_dr_spark.anchors import Bounds, Floors, Pairs, usable_pairs
 from kafka_dr_spark.answers import Case, Limits
 from kafka_dr_spark.loss import LastSeen, Loss, Unbroken, highest_confirmed, loss_of, loss_with_source, plausible
 from kafka_dr_spark.tasks import drive
+
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr_spark.matching import (
     ABSENT,
     Records,

@@ -10,13 +10,13 @@ from random import Random
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from kafka_dr_spark.anchors import Bounds, Floors, Pairs
 from kafka_dr_spark.answers import Case, Limits, Window
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.rereads import rereads_at_most, rereads_before_translation
 from kafka_dr_spark.tasks import drive
-from tests.spark.log_model import Cell, World, consumed_again, verdict_by_record
+
+from tests.spark.log_model import Cell, World, verdict_by_record
 
 MANY = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 

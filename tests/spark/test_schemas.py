@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-
 from kafka_dr_spark import sources
 from kafka_dr_spark.answers import Limits
 from kafka_dr_spark.digests import input_digest, partition_digest, translation_digest
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema, check_columns, check_fields, check_values, load
+
 from tests.spark.mock_clusters import bounds_row, write_input
 
 

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-
 from kafka_dr_spark import sources
 from kafka_dr_spark.anchors import WHOLE, Bounds, Segment
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.tagging import unpack
 from kafka_dr_spark.tasks import PartitionTask
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
+
 from tests.spark.log_model import Cell
 from tests.spark.mock_clusters import bounds_row, write_input
 from tests.spark.turns_model import Turns, exact_position, make_turns, turns, unread_of, verdict

@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-
 from kafka_dr_spark import session
 
 
@@ -41,7 +40,7 @@ def test_workers_load_what_tasks_need_before_there_are_any(monkeypatch: pytest.M
     class Workers:
         """Two cores that run what they are given."""
 
-        defaultParallelism = 2  # noqa: N815
+        defaultParallelism = 2
 
         def parallelize(self, numbers: range, tasks: int) -> Workers:
             """Take one number a task."""

@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from kafka_dr_spark import sources
 from kafka_dr_spark.tagging import unpack
+
 from tests.spark.mock_clusters import write_input
 
 POSITIONS = [(f"g{n}", f"t{n % 3}", n % 5 - 1, n) for n in range(200)] + [("g", "t0", 2**31 - 1, 7)]

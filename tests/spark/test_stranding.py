@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.stranding import Returned, Stranded, longest_run, stranded_of
 from kafka_dr_spark.tasks import drive
+
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
 
 #: Numbers of records that were written on the returned cluster after it had lost its tail.

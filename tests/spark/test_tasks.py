@@ -9,7 +9,6 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-
 from kafka_dr_spark.anchors import Bounds
 from kafka_dr_spark.answers import Limits, Search, Window
 from kafka_dr_spark.matching import Records
@@ -71,7 +70,7 @@ def test_the_order_of_rows_makes_no_difference(monkeypatch: pytest.MonkeyPatch) 
 def test_policies_are_applied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups at one position with no evidence go where their own policies say."""
     rows = [("t", 0, POSITION, policy, policy, 50, 5, 0) for policy in ("fail", "earliest", "boundary")]
-    made, summary = translated(rows, monkeypatch, source_readable=False)
+    made, _summary = translated(rows, monkeypatch, source_readable=False)
     found = {row["group"]: (row["class"], row["target_position"], row["bound"]) for row in made}
     assert found["earliest"][:2] == ("POLICY", 0)
     assert found["fail"] == ("REFUSED", None, None)

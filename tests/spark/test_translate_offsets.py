@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
 from kafka_dr_spark import sources
 from kafka_dr_spark.digests import input_digest, partition_digest, translation_digest
 from kafka_dr_spark.schemas import check_columns, check_fields, check_values, column_names
+
 from lab.spark_start import spark_environment
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 

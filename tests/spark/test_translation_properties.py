@@ -7,8 +7,8 @@ from random import Random
 
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-
 from kafka_dr_spark.answers import Answer
+
 from tests.spark.log_model import World, exact_position, make_world, unread_of, verdict, verdict_by_record, worlds
 
 MANY = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)

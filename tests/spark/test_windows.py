@@ -6,10 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
-
 from kafka_dr_spark import windows
 from kafka_dr_spark.answers import Limits, Window
 from kafka_dr_spark.windows import KafkaAccess, WindowReader, WindowUnreadable, fingerprints, waves
+
 from tests.spark.mock_clusters import MockCluster
 
 

@@ -13,11 +13,11 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
-
 from kafka_dr_spark.anchors import Bounds, Segment
 from kafka_dr_spark.answers import Answer
 from kafka_dr_spark.segments import Partition, partition_of
 from kafka_dr_spark.tasks import translate_partitions
+
 from tests.spark.log_model import Cell, World, compacted, contents_from
 
 KEYS = 6

@@ -104,8 +104,8 @@ def _write(path: Path, text: str, secret: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         if not secret:
-            os.chmod(aside, 0o644)
-        os.replace(aside, path)
+            Path(aside).chmod(0o644)
+        Path(aside).replace(path)
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise

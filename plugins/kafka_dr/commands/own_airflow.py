@@ -61,11 +61,11 @@ class OwnApi:
         try:
             os.setsid()
             threading.Thread(target=_end_with_command, args=(self._alive,), daemon=True).start()
-            from airflow.api_fastapi.app import create_app
+            from airflow.api_fastapi.app import create_app  # noqa: PLC0415 (reads the environment of this process)
 
             server = uvicorn.Server(uvicorn.Config(create_app(), log_level="warning", access_log=False))
             server.run(sockets=[listening])
-        except BaseException:
+        except BaseException:  # noqa: BLE001 (a forked process must not return to its parent's code)
             traceback.print_exc()
         finally:
             os._exit(1)

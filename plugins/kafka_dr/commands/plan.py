@@ -199,7 +199,7 @@ def _place(procedure: Procedure, end: str, alias: str) -> Place:
     """The servers stand in the connection; where that cannot be read, a person knows them."""
     try:
         servers = str(procedure.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"])
-    except Exception:
+    except Exception:  # noqa: BLE001 (a plan without an address is better than none)
         servers = _PLACEHOLDER[end]
     return Place(alias, servers, f"{end}.properties")
 
@@ -208,7 +208,7 @@ def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
     """An http connection's address, and whether it needs a login."""
     try:
         url, user, _ = procedure.connections.login(connection)
-    except Exception:
+    except Exception:  # noqa: BLE001 (a plan without an address is better than none)
         return f"http://{connection}", False
     return url, bool(user)
 

@@ -65,7 +65,7 @@ def _run(one: Recording, ended: threading.Event, failed: threading.Event) -> Non
     """
     try:
         one.run()
-    except Exception:
+    except Exception:  # noqa: BLE001 (one recorder's end ends all of them)
         print(f"ERROR {one.name}: its recorder failed, and all end:\n{traceback.format_exc()}", flush=True)
         failed.set()
         ended.set()

@@ -150,7 +150,7 @@ class RunLoop:
                 self._executor.run_workload(work, server=f"{self._api.url}/execution/")
             else:
                 fire(work)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 (a forked process must not return to its parent's code)
             traceback.print_exc()
         finally:
             os._exit(0)

@@ -221,7 +221,7 @@ def _approve_loss(hand: Hand) -> Block:
     )
 
 
-def _keep_away(hand: Hand) -> Block:
+def _keep_away(_: Hand) -> Block:
     return Block(
         Step.FENCE_SOURCE,
         (
@@ -456,8 +456,10 @@ def to_return(hand: Hand) -> list[Block]:
         *_resume(hand),
     ]
     says = (
-        "The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When "
-        "Airflow is back, clear",
+        (
+            "The fence is lifted exactly as it was laid, the applications are told, MirrorMaker 2 goes on. When "
+            "Airflow is back, clear"
+        ),
         "return_to_source: it looks at everything again, and closes the procedure.",
     )
     return [Block(Step.RETURN_TO_SOURCE, (*says, *_back_to_what_was_given_up(hand)), tuple(commands))]
@@ -490,8 +492,10 @@ def _let_in(hand: Hand) -> list[str]:
         return []
     body = json.dumps({"procedure_id": hand.procedure_id, "cluster": hand.source.alias})
     return [
-        f"{_post(f'{hand.fence_hook}/unfence', body)} || echo"
-        f" {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"
+        (
+            f"{_post(f'{hand.fence_hook}/unfence', body)} || echo"
+            f" {quote(f'the fence hook does not do it: have it let clients in to {hand.source.alias}')}"
+        )
     ]
 
 

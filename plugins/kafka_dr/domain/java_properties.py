@@ -27,12 +27,12 @@ class Property(NamedTuple):
 
 
 def read_properties(text: str) -> list[Property]:
-    """Reads all entries in the file's order; a key that stands twice comes twice, and Java uses the last.
+    r"""Reads all entries in the file's order; a key that stands twice comes twice, and Java uses the last.
 
     Java reads the bytes as ISO-8859-1, so that is how `text` should have been decoded.
 
     Raises:
-        BadInput: a `\\u` without four hexadecimal digits, which Java refuses too; the text is not repeated.
+        BadInput: a `\u` without four hexadecimal digits, which Java refuses too; the text is not repeated.
     """
     return [_property(line, logical) for line, logical in _logical_lines(text)]
 

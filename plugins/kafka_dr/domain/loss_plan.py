@@ -114,7 +114,7 @@ class LossPlan:
 
 def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
     """The inventory as an approver reads it: what is lost for certain, what may be, and who is concerned."""
-    inventory, override = plan["inventory"], plan["confirmed"].get("override")
+    override = plan["confirmed"].get("override")
     return "\n".join(
         [
             (
@@ -136,7 +136,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *_figures(plan),
             *_rereads(plan),
             "",
-            *_loss_table(plan["loss"], inventory),
+            *_loss_table(plan["loss"]),
             "",
             *_group_table(plan["groups"], "known when they are translated" if plan.get("continues") else "unknown"),
             "",
@@ -309,16 +309,22 @@ def _rereads(plan: Mapping[str, Any]) -> list[str]:
     return [
         *(
             [
-                f"Read again by one position: at most {most} records, and what {plan['target']} takes until MirrorMaker"
-                " 2 stands. The review shows what it comes to."
+                (
+                    f"Read again by one position: at most {most} records, and what {plan['target']} takes until"
+                    " MirrorMaker"
+                    " 2 stands. The review shows what it comes to."
+                )
             ]
             if most is not None
             else []
         ),
         *(
             [
-                f"{moved} of {told['positions']} positions are of groups that may have gone on since they were seen:"
-                f" these are taken to have read all that {plan['target']} holds."
+                (
+                    f"{moved} of {told['positions']} positions are of groups that may have gone on since they were"
+                    " seen:"
+                    f" these are taken to have read all that {plan['target']} holds."
+                )
             ]
             if moved
             else []
@@ -327,7 +333,7 @@ def _rereads(plan: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _loss_table(loss: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> list[str]:
+def _loss_table(loss: Sequence[Mapping[str, Any]]) -> list[str]:
     if not loss:
         return ["No partition loses a record."]
     largest = sorted(loss, key=lambda row: -((row["certain_to"] or row["from_offset"]) - row["from_offset"]))

@@ -68,9 +68,11 @@ NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "config providers are the worker's; put the values themselves into Airflow connections",
         ),
         (
-            r"(config|offset|status)\.storage\..*|group\.id|client\.id|offset\.flush\..*|task\.shutdown\..*|"
-            r"scheduled\.rebalance\..*|plugin\..*|"
-            r"connect\.protocol|worker\..*|connector\.client\..*",
+            (
+                r"(config|offset|status)\.storage\..*|group\.id|client\.id|offset\.flush\..*|task\.shutdown\..*|"
+                r"scheduled\.rebalance\..*|plugin\..*|"
+                r"connect\.protocol|worker\..*|connector\.client\..*"
+            ),
             "is the Connect worker's own; Switchback reads what it needs from the worker",
         ),
         (
@@ -79,8 +81,10 @@ NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"(metric|metrics)\..*|log4j.*", "concerns metrics and logs only"),
         (
-            r"(checkpoints|heartbeats|offset-syncs)\.topic\..*|(retry|reconnect|retries|request|metadata|"
-            r"connections)\..*|replication\.policy\..*",
+            (
+                r"(checkpoints|heartbeats|offset-syncs)\.topic\..*|(retry|reconnect|retries|request|metadata|"
+                r"connections)\..*|replication\.policy\..*"
+            ),
             "a detail that no step depends on",
         ),
     )
@@ -258,8 +262,11 @@ class _Settings:
     def notes(self) -> list[str]:
         """What the way MirrorMaker 2 is run means for a failover."""
         notes = [
-            "the kafka_ connections log in as MirrorMaker 2 does; give the orchestrator principals of its own and name"
-            " them in `principals`"
+            (
+                "the kafka_ connections log in as MirrorMaker 2 does; give the orchestrator principals of its own"
+                " and name"
+                " them in `principals`"
+            )
         ]
         if self.worker == "dedicated":
             notes.append(
@@ -321,13 +328,13 @@ def _form_notes(entries: Iterable[Property]) -> list[str]:
     for entry in entries:
         if entry.key in first:
             notes.append(
-                f"{ascii(entry.key)} stands in lines {first[entry.key]} and {entry.line}; the last one counts, here as"
+                f"{entry.key!a} stands in lines {first[entry.key]} and {entry.line}; the last one counts, here as"
                 " in MirrorMaker 2"
             )
         first[entry.key] = entry.line
         if re.search(r"(topics|groups)(\.exclude|\.blacklist)?$", entry.key) and re.search(
             r"(?<!\\)(\\\\)*\\[^\\]", entry.written
         ):
-            read = f"{ascii(entry.key)} is read as {ascii(entry.value)}"
+            read = f"{entry.key!a} is read as {entry.value!a}"
             notes.append(f"line {entry.line}: Java drops a single backslash, so {read}; double it to keep it")
     return notes

@@ -205,7 +205,7 @@ def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
     except Malformed:
         return None
     make = OffsetSync._make
-    return [make(heads[key] + pair) for key, pair in zip(keys, _SYNC_VALUE.iter_unpack(joined))]
+    return [make(heads[key] + pair) for key, pair in zip(keys, _SYNC_VALUE.iter_unpack(joined), strict=True)]
 
 
 def _bulk(

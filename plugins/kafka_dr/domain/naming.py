@@ -110,7 +110,7 @@ class Naming(ABC):
         nobody.
         """
         # not endswith: with separator `__`, the last part of `a___heartbeats` is `_heartbeats`
-        return topic.split(self.spec.separator)[-1] == HEARTBEATS
+        return topic.rsplit(self.spec.separator, maxsplit=1)[-1] == HEARTBEATS
 
     def original(self, topic: str) -> str:
         """Follows `upstream` to the name the records were first written under."""
@@ -279,11 +279,11 @@ def _two_readings(template: str, one: str, other: str) -> str | None:
     naming = TemplateNaming(spec, (one, other))
     # Two names can only be equal if what surrounds one topic is the beginning and the end of what surrounds the other.
     for alias, other_alias in ((one, other), (other, one)):
-        (before, after), (longer_before, longer_after) = naming._around(alias), naming._around(other_alias)
+        (before, after), (longer_before, longer_after) = naming._around(alias), naming._around(other_alias)  # noqa: SLF001
         if longer_before.startswith(before) and longer_after.endswith(after):
             name = naming.remote(other_alias, "orders")
             return (
                 f"template {template!a} is ambiguous: {name!a} is topic 'orders' of {other_alias!a}"
-                f" or topic {naming._strip(alias, name)!a} of {alias!a}"
+                f" or topic {naming._strip(alias, name)!a} of {alias!a}"  # noqa: SLF001
             )
     return None

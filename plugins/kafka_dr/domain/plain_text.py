@@ -86,7 +86,7 @@ def parsed(text: Any) -> datetime | None:
 
 
 def visible(value: Any) -> Any:
-    """Text in which every control character can be seen, as `\\u202e`; what is no text stays as it is."""
+    r"""Text in which every control character can be seen, as `\u202e`; what is no text stays as it is."""
     return _HIDING.sub(lambda found: f"\\u{ord(found[0]):04x}", value) if isinstance(value, str) else value
 
 

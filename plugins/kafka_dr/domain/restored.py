@@ -92,29 +92,38 @@ def _said(plan: RestorePlan) -> list[str]:
         None: "Nobody can tell whether MirrorMaker 2's group sync runs: it may move these groups again.",
     }
     lines = [
-        f"{counted(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the group holds"
-        " now: records in between are not read there."
+        (
+            f"{counted(plan.writes, 'position')} are written; {plan.raised:,} of them are higher than what the"
+            " group holds"
+            " now: records in between are not read there."
+        )
     ]
     lines += (
         [
-            "Groups that held nothing before are deleted:"
-            f" {', '.join(map(cell, plan.deletes[:_SHOWN]))}{_more(len(plan.deletes))}."
+            (
+                "Groups that held nothing before are deleted:"
+                f" {', '.join(map(cell, plan.deletes[:_SHOWN]))}{_more(len(plan.deletes))}."
+            )
         ]
         if plan.deletes
         else []
     )
     lines += (
         [
-            f"{counted(since, 'position')} were changed since that commit, and"
-            f" {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."
+            (
+                f"{counted(since, 'position')} were changed since that commit, and"
+                f" {'are overwritten all the same' if plan.overwrites else 'are left as they are'}."
+            )
         ]
         if since
         else []
     )
     lines += (
         [
-            f"{counted(sum(plan.left.values()), 'position')} had none before, and stay: a single position cannot be"
-            " taken away."
+            (
+                f"{counted(sum(plan.left.values()), 'position')} had none before, and stay: a single position cannot be"
+                " taken away."
+            )
         ]
         if plan.left
         else []

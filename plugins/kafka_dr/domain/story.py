@@ -182,7 +182,7 @@ def whereabouts(e: Evidence) -> str:
         return f"Where clients are stands in the evidence of {e['continued_by']}."
     state = {step["id"]: step["state"] for step in e["steps"]}
     span = standstill(e)
-    if state.get(Step.RETURN_TO_SOURCE) == "done" or span is None and Step.OPEN_TARGET not in state:
+    if state.get(Step.RETURN_TO_SOURCE) == "done" or (span is None and Step.OPEN_TARGET not in state):
         return _on_source(e)
     if state.get(Step.REDIRECT_CLIENTS) == "done":
         return (
@@ -366,8 +366,10 @@ def _lost_to_do(e: Evidence) -> list[str]:
     unread = "inventory" in (e["plan"] or {}) and not e.get("stranded")
     later = (
         [
-            f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md,"
-            " assess_data_loss. A run that nobody approves does it."
+            (
+                f"When {e['source']} is back, have listed exactly what is lost: runbooks/unplanned_failover.md,"
+                " assess_data_loss. A run that nobody approves does it."
+            )
         ]
         if unread
         else []

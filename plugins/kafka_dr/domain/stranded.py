@@ -216,8 +216,11 @@ def _found(planned: Return) -> list[str]:
     if not records:
         return [f"Nothing is stranded on {planned.target}: all that it acknowledged is on {planned.source}."]
     return [
-        f"**{counted(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged there, and"
-        " never replicated. They are exported to files, whatever is decided."
+        (
+            f"**{counted(records, 'record')} are stranded on {planned.target}**, {size:,} bytes: acknowledged"
+            " there, and"
+            " never replicated. They are exported to files, whatever is decided."
+        )
     ]
 
 
@@ -279,8 +282,11 @@ def _said(planned: Return) -> list[str]:
     ]
     dropped = (
         [
-            f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its key was"
-            f" written later on {planned.source}: it would undo that."
+            (
+                f"Of compacted topics ({cell(', '.join(compacted[:_SHOWN]))}) a stranded value is dropped where its"
+                " key was"
+                f" written later on {planned.source}: it would undo that."
+            )
         ]
         if compacted
         else []
@@ -294,8 +300,10 @@ def _gone(planned: Return) -> list[str]:
     named = cell(", ".join(topics[:_SHOWN])) + (f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else "")
     return (
         [
-            f"An earlier run has deleted the logs of {named} on {planned.target}: their stranded records are in its"
-            " export only."
+            (
+                f"An earlier run has deleted the logs of {named} on {planned.target}: their stranded records are in its"
+                " export only."
+            )
         ]
         if topics
         else []
@@ -309,8 +317,10 @@ def _apart(planned: Return) -> list[str]:
     lacking = sum(one.lacking for one in planned.stranded)
     lost = (
         [
-            f"{counted(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode brings"
-            " them back."
+            (
+                f"{counted(lacking, 'record')} that {planned.target} lost stay on {planned.source} only: no mode brings"
+                " them back."
+            )
         ]
         if lacking
         else []

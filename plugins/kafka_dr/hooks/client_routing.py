@@ -137,9 +137,9 @@ class FileRouting(ClientRouting):
                 file.flush()
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
-            os.replace(aside, self._path)
+            Path(aside).replace(self._path)
         except OSError:
-            os.unlink(aside)
+            Path(aside).unlink()
             raise
         self._sync_folder()
 

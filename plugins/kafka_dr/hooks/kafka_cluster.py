@@ -403,7 +403,6 @@ class KafkaCluster:
             require_stable: wait for transactions that are just committing positions.
             timeout: for all groups together.
         """
-
         return {group: _positions(answer) for group, answer in self._position_answers(groups, require_stable, timeout)}
 
     def position_columns(

@@ -110,7 +110,7 @@ class ReplayProcess:
             self._process.kill()
             raise self._gone(f"no answer within {self._patience:g} s")
         try:
-            return pickle.load(self._process.stdout)
+            return pickle.load(self._process.stdout)  # noqa: S301 (a pipe from a child of one's own)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise self._gone(type(error).__name__) from None
 
@@ -130,7 +130,7 @@ def serve(given: IO[bytes], answers: IO[bytes]) -> None:
     writer: RecordReplay | None = None
     while True:
         try:
-            message = pickle.load(given)
+            message = pickle.load(given)  # noqa: S301 (a pipe from the parent)
         except (EOFError, OSError, pickle.UnpicklingError):
             return
         if writer is None:

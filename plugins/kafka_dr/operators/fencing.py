@@ -23,13 +23,13 @@ from kafka_dr.operators.observing import (
     source_rules,
 )
 from kafka_dr.operators.open_transactions import aborted_transactions, named_transactions
+from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure import (
     NotYet,
     Procedure,
     frame_partitions,
     partitions_frame,
 )
-from kafka_dr.operators.positions import positions_of
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import wait_until_still
 from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry, Step

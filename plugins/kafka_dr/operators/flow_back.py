@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition

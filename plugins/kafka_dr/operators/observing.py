@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import pandas as pd
 
@@ -125,7 +124,7 @@ def scope_of(procedure: Procedure, topics: Iterable[str], config: Mapping[str, s
     }
 
 
-def local_names(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, str]:
+def local_names(_: Procedure, scope: Mapping[str, str]) -> dict[str, str]:
     """Source topics -> the names clients write to on the target: the topic's own name, unless it came from
     elsewhere.
     """

@@ -4,6 +4,7 @@ still meanwhile.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -70,5 +71,5 @@ def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, in
         if groups
         else []
     )
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         yield groups[start], dict(zip(partitions[start:end], offsets[start:end], strict=True))

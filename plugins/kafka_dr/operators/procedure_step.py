@@ -180,7 +180,7 @@ class JournaledStep:
         try:
             self.record_failure(procedure, error)
         except SwitchbackError as second:
-            self.log.error("The failure could not be written to the journal: %s", second)
+            self.log.error("The failure could not be written to the journal: %s", second)  # noqa: TRY400 (no trace)
 
     def record_failure(self, procedure: Procedure, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
@@ -302,6 +302,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
             except WaitLonger as wait:
                 self.log.info("%s", wait)
         self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume")
+        return None
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Begin, act, write the outcome; or return what an earlier run of the step wrote."""

@@ -261,7 +261,7 @@ class Replay:
         for attempt in range(_TAKEN_AGAIN):
             try:
                 self._write_all()
-                return
+                return  # noqa: TRY300 (an else would stand behind twenty lines)
             except Superseded:
                 # The broker knows no epochs of ours: an older process may have fenced this one off. It cannot go on;
                 # this one can.
@@ -326,7 +326,7 @@ class Replay:
         self._write_down()
         done = self.progress()
         plain = [part for part in self._parts if not part.compacted]
-        self._write_parts(plain, done, lambda: frozenset())
+        self._write_parts(plain, done, frozenset)
         for part in self._parts:
             if part.compacted:
                 later = LaterKeys(

@@ -98,7 +98,7 @@ def in_background(call: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # Whatever it is, whoever asks for the result gets it.
+        except BaseException as error:  # noqa: BLE001 (whatever it is, whoever asks for the result gets it.)
             future.set_exception(error)
 
     Thread(target=run, name="source-view", daemon=True).start()

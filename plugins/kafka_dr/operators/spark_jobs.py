@@ -86,7 +86,7 @@ def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path
         f"KAFKA_DR_{side}_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(alias).connection))
         for side, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
     }
-    submission = SparkSubmitOperator(
+    submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
         application_args=[

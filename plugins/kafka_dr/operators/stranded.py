@@ -500,7 +500,7 @@ def figures_of(
     topics = by_topic(rows, there.gone)
     told = {
         "rows": digest,
-        "frontier": frontier.values.tolist(),
+        "frontier": frontier.to_numpy().tolist(),
         "gone": sorted([*tp, count] for tp, count in there.gone.items()),
     }
     return {

@@ -179,7 +179,7 @@ class Watcher:
             line = work()
         except (SwitchbackError, NotYet, WaitLonger) as error:
             line = str(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # Whatever is wrong with one source, the others are still to be fenced.
             line = f"{type(error).__name__}: {one_line(error)}"
         if line != self._told.get(about, ""):

@@ -17,7 +17,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.plan import ExcludedGroup, Plan

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.errors import BadInput
 from kafka_dr.params import Reason
 from kafka_dr.settings import Request, check_params, check_topology

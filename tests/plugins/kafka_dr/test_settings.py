@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from kafka_dr.errors import BadInput
 from kafka_dr.settings import check_topology, load_topology
 

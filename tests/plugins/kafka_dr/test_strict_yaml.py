@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.errors import BadInput
 from kafka_dr.strict_yaml import LARGEST_FILE, place_text, read_yaml
 

@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-
 from kafka_dr.commands.accounts import Account
 from kafka_dr.errors import BadInput, HookUnavailable, Refusal
 

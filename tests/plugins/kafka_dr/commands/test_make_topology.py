@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.commands.make_topology import main
 from kafka_dr.settings import load_topology
 

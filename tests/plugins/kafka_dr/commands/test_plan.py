@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.commands import plan as command
 from kafka_dr.commands.hand_marks import note
 from kafka_dr.domain.armed import armed_fences
@@ -20,6 +19,7 @@ from kafka_dr.operators.clients import RedirectClients
 from kafka_dr.operators.fencing_source import arm, telling_entries
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.conftest import FENCE, ORDERS, TARGET_FENCE
 
 ID = "planned_failover-r1"

@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.commands.record_positions import recording
 from kafka_dr.topology import Connectors, Flow, Topology
+
 from tests.conftest import ROOT
 
 #: The command with recorders of ours in the place of real ones.

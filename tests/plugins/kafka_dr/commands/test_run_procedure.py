@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from kafka_dr.commands import conductor, run_procedure
 from kafka_dr.commands.ending import ending_of
 from kafka_dr.commands.own_database import own_database_environment

@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.commands import verify_evidence
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.hooks.procedure_journal import Journal

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from kafka_dr.commands import watch_old_source
 from kafka_dr.operators import watching
 from kafka_dr.vocabulary import Step

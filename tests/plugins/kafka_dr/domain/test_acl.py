@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from kafka_dr.domain.acl import AclEntry, AclRules
 
 APP = "User:app"

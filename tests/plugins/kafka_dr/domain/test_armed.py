@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.armed import Accepted, Watch, accepted, armed_fences, last_moves, shrunk, unstopped, watched
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.vocabulary import Entry, Step

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.by_hand import (
     Block,

@@ -8,7 +8,6 @@ from hashlib import sha256
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from kafka_dr.domain.canonical import canonical_json, digest_of
 
 JSON = st.recursive(

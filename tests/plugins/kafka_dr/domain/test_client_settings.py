@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import confluent_kafka
 import pytest
-
 from kafka_dr.domain.client_settings import for_librdkafka, principal_of
 
 SCRAM = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from kafka_dr.domain.drained import Proof, TailView, proof_of, why_not
 from kafka_dr.domain.topic_partition import TopicPartition
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.evidence import JournalLine, evidence_of, outcome_of, seconds_of, steps_of
 from kafka_dr.vocabulary import Entry, Outcome, Step

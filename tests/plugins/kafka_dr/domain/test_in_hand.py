@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.in_hand import InHand, LiveStep, in_hand
 from kafka_dr.vocabulary import Entry, Step, steps_of
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.client_settings import for_librdkafka
 from kafka_dr.domain.java_client import for_java, properties_text
 from kafka_dr.domain.java_properties import read_properties

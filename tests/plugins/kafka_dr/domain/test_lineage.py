@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.lineage import Lineage, Move, Segment, lineage_of
 
 A, B = "primary", "standby"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from kafka_dr.domain.log_sizes import log_sizes
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput

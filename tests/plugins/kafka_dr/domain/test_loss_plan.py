@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.loss_plan import (
     FoundSince,
     LastKnownGroup,

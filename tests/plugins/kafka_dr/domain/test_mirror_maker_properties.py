@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from kafka_dr.domain.mirror_maker_properties import UNKNOWN, topology_from_properties
 from kafka_dr.errors import BadInput
 from kafka_dr.settings import Topology, check_topology

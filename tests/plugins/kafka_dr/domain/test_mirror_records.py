@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.mirror_records import (
     Checkpoint,
     Heartbeat,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.naming import HEARTBEATS, NamingSpec, naming_of, naming_problems, topic_problem
 from kafka_dr.errors import BadInput
 

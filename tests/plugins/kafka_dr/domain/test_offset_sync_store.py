@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.mirror_records import OffsetSync
 from kafka_dr.domain.offset_sync_store import SLOTS, OffsetSyncStore, translate_as_mirror_maker
 
@@ -98,7 +98,7 @@ def test_tolerant_mode_keeps_history() -> None:
     store = store_of(range(0, 1001, 10), range(1000, 10001, 10))
     kept = [0, 3840, 7680, 8640, 9120, 9600, 9840, 9900, 9960, 9990, 10000]
     assert [s.upstream for s in store.kept()] == kept[::-1]
-    for previous, upstream in zip(kept, kept[1:]):
+    for previous, upstream in itertools.pairwise(kept):
         assert_sparse(store, upstream, previous)
 
 
@@ -234,4 +234,4 @@ def test_never_ahead_of_the_truth(gaps: list[int], asked: int) -> None:
         at += gap
         syncs.append(sync(at))
     answer = translate_as_mirror_maker(syncs, asked)
-    assert answer == -1 and asked < gaps[0] or answer <= asked
+    assert (answer == -1 and asked < gaps[0]) or answer <= asked

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.own_pairs import OwnPair, PairSearch, suffix_starts
 
 

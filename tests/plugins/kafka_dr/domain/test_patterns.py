@@ -7,7 +7,6 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.naming import NamingSpec, naming_of
 from kafka_dr.domain.patterns import (
     ALL,
@@ -83,7 +82,7 @@ def test_matches_as_java_does(text: str, name: str, expected: bool) -> None:
 def test_what_java_reads_otherwise_is_refused(text: str, word: str) -> None:
     """What Java refuses or reads otherwise than Python is refused with a text that says which construct."""
     problem = pattern_problem(text, "group")
-    assert problem is not None and (word in problem or word == "parenthes" and ")" in problem)
+    assert problem is not None and (word in problem or (word == "parenthes" and ")" in problem))
 
 
 @pytest.mark.parametrize(

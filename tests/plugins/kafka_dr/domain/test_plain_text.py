@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.plain_text import (
     clock,
     duration,

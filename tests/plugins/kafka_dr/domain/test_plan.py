@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.plan import (
     POLICY_MEANS,

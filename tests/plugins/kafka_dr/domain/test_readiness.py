@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.acl import AclEntry, AclRules
 from kafka_dr.domain.observation import ClusterView, ConnectorView, FlowView, GroupView, Observation, Sample, TopicView
 from kafka_dr.domain.readiness import GATES, Blocker, blockers, isolation_of, notes, settling, standing_still

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from kafka_dr.domain.recorded import Kind, Newest, Positions, Rows, commits_partition
 
 

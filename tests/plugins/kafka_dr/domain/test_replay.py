@@ -7,7 +7,6 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain import replay
 from kafka_dr.domain.replay import (
     Expected,

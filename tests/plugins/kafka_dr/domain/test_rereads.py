@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
 

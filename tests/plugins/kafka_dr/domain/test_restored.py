@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.evidence import RESTORES, JournalLine, outcome_of
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of, restore_sentences, restore_to_do
 from kafka_dr.vocabulary import RESTORE, Entry, Outcome, Step

@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.source_lost import FROM_HERE, Look, Sight, SourceState, verdict_of
 
 LETTERS = {"A": Sight.ANSWERS, "R": Sight.REFUSES_WRITES, "S": Sight.SLOW, "G": Sight.GONE, "?": Sight.UNKNOWN}

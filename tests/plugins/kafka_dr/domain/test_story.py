@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.story import ROWS_SHOWN, story_of, whereabouts
 
 AT, LATER = "2026-11-21T10:00:00+00:00", "2026-11-21T10:01:00+00:00"

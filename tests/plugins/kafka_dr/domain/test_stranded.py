@@ -5,7 +5,6 @@ not to be had.
 from __future__ import annotations
 
 import pytest
-
 from kafka_dr.domain.stranded import (
     Decision,
     Mode,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.acl import AclEntry, AclRules
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.domain.transactions import (
@@ -66,7 +65,7 @@ def test_producers_are_read_newest_first() -> None:
 
 def test_an_empty_table_is_nothing_and_anything_else_is_refused() -> None:
     """A heading alone says that there is none; another tool's or version's output is not taken for that."""
-    assert known_transactions(LISTED.split("\n")[0] + "\n") == []
+    assert known_transactions(LISTED.split("\n", maxsplit=1)[0] + "\n") == []
     for printed in (
         "",
         "Topic\tPartition\t\n",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.airflow_api import AirflowApi
 

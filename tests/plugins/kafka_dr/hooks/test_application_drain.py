@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-
 from kafka_dr.errors import BadInput, HookUnavailable
 from kafka_dr.hooks.application_drain import ApplicationDrain, DrainState
 from kafka_dr.hooks.http_endpoint import JsonEndpoint, checked_url, one_line

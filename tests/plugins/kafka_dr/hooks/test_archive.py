@@ -14,10 +14,9 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
-
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
+from moto.server import ThreadedMotoServer
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -45,7 +44,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Archive]
     name = uuid.uuid4().hex
     uris = {"file": f"file://{tmp_path}/archive", "memory": f"memory://{name}", "s3": f"s3://archive/{name}"}
     options = request.getfixturevalue("object_store") if request.param == "s3" else {}
-    yield Archive(uris[request.param], "primary-standby", options)
+    return Archive(uris[request.param], "primary-standby", options)
 
 
 def rows(*numbers: int) -> pa.Table:

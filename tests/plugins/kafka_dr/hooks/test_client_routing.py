@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
 from kafka_dr.hooks.client_routing import FileRouting, HttpRouting, Route
 
@@ -87,7 +85,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path
     target.mkdir()
     with pytest.raises(HookUnavailable):
         FileRouting(target).redirect(WEST)
-    assert os.listdir(tmp_path) == ["routing.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["routing.json"]
 
 
 def test_mode_and_neighbours_survive(record: Path) -> None:
@@ -95,7 +93,7 @@ def test_mode_and_neighbours_survive(record: Path) -> None:
     record.chmod(0o640)
     FileRouting(record).redirect(WEST)
     assert record.stat().st_mode & 0o777 == 0o640
-    assert os.listdir(record.parent) == ["routing.json"]
+    assert [path.name for path in record.parent.iterdir()] == ["routing.json"]
 
 
 def test_readers_never_see_half_a_record_and_no_version_is_lost(record: Path) -> None:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, HookUnavailable
 from kafka_dr.hooks import dedicated_mirror_maker

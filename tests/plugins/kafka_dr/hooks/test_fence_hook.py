@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.fence_hook import FenceAnswer, FenceHook
 

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.http_endpoint import JsonEndpoint
 

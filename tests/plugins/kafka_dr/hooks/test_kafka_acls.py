@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AdminClient, ResourceType
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_acls import ClusterAcls, _binding, _entry, _filter

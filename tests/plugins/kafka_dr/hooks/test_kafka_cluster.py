@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as WirePartition
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.kafka_client import ALLOWED_KEYS, border, client_config
 from kafka_dr.hooks.kafka_cluster import GroupInfo, KafkaCluster, Metadata
+
 from tests.plugins.kafka_dr.hooks.empty_cluster import empty_cluster
 
 PLUGINS = str(Path(__file__).parents[4] / "plugins")
@@ -37,7 +37,7 @@ def brokers() -> Iterator[str]:
         for number in range(partition):
             producer.produce(topic, f"{number}", partition=partition)
     producer.flush(10)
-    yield servers
+    return servers
 
 
 @pytest.fixture
@@ -341,7 +341,7 @@ def test_partial_success_is_kept_and_only_the_rest_is_repeated(committing) -> No
     cluster, coordinator = committing(
         {"g": [{1: KafkaError.TOPIC_AUTHORIZATION_FAILED, 2: KafkaError.NOT_COORDINATOR}]}
     )
-    outcome = cluster.commit("g", {tp: 5 for tp in ORDERS[:3]}, timeout=10)
+    outcome = cluster.commit("g", dict.fromkeys(ORDERS[:3], 5), timeout=10)
     assert outcome == {ORDERS[0]: OK, ORDERS[1]: "TOPIC_AUTHORIZATION_FAILED", ORDERS[2]: OK}
     assert [[p.partition for p in partitions] for _, partitions in coordinator.calls] == [[0, 1, 2], [2]]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks import kafka_log_dirs
 from kafka_dr.hooks.kafka_log_dirs import LogDirTool

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks import kafka_records
@@ -42,7 +41,7 @@ def brokers() -> Iterator[str]:
     for key, value, headers in odd:
         producer.produce("odd", value, key, partition=0, headers=headers)
     producer.flush(10)
-    yield servers
+    return servers
 
 
 def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:

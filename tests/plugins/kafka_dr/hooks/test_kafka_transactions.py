@@ -9,7 +9,6 @@ import stat
 from pathlib import Path
 
 import pytest
-
 from kafka_dr.domain.java_properties import read_properties
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable

@@ -6,7 +6,6 @@ import time
 from urllib.parse import unquote
 
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
 from kafka_dr.hooks.http_endpoint import Answer

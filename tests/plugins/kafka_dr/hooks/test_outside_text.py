@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.hooks.outside_text import _SECRETS, one_line, without_secrets
 
 PEM = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB-S3CRET\nabc\n-----END ENCRYPTED PRIVATE KEY-----"

@@ -13,10 +13,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
-
 from kafka_dr.errors import BadInput, Contradiction, LeaseLost, NotReady, Superseded, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import CoolDown, Journal
+from sqlalchemy import create_engine, text
 
 PAIR = "east|west"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -377,7 +376,7 @@ def test_the_newest_sign_of_life_is_kept_and_is_no_entry(url: str) -> None:
 def test_times_without_zone_are_refused(journal: Journal) -> None:
     """A local time of unknown zone never enters the journal."""
     with pytest.raises(BadInput, match="zone"):
-        journal.take_lease(PAIR, "p1", datetime(2026, 1, 1))
+        journal.take_lease(PAIR, "p1", datetime(2026, 1, 1))  # noqa: DTZ001 (that is refused)
 
 
 def test_a_full_disk_is_an_error_that_says_so(file: Path, monkeypatch) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded
 from kafka_dr.hooks.kafka_records import RecordReader, Span
@@ -20,7 +19,7 @@ from kafka_dr.hooks.record_replay import Outgoing, RecordReplay
 def brokers() -> Iterator[str]:
     """A mock broker."""
     producer = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": "1", "log_level": 0})
-    yield ",".join(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
+    return ",".join(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
 
 
 @pytest.fixture
@@ -163,7 +162,6 @@ def test_a_fatal_error_among_callbacks_is_that_error(writer: RecordReplay, call:
     """Python then complains of a callback that returned with an exception set; any other complaint is no answer of
     the cluster.
     """
-
     writer._producer = refused_with(KafkaError._STATE)()
     setattr(writer._producer, call, lambda _: complained(KafkaError(KafkaError._FENCED, fatal=True)))
     with pytest.raises(Superseded, match="_FENCED"):

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady
 from kafka_dr.hooks import replay_process
@@ -40,7 +39,7 @@ os.kill(os.getpid(), 9)
 def brokers() -> Iterator[str]:
     """A mock broker."""
     producer = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": "1", "log_level": 0})
-    yield ",".join(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
+    return ",".join(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
 
 
 @pytest.fixture

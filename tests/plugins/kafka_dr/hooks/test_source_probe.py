@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import pytest
-
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.source_probe import ApplicationsView, SourceProbe
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka_dr.operators import spark_jobs
 from kafka_dr_spark import finding
 from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.windows import WindowReader
 
-from kafka_dr.operators import spark_jobs
 from tests.plugins.kafka_dr.operators.lost_source import JobsWithoutSpark, Recorder
 
 

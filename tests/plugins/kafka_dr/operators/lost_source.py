@@ -9,6 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from kafka_dr.domain.recorded import Kind, Rows
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import SparkFailed
+from kafka_dr.hooks.archive import Archive
+from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 from kafka_dr_spark import finding, sinks, sources
 from kafka_dr_spark.assessing import AssessmentTask
 from kafka_dr_spark.finding import SearchTask
@@ -19,12 +24,6 @@ from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.tagging import FLOOR, POSITION, SEEN, STRETCH, SYNC
 from kafka_dr_spark.tasks import PartitionTask
 from kafka_dr_spark.windows import KafkaAccess
-
-from kafka_dr.domain.recorded import Kind, Rows
-from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import SparkFailed
-from kafka_dr.hooks.archive import Archive
-from kafka_dr.recorder.recording import SAMPLES, SCHEMA
 
 _SIDES = {"source": "primary", "target": "standby"}
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.errors import Refusal
 from kafka_dr.operators import aborting
 from kafka_dr.operators.aborting import AbortProcedure, CloseAborted, ReturnAborted
@@ -25,7 +24,7 @@ from kafka_dr.vocabulary import Entry, Step
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(aborting, "_OWN_RETURN_SECONDS", 0.3)
-    yield
+    return
 
 
 def abort(bench: Any, run_id: str = "a1") -> None:

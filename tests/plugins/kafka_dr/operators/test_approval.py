@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance

@@ -12,8 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr_spark import sources
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan, loss_markdown
@@ -24,6 +22,8 @@ from kafka_dr.operators import last_known
 from kafka_dr.operators.assessing import AssessDataLoss, known_now, reading_seconds, with_rereads, write_inputs
 from kafka_dr.operators.fencing_source import topics_left
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr_spark import sources
+
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 STEP = Step.ASSESS_DATA_LOSS

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import Position

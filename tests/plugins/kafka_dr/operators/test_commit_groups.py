@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import Position

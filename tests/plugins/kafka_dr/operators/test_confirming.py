@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.source_lost import Look, Sight, Verdict, verdict_of
 from kafka_dr.errors import BadInput
 from kafka_dr.operators import confirming

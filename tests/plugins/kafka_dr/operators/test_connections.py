@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from kafka_dr.errors import BadInput
 from kafka_dr.operators.connections import Connections
 

@@ -12,10 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.recorded import Kind
-from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, LeaseLost
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.hooks.procedure_journal import Journal
@@ -31,6 +29,7 @@ from kafka_dr.operators.replication import WaitForZeroLag
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.without_source import StopLeftMirrorMaker, TranslateWithoutSource
 from kafka_dr.vocabulary import Entry, Step
+
 from lab.judge.positions_file import read_rows, translation_digest
 from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS, PAIR
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.lineage import Segment
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -25,6 +24,7 @@ from kafka_dr.operators.lineage import History
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.operators.way_back import CREATES
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.test_lineage import Trips
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.kafka_log_dirs import LogDirTool
 from kafka_dr.operators.copy_sizes import copy_sizes
+
 from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, WayBack
 
 BORN = TopicPartition("born", 0)

@@ -7,9 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.providers.standard.operators import hitl
-
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from kafka_dr.errors import ApprovalMissing, BadInput, Refusal
 from kafka_dr.operators.deciding import DecideStrandedRecords, planned_return, require_decided
 from kafka_dr.vocabulary import Step

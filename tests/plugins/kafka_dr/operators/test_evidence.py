@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.vocabulary import Entry, Step

@@ -8,7 +8,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-
 from kafka_dr.domain.evidence import JournalLine, evidence_of
 from kafka_dr.domain.plain_text import visible
 from kafka_dr.operators.evidence_page import evidence_page
@@ -208,7 +207,7 @@ def test_the_loss_is_drawn() -> None:
         for n, to in enumerate((50, 25, None))
     ]
     page = evidence_page(evidence("completed", loss=rows))
-    (picture,) = re.findall(r"<svg class=.loss.*?\n</svg>", page, flags=re.S)
+    (picture,) = re.findall(r"<svg class=.loss.*?\n</svg>", page, flags=re.DOTALL)
     lanes = ElementTree.fromstring(picture).findall("svg")
     widths = [[rect.get("width") for rect in lane.findall("rect")] for lane in lanes]
     assert widths == [["100%", "70.0%", "30.0%"], ["100%", "35.0%", "65.0%"], ["100%", "0.0%", "100.0%"]] and all(
@@ -422,7 +421,7 @@ def test_steps_lie_within_the_time_line() -> None:
     ]
     bars = re.findall(r"left:([\d.]+)%;width:([\d.]+)%", evidence_page(evidence("completed", steps=steps)))
     assert len(bars) == 3
-    assert all(0 <= float(left) and float(width) > 0 and float(left) + float(width) <= 100.01 for left, width in bars)
+    assert all(float(left) >= 0 and float(width) > 0 and float(left) + float(width) <= 100.01 for left, width in bars)
 
 
 def test_without_a_source_the_page_says_what_has_no_bound() -> None:

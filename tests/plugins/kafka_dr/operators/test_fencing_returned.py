@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.armed import armed_fences
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -19,6 +18,7 @@ from kafka_dr.operators.fencing_returned import FenceReturnedCluster
 from kafka_dr.operators.fencing_source import telling_entries
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.FENCE_RETURNED_CLUSTER

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.armed import armed_fences, watched
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable

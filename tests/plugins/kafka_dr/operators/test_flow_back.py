@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import flow_back, preparing_topics
 from kafka_dr.operators.deciding import planned_return
@@ -17,6 +16,7 @@ from kafka_dr.operators.flow_back import SeedFlowBack, StartFlowBack, WaitForCat
 from kafka_dr.operators.preparing_topics import PrepareTopics
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, PAIR, WayBack
 
 BORN = TopicPartition("born", 0)

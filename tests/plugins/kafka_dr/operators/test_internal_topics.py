@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.errors import Contradiction
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target

@@ -11,12 +11,12 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import last_known
 from kafka_dr.operators.last_known import LastKnown, asked_side_by_side, looked_at, what_is_known, with_movement
+
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 
 DEFAULT = {"policy": "default", "separator": "."}

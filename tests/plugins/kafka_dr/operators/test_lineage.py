@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.domain.topic_partition import TopicPartition

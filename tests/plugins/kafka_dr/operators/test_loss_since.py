@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing
@@ -22,6 +21,7 @@ from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.operators.without_source import OpenWithoutSource
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.conftest import ORDERS
 
 REVIEW, OPEN, STOP = Step.REVIEW_TRANSLATION, Step.OPEN_TARGET, Step.STOP_MIRROR_MAKER

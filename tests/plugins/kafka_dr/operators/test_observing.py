@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.observing import copies_of_target, existing_originals, remote_partitions
 

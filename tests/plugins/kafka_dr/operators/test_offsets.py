@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from kafka_dr.domain.mirror_records import CheckpointColumns
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, SparkFailed
@@ -25,6 +24,7 @@ from kafka_dr_spark import sources
 from kafka_dr_spark.tagging import unpack
 from kafka_dr_spark.tasks import PartitionTask, output_schema
 from kafka_dr_spark.windows import KafkaAccess
+
 from tests.plugins.kafka_dr.operators.way_back import WayBack
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.returning import ReturnToSource

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.operators.offsets import differing, ledger_frame

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import preparing_topics
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.preparing_topics import PrepareTopics, verify_export
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.PREPARE_TOPICS

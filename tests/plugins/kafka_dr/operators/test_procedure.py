@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, Refusal, Superseded
 from kafka_dr.operators import procedure as module

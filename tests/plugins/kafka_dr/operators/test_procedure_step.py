@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, FenceNotProven, ReadBackFailed, SwitchbackError
 from kafka_dr.operators.procedure import Procedure, WaitLonger
 from kafka_dr.operators.procedure_step import ProcedureStep

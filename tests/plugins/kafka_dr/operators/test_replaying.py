@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from kafka_dr.domain.stranded import Decision
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Superseded
@@ -25,6 +24,7 @@ from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.replaying import ReconcileStrandedRecords
 from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, progress_record
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.replayed import failed_over, found_stranded, stranded
 
 STEP = Step.RECONCILE_STRANDED_RECORDS
@@ -415,7 +415,7 @@ def test_a_compacted_quarantine_is_refused(make: Any) -> None:
 
 def test_a_topic_that_is_gone_is_refused_before_anything_is_written(make: Any) -> None:
     """With what to do about it."""
-    bench = make(some(3) + [stranded("orders", 9, 1, b"k", b"v")])
+    bench = make([*some(3), stranded("orders", 9, 1, b"k", b"v")])
     with pytest.raises(AirflowFailException, match=r"orders-9.*another decision"):
         reconcile(bench)
     assert bench.world.transactions == 0

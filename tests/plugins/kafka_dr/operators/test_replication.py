@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, Refusal
 from kafka_dr.hooks.group_requests import Position

@@ -4,12 +4,12 @@ wrote since, and only as approved.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, ReadBackFailed, Refusal, Superseded
 from kafka_dr.hooks.group_requests import Position
@@ -18,6 +18,7 @@ from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.restoring import ApproveRestore, PlanRestore, RestorePositions
 from kafka_dr.vocabulary import Step
+
 from tests.plugins.kafka_dr.operators.test_commit_groups import translated
 
 ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
@@ -336,10 +337,8 @@ def run(restore: Restore, *kinds: Any) -> dict[str, Any]:
             kind(task_id=steps[kind].value).execute(context)
         except AirflowFailException:
             break
-    try:
+    with contextlib.suppress(AirflowFailException):
         CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(context)
-    except AirflowFailException:
-        pass
     return json.loads((restore.procedure.folder / "evidence.json").read_text())
 
 

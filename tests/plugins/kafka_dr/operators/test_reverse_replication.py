@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, Refusal
 from kafka_dr.operators.procedure import partitions_frame

@@ -10,14 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.mirror_records import Heartbeat, encode_heartbeat
 from kafka_dr.domain.naming import NamingSpec, naming_of
 from kafka_dr.domain.source_lost import Look, Sight, SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailable, LeaseLost, ReadBackFailed, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
-from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, RecordWriter, Tail, Unknown
+from kafka_dr.hooks.kafka_records import Accepted, Record, RecordWriter, Refused, Tail, Unknown
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.source_probe import ApplicationsView
 from kafka_dr.operators import procedure as procedure_module
@@ -235,7 +234,7 @@ def test_black_holes_end_in_time(site: Any, monkeypatch: pytest.MonkeyPatch, han
     """The real client and writer at addresses where connecting hangs, and where nobody speaks."""
     real = lambda alias, _: (
         KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
-    )  # noqa: E731
+    )
     monkeypatch.setattr(procedure_module, "KafkaCluster", real)
     monkeypatch.setattr(
         procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
@@ -463,7 +462,7 @@ def test_black_holes_all_around_cost_no_more_than_the_window(
     """The source's addresses swallow everything: no round outlasts its time."""
     real = lambda alias, _: (
         KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
-    )  # noqa: E731
+    )
     monkeypatch.setattr(procedure_module, "KafkaCluster", real)
     began = time.monotonic()
     assert confirmed(site.opened()).state is SourceState.LOST

@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import stranded
@@ -25,6 +24,7 @@ from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, 
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
 from kafka_dr.operators.way_back import Begun
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 
 

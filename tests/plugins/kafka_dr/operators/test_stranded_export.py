@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kafka_dr.domain.replay import mark_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
@@ -18,6 +17,7 @@ from kafka_dr.hooks.kafka_records import Record
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, record_of_row
 from kafka_dr.vocabulary import Step
+
 from tests.replayed import GROUP_ROWS, found_stranded, stranded, write_export
 
 ORDERS = TopicPartition("orders", 0)

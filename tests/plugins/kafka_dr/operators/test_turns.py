@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from kafka_dr.domain.fence import FenceScope
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
 from kafka_dr.operators.fencing import add_fence
@@ -19,6 +18,7 @@ from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.reverse_replication import SeedReverseReplication
 from kafka_dr.operators.still_true import refuse_if_changed
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS
 
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.armed import armed_fences, unstopped, watched
 from kafka_dr.domain.topic_partition import TopicPartition

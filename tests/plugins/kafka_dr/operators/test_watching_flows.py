@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.armed import watched
 from kafka_dr.operators import watching
 from kafka_dr.operators.fencing_source import telling_entries
 from kafka_dr.operators.watching import STEP, MovedProcedure, Watcher
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, WayBack
 
 

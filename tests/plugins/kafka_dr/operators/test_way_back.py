@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.procedure import Procedure, partitions_frame
@@ -16,6 +15,7 @@ from kafka_dr.operators.replication import Drain
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.way_back import Begun, told_to_begin
 from kafka_dr.vocabulary import Entry, Step
+
 from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, PAIR, WayBack
 
 

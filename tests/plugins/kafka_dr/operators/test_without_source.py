@@ -4,17 +4,15 @@ still moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 import itertools
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from kafka_dr_spark import sources
-
 from kafka_dr.commands.verify_evidence import receipts
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.recorded import Kind
@@ -35,6 +33,8 @@ from kafka_dr.operators.without_source import (
     TranslateWithoutSource,
 )
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr_spark import sources
+
 from tests.plugins.kafka_dr.conftest import FENCE
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.fencing_source import arm
 from kafka_dr.operators.procedure import Procedure, partitions_frame

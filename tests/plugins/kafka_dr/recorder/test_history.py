@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from kafka_dr.domain.recorded import NONE_KEPT, Kind, Place, Rows
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.history import Recorded, last_known, recorded

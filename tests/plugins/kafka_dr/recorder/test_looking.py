@@ -15,14 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from kafka_dr.domain.mirror_records import (
     Checkpoint,
+    Heartbeat,
     OffsetSync,
     encode_checkpoint,
     encode_heartbeat,
     encode_offset_sync,
-    Heartbeat,
 )
 from kafka_dr.domain.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorded import Place, Rows

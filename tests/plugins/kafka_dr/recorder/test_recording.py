@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from kafka_dr.domain.recorded import Kind, Rows
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
