@@ -1,9 +1,10 @@
 # `make help` lists the targets.
 PYTHON ?= python3
 VENV := .venv/bin/python
+COMPILE := .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lab lab-down demo demo-unplanned demo-failback test faults bench
+.PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback test faults bench
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -11,9 +12,14 @@ help: ## list the targets
 setup: ## install Java, Python packages and jars, whatever of them is missing
 	@$(PYTHON) -m lab.setup
 
-lock: ## renew requirements.lock from requirements.txt
-	@$(VENV) -m pip install --quiet uv==0.13.8
-	@$(VENV) -m uv pip compile requirements.txt --universal --generate-hashes --python-version 3.11 --no-header -o requirements.lock
+lock: ## make the requirements files from pyproject.toml
+	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
+	@$(COMPILE) --group build -o requirements-build.txt
+	@$(COMPILE) pyproject.toml --all-extras -o requirements.lock
+	@$(COMPILE) pyproject.toml --extra s3 -c requirements.lock -o requirements.txt
+
+check: setup ## format, lint, types, layers, requirements, house rules
+	@$(VENV) -m tests.check
 
 lab: setup ## start two clusters, MirrorMaker 2 and Airflow on this machine
 	@$(VENV) -m lab up

@@ -19,6 +19,7 @@ OLDEST_JAVA = 17
 OLDEST_PYTHON = (3, 11)
 VENV = PROJECT / ".venv"
 LOCK = PROJECT / "requirements.lock"
+BUILD_LOCK = PROJECT / "requirements-build.txt"
 STAMP = VENV / "installed-from"
 FAST_SPARK = VENV / "spark-classes.jsa"
 
@@ -80,8 +81,8 @@ def ensure_java() -> None:
 
 
 def ensure_packages() -> None:
-    """Install exactly what the lock lists; the stamp is written last and names the lock it was made from."""
-    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    """Install exactly what the locks list; the stamp is written last and names the locks it was made from."""
+    digest = hashlib.sha256(BUILD_LOCK.read_bytes() + LOCK.read_bytes()).hexdigest()
     done = STAMP.exists() and STAMP.read_text().strip() == digest and (VENV / "bin" / "python").exists()
     _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")
     if done:
@@ -91,21 +92,28 @@ def ensure_packages() -> None:
     if not _python_works():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     start = time.monotonic()
-    install = [
-        str(VENV / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-compile",
-        "--require-hashes",
-    ]
-    failed = subprocess.run([*install, "-r", str(LOCK)], cwd=PROJECT, check=False).returncode
-    if failed:
-        raise SystemExit("packages: pip could not install requirements.lock, see above; run `make setup` again")
+    python = str(VENV / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    _install([*pip, "-r", str(BUILD_LOCK)], {})
+    # PySpark comes as archives only. They are built with the tools just installed, whose hashes are known too.
+    uv = [str(VENV / "bin" / "uv"), "pip", "install", "--python", python, "--require-hashes", "--no-build-isolation"]
+    _install([*uv, "-r", str(LOCK)], _index_of_pip(python))
     _compile_packages()
     STAMP.write_text(digest)
     print(f"packages: installed in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def _install(command: list[str], settings: dict[str, str]) -> None:
+    if subprocess.run(command, cwd=PROJECT, env=os.environ | settings, check=False).returncode:
+        raise SystemExit(f"packages: {command[-1]} could not be installed, see above; run `make setup` again")
+
+
+def _index_of_pip(python: str) -> dict[str, str]:
+    """The package index that pip is configured for, as uv's setting; uv reads none of pip's."""
+    command = [python, "-m", "pip", "config", "get", "global.index-url"]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    index = os.environ.get("PIP_INDEX_URL") or (asked.stdout.strip() if asked.returncode == 0 else "")
+    return {"UV_DEFAULT_INDEX": index} if index and "UV_DEFAULT_INDEX" not in os.environ else {}
 
 
 def _compile_packages() -> None:
