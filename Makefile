@@ -12,7 +12,7 @@ help: ## list the targets
 setup: ## install Java, Python packages and jars, whatever of them is missing
 	@$(PYTHON) -m lab.setup
 
-lock: ## make the requirements files from pyproject.toml
+lock: ## renew the requirements files from pyproject.toml
 	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
 	@$(COMPILE) --group build -o requirements-build.txt
 	@$(COMPILE) pyproject.toml --all-extras -o requirements.lock

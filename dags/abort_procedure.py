@@ -17,7 +17,7 @@ task, it goes on where it stopped. The page `runbooks/abort_procedure.md` has on
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, abort_params
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
 from kafka_dr.operators.aborting import AbortProcedure, CloseAborted, ReturnAborted
 
 with DAG(
@@ -25,7 +25,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    params=abort_params(),
+    params=procedure_form("abort_procedure"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,
     doc_md=__doc__,

@@ -18,7 +18,7 @@ others.
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, failback_params
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
 from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
 from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients
 from kafka_dr.operators.deciding import DecideStrandedRecords
@@ -41,7 +41,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    params=failback_params(),
+    params=procedure_form("failback"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,
     doc_md=__doc__,

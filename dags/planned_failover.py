@@ -16,7 +16,7 @@ the evidence says why. From `open_target` on there is only forward: clear the fa
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_params
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
 from kafka_dr.operators.approval import ApproveFailover, ReviewTranslation
 from kafka_dr.operators.clients import OpenTarget, RedirectClients, VerifyClients
 from kafka_dr.operators.evidence import CloseProcedure
@@ -33,7 +33,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    params=procedure_params(),
+    params=procedure_form("planned_failover"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,
     doc_md=__doc__,

@@ -17,7 +17,7 @@ step: it goes on from where it stopped. The page `runbooks/restore_group_offsets
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, restore_params
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.restoring import ApproveRestore, PlanRestore, RestorePositions
@@ -27,7 +27,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    params=restore_params(),
+    params=procedure_form("restore_group_offsets"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,
     doc_md=__doc__,

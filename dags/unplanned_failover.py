@@ -20,7 +20,7 @@ heading for every step.
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, lost_source_params
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
 from kafka_dr.operators.approval import ApproveDataLoss, ReviewTranslation
 from kafka_dr.operators.assessing import AssessDataLoss
 from kafka_dr.operators.clients import RedirectClients, VerifyClients
@@ -41,7 +41,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    params=lost_source_params(),
+    params=procedure_form("unplanned_failover"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,
     doc_md=__doc__,

@@ -57,6 +57,20 @@ def _by_pattern(rules: dict[str, str]) -> dict[str, str]:
 StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_by_pattern)]
 
 
+#: Choices of single procedures, name to type; `Request.choices` holds those that were given.
+_CHOICES: dict[str, Any] = {
+    "acknowledge_recreated_topics": bool,
+    "acknowledge_cool_down": Reason,
+    "override_source_lost": Reason,
+    "continue_procedure": ProcedureId,
+    "mode": Literal["append", "recreate"],
+    "stranded": StrandedRules,
+    "compare": Literal["proven", "whole"],
+    "undo_procedure": ProcedureId,
+    "overwrite_later_commits": bool,
+}
+
+
 class Request(Model):
     """A run's params, checked.
 
@@ -83,30 +97,26 @@ class Request(Model):
     choices: dict[str, Any] = {}
 
 
-def check_params(
-    topology: Topology, params: Mapping[str, Any], own: Mapping[str, Any] | None = None, others: Collection[str] = ()
-) -> Request:
+def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = ()) -> Request:
     """Checks a run's params.
 
     Args:
         topology: the clusters and flows there are.
         params: what Airflow holds for the run; a null is the same as nothing.
-        own: the procedure's own params, name to type, such as `{"mode": Literal["append", "recreate"]}`.
-        others: what only other procedures take: here it would have no effect.
+        foreign: what only other procedures take: here it would have no effect.
 
     Raises:
         BadInput: everything that is wrong, at once; `problems` lists it line by line.
     """
-    own = own or {}
     given = {key: value for key, value in params.items() if value is not None}
-    problems = [*_unknown(given, own, others)]
+    problems = [*_unknown(given, foreign)]
     problems += [
         problem
         for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
-        for problem in check(topology, given, own)
+        for problem in check(topology, given)
     ]
     deadlines, too_odd = _deadlines(topology.deadlines, given)
-    choices, not_allowed = _choices(own, given)
+    choices, not_allowed = _choices(given)
     problems += too_odd + not_allowed
     if problems:
         raise bad_input(
@@ -135,15 +145,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
 
 
-def _unknown(given: Mapping[str, Any], own: Mapping[str, Any], others: Collection[str]) -> Iterator[str]:
-    known = sorted({*_PLAIN, *Deadlines.model_fields, *own} - {*others})
+def _unknown(given: Mapping[str, Any], foreign: Collection[str]) -> Iterator[str]:
+    known = sorted({*_PLAIN, *Deadlines.model_fields, *_CHOICES} - {*foreign})
     for key in given:
         if key not in known:
-            why = "this procedure does not take it" if key in others else "no such param"
+            why = "this procedure does not take it" if key in foreign else "no such param"
             yield f"{shown(key)}: {why}; params: {', '.join(known)}"
 
 
-def _ends(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
+def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     known = True
     for end in ("source", "target"):
         if given.get(end) not in topology.aliases:
@@ -157,7 +167,7 @@ def _ends(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) ->
         yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
 
 
-def _reason(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     if problem := _reason_problem(given.get("reason"), "say in words why this run is made"):
         yield f"reason: {problem}"
 
@@ -179,7 +189,7 @@ def _invisible(text: str) -> str | None:
     return next((c for c in text if unicodedata.category(c) in _INVISIBLE), None)
 
 
-def _parts(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
+def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     flow = _flow(topology, given)
     for key, kind in (("topics", "topic"), ("groups", "group")):
         text = given.get(key, ALL)
@@ -204,13 +214,13 @@ def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
     return topology.find_flow(*ends) if all(isinstance(end, str) for end in ends) else None
 
 
-def _switches(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+def _switches(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for key in _SWITCHES:
         if not isinstance(given.get(key, False), bool):
             yield f"{key}: {shown(given[key])}; true or false"
 
 
-def _tools(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[str]:
+def _tools(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     if given.get("abort_open_transactions") is True and topology.kafka_tools is None:
         yield (
             "abort_open_transactions: needs Kafka's own tool, and the topology does not say where it is; set"
@@ -219,7 +229,7 @@ def _tools(topology: Topology, given: Mapping[str, Any], _: Mapping[str, Any]) -
         )
 
 
-def _excluded(_: Topology, given: Mapping[str, Any], __: Mapping[str, Any]) -> Iterator[str]:
+def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     excluded = given.get("exclude_groups", {})
     if not isinstance(excluded, Mapping):
         yield (
@@ -254,11 +264,11 @@ def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, 
         ]
 
 
-def _choices(own: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     choices, problems = {}, []
-    for key in (key for key in own if key in given):
+    for key in (key for key in _CHOICES if key in given):
         try:
-            choices[key] = TypeAdapter(own[key]).validate_python(given[key], strict=True)
+            choices[key] = TypeAdapter(_CHOICES[key]).validate_python(given[key], strict=True)
         except ValidationError as error:
             problems.append(f"{key}: {shown(given[key])}; {_expected(error.errors()[0])}")
     return choices, problems

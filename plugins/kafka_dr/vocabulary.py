@@ -45,52 +45,6 @@ class Step(StrEnum):
     CLOSE_PROCEDURE = "close_procedure"
 
 
-_OF_A_LOST_SOURCE = frozenset(
-    {Step.CONFIRM_SOURCE_LOST, Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS, Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE}
-)
-_OF_A_LIVING_SOURCE = frozenset(
-    {
-        Step.CHECK_READINESS,
-        Step.FORECAST,
-        Step.APPROVE_FAILOVER,
-        Step.FENCE_PRODUCERS,
-        Step.DRAIN_CONSUMERS,
-        Step.WAIT_FOR_ZERO_LAG,
-        Step.SEED_REVERSE_REPLICATION,
-        Step.START_REVERSE_REPLICATION,
-    }
-)
-_OF_A_RETURN = frozenset(
-    {
-        Step.FENCE_RETURNED_CLUSTER,
-        Step.FIND_STRANDED_RECORDS,
-        Step.DECIDE_STRANDED_RECORDS,
-        Step.PREPARE_TOPICS,
-        Step.RECONCILE_STRANDED_RECORDS,
-        Step.SEED_FLOW_BACK,
-        Step.START_FLOW_BACK,
-        Step.WAIT_FOR_CATCH_UP,
-    }
-)
-_OF_A_RESTORE = frozenset({Step.PLAN_RESTORE, Step.APPROVE_RESTORE, Step.RESTORE_POSITIONS})
-_OF_ALL = frozenset({Step.OPEN_PROCEDURE, Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.CLOSE_PROCEDURE})
-#: The procedure that moves no client: it puts positions back.
-RESTORE = "restore_group_offsets"
-_OTHERS_STEPS = {
-    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN | _OF_A_RESTORE,
-    "unplanned_failover": _OF_A_LIVING_SOURCE | _OF_A_RETURN | _OF_A_RESTORE,
-    "failback": _OF_A_LOST_SOURCE | _OF_A_RESTORE,
-    RESTORE: frozenset(Step) - _OF_A_RESTORE - _OF_ALL,
-}
-
-
-def steps_of(dag_id: str) -> tuple[Step, ...]:
-    """The steps that a procedure may have, in order: its own, the abort and the return; of an unknown one all there
-    are.
-    """
-    return tuple(step for step in Step if step not in _OTHERS_STEPS.get(dag_id, ()))
-
-
 class Entry(StrEnum):
     """Kinds of journal entries."""
 

@@ -9,11 +9,15 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
-from kafka_dr.dag_policy import abort_params, failback_params, lost_source_params, procedure_params, restore_params
-from kafka_dr.operators.procedure_step import others_params, own_params
-from kafka_dr.params import LONGEST_REASON
-from kafka_dr.settings import Deadlines
+from kafka_dr.dag_policy import procedure_form
+from kafka_dr.errors import BadInput
+from kafka_dr.params import LONGEST_REASON, check_params
+from kafka_dr.procedures import PROCEDURES, foreign_params
+from kafka_dr.settings import Deadlines, Topology
+from kafka_dr.vocabulary import Step
 
+#: Without a cluster: only whether a param is known is looked at.
+NO_TOPOLOGY = Topology.model_construct(clusters={}, flows=(), kafka_tools=None, deadlines=Deadlines())
 GIVEN = {"source": "a", "target": "b", "reason": "r"}
 
 
@@ -23,7 +27,7 @@ ALWAYS = ("record_positions", "watch_old_source")
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:
     """Params as Airflow validates them."""
-    params = ParamsDict(procedure_params())
+    params = ParamsDict(procedure_form("planned_failover"))
     params.update(given)
     return params.validate()
 
@@ -95,38 +99,34 @@ def test_excluded_groups_are_a_map_with_reasons() -> None:
 
 def test_every_deadline_of_the_form_is_one_of_the_topology() -> None:
     """A deadline that can be asked for is one that is obeyed."""
-    deadlines = {name for name in [*procedure_params(), *lost_source_params()] if name.endswith("_seconds")}
+    deadlines = {
+        name
+        for name in [*procedure_form("planned_failover"), *procedure_form("unplanned_failover")]
+        if name.endswith("_seconds")
+    }
     assert deadlines <= set(Deadlines.model_fields)
 
 
 def test_the_form_allows_no_reason_that_is_refused_later() -> None:
     """A reason that fits the form is short enough for the check that follows."""
-    assert procedure_params()["reason"].schema["maxLength"] <= LONGEST_REASON
-    assert lost_source_params()["override_source_lost"].schema["maxLength"] <= LONGEST_REASON
-    for form in (procedure_params, lost_source_params):
-        assert form()["acknowledge_cool_down"].schema["maxLength"] <= LONGEST_REASON
+    assert procedure_form("planned_failover")["reason"].schema["maxLength"] <= LONGEST_REASON
+    assert procedure_form("unplanned_failover")["override_source_lost"].schema["maxLength"] <= LONGEST_REASON
+    for dag_id in ("planned_failover", "unplanned_failover"):
+        assert procedure_form(dag_id)["acknowledge_cool_down"].schema["maxLength"] <= LONGEST_REASON
 
 
 def test_who_takes_the_lease_takes_an_acknowledgement() -> None:
-    """Both failovers have it in their form, and know it; the abort does neither."""
-    for dag_id, form in (("planned_failover", procedure_params), ("unplanned_failover", lost_source_params)):
-        assert "acknowledge_cool_down" in form() and "acknowledge_cool_down" in own_params(dag_id)
-    assert "acknowledge_cool_down" not in abort_params() and "acknowledge_cool_down" in others_params("abort_procedure")
+    """Every procedure that opens one has it in its form; the abort has not, and refuses it."""
+    opening = {dag_id for dag_id, row in PROCEDURES.items() if Step.OPEN_PROCEDURE in row.steps}
+    assert {dag_id for dag_id in PROCEDURES if "acknowledge_cool_down" in procedure_form(dag_id)} == opening
+    assert "acknowledge_cool_down" in foreign_params("abort_procedure")
 
 
-def test_what_only_an_unplanned_failover_asks_is_known_to_it() -> None:
-    """The fields that its form has beside those of planned_failover's are params that its check knows."""
-    own = {name for name in lost_source_params().keys() - procedure_params().keys() if not name.endswith("_seconds")}
-    assert own == set(own_params("unplanned_failover")) - set(own_params("planned_failover"))
-
-
-def test_what_one_form_has_beside_the_others_the_other_procedure_does_not_take() -> None:
-    """Else it could be given over the API, without effect."""
-    forms = {
-        "planned_failover": procedure_params,
-        "unplanned_failover": lost_source_params,
-        "failback": failback_params,
-        "restore_group_offsets": restore_params,
-    }
-    for name, form in forms.items():
-        assert others_params(name) == {param for other in forms.values() for param in other()} - set(form()), name
+@pytest.mark.parametrize("dag_id", PROCEDURES)
+def test_the_check_knows_every_field_of_a_form(dag_id: str) -> None:
+    """What a form offers is no unknown param to the check that follows, and what other forms have is refused by it."""
+    fields = procedure_form(dag_id)
+    with pytest.raises(BadInput) as refused:
+        check_params(NO_TOPOLOGY, dict.fromkeys(fields, object()), foreign_params(dag_id))
+    assert not [problem for problem in refused.value.problems if "no such param" in problem]
+    assert foreign_params(dag_id) == {name for other in PROCEDURES for name in procedure_form(other)} - set(fields)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from kafka_dr.operators.procedure_step import JournaledStep, ProcedureGate
-from kafka_dr.vocabulary import Step, steps_of
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Step
 
 IRREVERSIBLE = "open_target"
 #: Steps of a procedure that other DAGs do.

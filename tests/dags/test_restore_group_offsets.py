@@ -9,16 +9,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.dag_policy import restore_params
 from kafka_dr.operators.procedure_step import JournaledStep, ProcedureGate
-from kafka_dr.vocabulary import RESTORE, Step, steps_of
+from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.vocabulary import Step
 
-STEPS = [step for step in steps_of(RESTORE) if step not in (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE)]
+STEPS = [*RESTORE_GROUP_OFFSETS.steps, Step.CLOSE_PROCEDURE]
 
 
 def test_each_step_follows_the_one_before(dag_bag: Any) -> None:
     """Nothing is written before it was planned and approved; evidence is written whatever happened."""
-    dag = dag_bag.dags[RESTORE]
+    dag = dag_bag.dags[RESTORE_GROUP_OFFSETS.dag_id]
     assert [task.task_id for task in dag.topological_sort()] == STEPS and all(
         isinstance(task, JournaledStep) for task in dag.tasks
     )
@@ -29,7 +29,7 @@ def test_each_step_follows_the_one_before(dag_bag: Any) -> None:
 
 def test_silence_never_approves(dag_bag: Any) -> None:
     """The gate has no default answer and takes one option."""
-    gate = dag_bag.dags[RESTORE].get_task(Step.APPROVE_RESTORE)
+    gate = dag_bag.dags[RESTORE_GROUP_OFFSETS.dag_id].get_task(Step.APPROVE_RESTORE)
     assert (
         isinstance(gate, ProcedureGate)
         and gate.defaults is None
@@ -43,4 +43,4 @@ def test_the_page_has_one_heading_a_step_and_every_param(root: Path) -> None:
     text = (root / "runbooks" / "restore_group_offsets.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == STEPS
     cells = re.findall(r"^\| (`[^|]*`) \|", text, flags=re.MULTILINE)
-    assert {word for cell in cells for word in re.findall(r"`(\w+)`", cell)} == set(restore_params())
+    assert {word for cell in cells for word in re.findall(r"`(\w+)`", cell)} == RESTORE_GROUP_OFFSETS.params

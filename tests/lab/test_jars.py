@@ -67,11 +67,14 @@ def test_an_interrupted_installation_is_done_again(tmp_path: Path, monkeypatch: 
     )
     python.chmod(0o755)
     (tmp_path / "lock").write_text("a==1\n")
+    (tmp_path / "build").write_text("uv==1\n")
     (tmp_path / "broken").touch()
+    python.with_name("uv").symlink_to(python)
     for name, value in (
         ("PROJECT", tmp_path),
         ("VENV", tmp_path / "venv"),
         ("LOCK", tmp_path / "lock"),
+        ("BUILD_LOCK", tmp_path / "build"),
         ("STAMP", tmp_path / "stamp"),
     ):
         monkeypatch.setattr(setup, name, value)
@@ -82,8 +85,9 @@ def test_an_interrupted_installation_is_done_again(tmp_path: Path, monkeypatch: 
     (tmp_path / "broken").unlink()
     setup.ensure_packages()
     setup.ensure_packages()
-    calls = [line.split()[:2] for line in (tmp_path / "calls").read_text().splitlines()]
-    assert calls == [["-m", "pip"], ["-m", "pip"], ["-m", "compileall"]]
+    calls = [line.split()[:3] for line in (tmp_path / "calls").read_text().splitlines()]
+    pip, index = ["-m", "pip", "install"], ["-m", "pip", "config"]
+    assert calls == [pip, pip, index, ["pip", "install", "--python"], ["-m", "compileall", "-q"]]
 
 
 def test_the_lock_is_complete() -> None:

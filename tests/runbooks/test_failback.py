@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_dr.dag_policy import failback_params, procedure_params
+from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.stranded import Decision, Mode
-from kafka_dr.vocabulary import Step, steps_of
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Step
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "runbooks" / "failback.md").read_text(encoding="utf-8")
@@ -64,7 +65,7 @@ def test_every_step_that_is_a_planned_ones_leads_there(step: str) -> None:
 
 def test_every_param_of_its_own_is_explained() -> None:
     """The form's own params, and the default that differs."""
-    own = set(failback_params()) - set(procedure_params())
+    own = set(procedure_form("failback")) - set(procedure_form("planned_failover"))
     assert first_cells("param") == own | {"start_reverse_replication"}
 
 

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_dr.dag_policy import lost_source_params, procedure_params
+from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.readiness import GATES
+from kafka_dr.procedures import steps_of
 from kafka_dr.topology import Deadlines, Topology
-from kafka_dr.vocabulary import Outcome, Step, steps_of
+from kafka_dr.vocabulary import Outcome, Step
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 PAGES = sorted(RUNBOOKS.rglob("*.md"))
@@ -51,8 +52,8 @@ def test_words_in_backticks_are_steps_or_params() -> None:
     words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     known = {
         *Step,
-        *procedure_params(),
-        *lost_source_params(),
+        *procedure_form("planned_failover"),
+        *procedure_form("unplanned_failover"),
         *Deadlines.model_fields,
         *Topology.model_fields,
         *(gate.__name__ for gate in GATES),
@@ -71,7 +72,7 @@ def test_the_deadlines_are_those_of_the_code() -> None:
     )
     defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
     assert {name: (float(seconds), bool(param)) for name, seconds, param in rows} == {
-        name: (seconds, name in procedure_params()) for name, seconds in defaults.items()
+        name: (seconds, name in procedure_form("planned_failover")) for name, seconds in defaults.items()
     }
 
 
@@ -81,7 +82,7 @@ def test_every_param_and_every_gate_has_its_row() -> None:
         r"^\| (`[^|]*`) \|", (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     explained = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
-    assert {*procedure_params(), *(gate.__name__ for gate in GATES)} <= explained
+    assert {*procedure_form("planned_failover"), *(gate.__name__ for gate in GATES)} <= explained
 
 
 def headline(text: str) -> str:

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_dr.vocabulary import Step, steps_of
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Step
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "runbooks" / "stuck_procedure.md"

@@ -10,12 +10,13 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_dr.dag_policy import lost_source_params
+from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
+from kafka_dr.procedures import steps_of
 from kafka_dr.topology import Cluster, Deadlines, Recorder, Topology
-from kafka_dr.vocabulary import Outcome, Step, TranslationClass, steps_of
+from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "runbooks" / "unplanned_failover.md").read_text(encoding="utf-8")
@@ -80,7 +81,7 @@ def test_every_param_is_explained_and_no_other() -> None:
     """The form's params are the rows of the params, and the deadlines marked as such."""
     params = marked("\n".join(first_cells(table_after(PAGE, "param"))))
     given = {name for name, _, param in deadlines() if param}
-    assert params | given == set(lost_source_params()) and not params & given
+    assert params | given == set(procedure_form("unplanned_failover")) and not params & given
 
 
 def deadlines() -> list[tuple[str, float, bool]]:
@@ -93,7 +94,7 @@ def test_the_deadlines_are_those_of_the_code() -> None:
     """Every deadline once, with its default, and whether the form has it."""
     defaults = Deadlines().model_dump() | {"cool_down_seconds": Topology.model_fields["cool_down_seconds"].default}
     assert sorted(deadlines()) == sorted(
-        (name, seconds, name in lost_source_params()) for name, seconds in defaults.items()
+        (name, seconds, name in procedure_form("unplanned_failover")) for name, seconds in defaults.items()
     )
 
 
@@ -273,7 +274,8 @@ def test_words_in_backticks_are_the_codes() -> None:
         schema = json.loads(path.read_text(encoding="utf-8"))
         written |= {field["name"] for field in [*schema.get("columns", []), *schema.get("fields", [])]}
     settings = {name for model in (Deadlines, Topology, Recorder, Cluster) for name in model.model_fields}
-    known = {*written, *settings, *Step, *lost_source_params(), *(path.stem for path in (ROOT / "dags").glob("*.py"))}
+    dags = {path.stem for path in (ROOT / "dags").glob("*.py")}
+    known = {*written, *settings, *Step, *procedure_form("unplanned_failover"), *dags}
     words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE))
     assert len(words) > 40
     assert words - known == set()

@@ -18,7 +18,8 @@ from kafka_dr.operators.observing import target_rules
 from kafka_dr.operators.offsets import held_positions, local_partitions
 from kafka_dr.operators.positions import by_group
 from kafka_dr.operators.procedure import Procedure, partitions_frame
-from kafka_dr.vocabulary import Entry, Step, steps_of
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Entry, Step
 
 MARKS = ("opening", "opened", "returning")
 

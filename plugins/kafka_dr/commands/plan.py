@@ -35,9 +35,10 @@ from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.procedure import Identity, Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import procedure_holding
+from kafka_dr.procedures import steps_of
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import Entry, Step, TranslationClass, steps_of
+from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 

@@ -35,8 +35,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kafka_dr.commands.own_airflow import PROCESS_CONTEXT, OwnApi
-from kafka_dr.domain.evidence import GATES
 from kafka_dr.errors import BadInput
+from kafka_dr.procedures import GATES
 
 _LEFT_BEHIND = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 

@@ -15,19 +15,11 @@ from typing import Any
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.loss import loss_of
-from kafka_dr.vocabulary import RESTORE, Entry, Outcome, Step
+from kafka_dr.procedures import DRAINS, GATES, PROCEDURES
+from kafka_dr.vocabulary import Entry, Outcome, Step
 
-GATES = (
-    Step.DECIDE_STRANDED_RECORDS,
-    Step.APPROVE_FAILOVER,
-    Step.APPROVE_DATA_LOSS,
-    Step.REVIEW_TRANSLATION,
-    Step.APPROVE_RESTORE,
-)
 #: Key of the intent that says how many positions a restore is about to write: before it nothing was changed.
 RESTORES = "restores_positions"
-#: What MirrorMaker 2 and the clients take to get there, not we.
-DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
 #: State of the watch over an old source that is not over.
 WATCHING = "watching"
 _HIDDEN = {"plan", "topic_ids"}
@@ -62,9 +54,10 @@ def _last(lines: Sequence[JournalLine], step: str, kind: str) -> JournalLine | N
     return found[-1] if found else None
 
 
-def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
-    """How the procedure ended, by its journal."""
-    if _last(lines, _last_step(lines), Entry.OUTCOME):
+def outcome_of(lines: Sequence[JournalLine], dag_id: str) -> Outcome:
+    """How a procedure of this DAG ended, by its journal."""
+    definition = PROCEDURES[dag_id]
+    if _last(lines, definition.last_step, Entry.OUTCOME):
         return Outcome.COMPLETED
     returned = _last(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
     if returned is not None and _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
@@ -75,24 +68,9 @@ def outcome_of(lines: Sequence[JournalLine]) -> Outcome:
         return Outcome.REFUSED
     return (
         Outcome.REFUSED
-        if _restores(lines)
+        if not definition.moves_clients
         and not any(line.step == Step.RESTORE_POSITIONS and RESTORES in line.payload for line in lines)
         else Outcome.FAILED
-    )
-
-
-def _restores(lines: Sequence[JournalLine]) -> bool:
-    """Whether the procedure moves no client, and puts positions back."""
-    opened = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
-    return opened is not None and opened.payload.get("dag_id") == RESTORE
-
-
-def _last_step(lines: Sequence[JournalLine]) -> Step:
-    """The step that completes the procedure: without a source there is none to replicate to."""
-    if _restores(lines):
-        return Step.RESTORE_POSITIONS
-    return (
-        Step.VERIFY_CLIENTS if _last(lines, Step.CONFIRM_SOURCE_LOST, Entry.OUTCOME) else Step.START_REVERSE_REPLICATION
     )
 
 
@@ -188,7 +166,7 @@ def evidence_of(
         problems: what the evidence lacks, and why.
         since: what is lost by now of what an inventory lists; None where the plan's own rows stand.
     """
-    outcome, steps = outcome_of(lines), steps_of(lines, order)
+    outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     if outcome is Outcome.COMPLETED:
         steps = [
             {**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and _was_refused(lines, s["id"]) else s

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.evidence import WATCHING
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
-from kafka_dr.vocabulary import Entry, Step, steps_of
+from kafka_dr.procedures import GATES, steps_of
+from kafka_dr.vocabulary import Entry, Step
 
-GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION, Step.APPROVE_RESTORE)
 _ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
 _STATES = {
     Entry.INTENT: "running",

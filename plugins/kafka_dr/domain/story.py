@@ -28,7 +28,8 @@ from kafka_dr.domain.plain_text import (
 )
 from kafka_dr.domain.restored import restore_sentences, restore_to_do
 from kafka_dr.domain.time_line import TimeLine, standstill, time_line
-from kafka_dr.vocabulary import RESTORE, Outcome, Step, TranslationClass
+from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 Evidence = Mapping[str, Any]
 
@@ -107,7 +108,7 @@ class Story:
 def story_of(evidence: Evidence) -> Story:
     """The story that the evidence tells."""
     plan = evidence["plan"] or {}
-    figures, restores = _figures(evidence), evidence["dag_id"] == RESTORE
+    figures, restores = _figures(evidence), evidence["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id
     return Story(
         sentences=(
             restore_sentences(evidence) if restores else [_what(evidence), whereabouts(evidence), _kept(evidence)]

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.plain_text import parsed
+from kafka_dr.procedures import GATES
 from kafka_dr.vocabulary import Step
 
-GATES = (Step.APPROVE_FAILOVER, Step.APPROVE_DATA_LOSS, Step.REVIEW_TRANSLATION)
 _NARROWEST = 0.4
 _TICKS = 4
 

@@ -48,6 +48,11 @@ class HitlAnswer:
     params_input: dict[str, Any]
     created_at: datetime | None
 
+    @property
+    def digest(self) -> str:
+        """The digest that the question asked about: the last word of its subject."""
+        return self.subject.rpartition(" ")[2]
+
 
 @dataclass(frozen=True)
 class TaskInstance:

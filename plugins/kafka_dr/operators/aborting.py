@@ -8,8 +8,9 @@ from typing import Any
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.procedure import Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep, others_params, procedure_holding
+from kafka_dr.operators.procedure_step import ProcedureStep, procedure_holding
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedures import foreign_params
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 #: How long the aborted run is given to see the abort and to begin its own return.
@@ -42,7 +43,7 @@ class AbortProcedure(AbortedStep):
         """The procedure that holds the pair; what only other procedures take is refused by name, before anything is
         written.
         """
-        given = sorted(name for name in others_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None)
+        given = sorted(name for name in foreign_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None)
         if given:
             raise BadInput(
                 "the params cannot be used",

@@ -26,10 +26,10 @@ from kafka_dr.operators.last_known import NO_POSITION, LastKnown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.still_true import source_ends_are_cut_off, source_reopened, source_still_fenced
+from kafka_dr.procedures import PLANNED_FAILOVER
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Entry, Step
 
-_PLANNED = "planned_failover"
 #: Steps whose proofs are taken over, each resting on those before it.
 _PROVING = (
     Step.FENCE_PRODUCERS,
@@ -72,7 +72,7 @@ _UNKNOWN = ("the journal knows no procedure of this name", "Its id is the name o
 def _why_not(procedure: Procedure, earlier: Procedure, holder: str | None) -> tuple[str, str] | None:
     """What was seen, and what to do instead; None where nothing speaks against it."""
     asked, wanted = earlier.request, procedure.request
-    if (earlier.identity.dag_id, asked.source, asked.target) != (_PLANNED, wanted.source, wanted.target):
+    if (earlier.identity.dag_id, asked.source, asked.target) != (PLANNED_FAILOVER.dag_id, wanted.source, wanted.target):
         return (
             f"it is a {earlier.identity.dag_id} from {asked.source} to {asked.target}",
             "Only a planned failover of the same source and target is continued.",

@@ -570,7 +570,7 @@ class Procedure:
         if starter in (answer.responded_by_id, answer.responded_by_name):
             return f"{starter} started the run and answered the gate"
         age = time.time() - answer.responded_at.timestamp()
-        if not digest or digest not in answer.subject:
+        if not digest or answer.digest != digest:
             return f"the answered question does not name digest {digest}"
         # Once the target was opened under it, an approval that grows old must not keep clients standing still.
         if age > self.request.deadlines.approval_valid_seconds and self.outcome(Step.OPEN_TARGET) is None:

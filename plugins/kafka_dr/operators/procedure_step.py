@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -38,58 +38,18 @@ from kafka_dr.errors import (
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
-from kafka_dr.params import ProcedureId, Reason, StrandedRules
+from kafka_dr.procedures import foreign_params
 from kafka_dr.settings import Request, Topology, check_params, load_topology
-from kafka_dr.vocabulary import RESTORE, Entry, Step
-
-#: Params of the procedures beside the common ones, and what each of them does not take: it would have no effect.
-_OWN_PARAMS = {
-    "acknowledge_recreated_topics": bool,
-    "acknowledge_cool_down": Reason,
-    "override_source_lost": Reason,
-    "continue_procedure": ProcedureId,
-    "mode": Literal["append", "recreate"],
-    "stranded": StrandedRules,
-    "compare": Literal["proven", "whole"],
-    "undo_procedure": ProcedureId,
-    "overwrite_later_commits": bool,
-}
-_OF_A_RETURN = frozenset({"mode", "stranded", "compare", "catch_up_seconds"})
-_OF_A_RESTORE = frozenset({"undo_procedure", "overwrite_later_commits"})
-_OF_A_LOST_SOURCE = frozenset({"override_source_lost", "continue_procedure", "confirm_seconds", "slow_seconds"})
-_OF_A_LIVING_SOURCE = frozenset(
-    {
-        "acknowledge_recreated_topics", "exclude_groups", "abort_open_transactions", "start_reverse_replication",
-        "max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds",
-    }
-)  # fmt: skip
-_NOT_TAKEN_BY = {
-    "planned_failover": _OF_A_LOST_SOURCE | _OF_A_RETURN | _OF_A_RESTORE,
-    "unplanned_failover": _OF_A_RETURN | _OF_A_LIVING_SOURCE | _OF_A_RESTORE,
-    "failback": _OF_A_LOST_SOURCE | _OF_A_RESTORE,
-    RESTORE: _OF_A_LOST_SOURCE | _OF_A_RETURN | _OF_A_LIVING_SOURCE | {"topics", "groups", "verify_seconds"},
-    # It waives no cool-down that follows the abort, though somebody may believe so.
-    "abort_procedure": _OF_A_RETURN | _OF_A_RESTORE | {"acknowledge_cool_down"},
-}  # fmt: skip
+from kafka_dr.vocabulary import Entry, Step
 
 _WAKE_AFTER = timedelta(seconds=5)
 #: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
 _ASKED_AGAIN = 5
 
 
-def own_params(dag_id: str) -> dict[str, Any]:
-    """The params, name to type, that a procedure has beside the common ones."""
-    return {name: kind for name, kind in _OWN_PARAMS.items() if name not in others_params(dag_id)}
-
-
-def others_params(dag_id: str) -> frozenset[str]:
-    """The params that only other procedures take."""
-    return _NOT_TAKEN_BY.get(dag_id, frozenset())
-
-
 def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
     """A procedure's params, checked; BadInput names everything that is wrong."""
-    return check_params(topology, params, own=own_params(dag_id), others=others_params(dag_id))
+    return check_params(topology, params, foreign_params(dag_id))
 
 
 def procedure_of(context: Any) -> Procedure:
@@ -342,7 +302,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         super().__init__(**kwargs)
 
     def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
-        """Subject, body (Markdown) and the digest the subject names; None when there is nothing to ask."""
+        """Subject, body (Markdown) and the digest that ends the subject; None when there is nothing to ask."""
         raise NotImplementedError
 
     def wait_seconds(self, procedure: Procedure) -> float:

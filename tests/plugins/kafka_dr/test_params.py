@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.errors import BadInput
-from kafka_dr.params import Reason
 from kafka_dr.settings import Request, check_params, check_topology
 
 TOPOLOGY = check_topology(
@@ -47,10 +46,10 @@ def check(**params: Any) -> Request:
     return check_params(TOPOLOGY, GOOD | params)
 
 
-def refused(own: dict[str, Any] | None = None, **params: Any) -> list[str]:
+def refused(**params: Any) -> list[str]:
     """What is said to be wrong with good params after a change."""
     with pytest.raises(BadInput) as error:
-        check_params(TOPOLOGY, GOOD | params, own)
+        check_params(TOPOLOGY, GOOD | params)
     assert all(problem in str(error.value) for problem in error.value.problems)
     return list(error.value.problems)
 
@@ -117,10 +116,10 @@ def test_everything_wrong_is_said_at_once() -> None:
         stop_seconds=-1,
         drain_seconds="x",
         start_reverse_replication="yes",
-        mode="append",
+        modus="append",
     )
     assert [problem.split(":")[0] for problem in problems] == [
-        "'mode'",
+        "'modus'",
         "source",
         "target",
         "reason",
@@ -326,25 +325,20 @@ def test_groups_are_not_excluded_by_the_thousand() -> None:
     assert len(refused(exclude_groups={f"g{n}": "" for n in range(5000)})) == 1001
 
 
-def test_own_params_of_a_procedure() -> None:
-    """A procedure's own params are checked by their types and come back in `choices`; others stay unknown."""
-    own = {"mode": Literal["append", "recreate"], "chosen_groups": list[str]}
-    assert check_params(TOPOLOGY, GOOD | {"mode": "append"}, own).choices == {"mode": "append"}
-    problems = refused(own, mode="rewrite", chosen_groups=[1], other=1)
-    assert [
-        "no such param" in problems[0],
-        "'append' or 'recreate'" in problems[1],
-        "chosen_groups" in problems[2],
-    ] == [True, True, True]
+def test_choices_of_a_procedure() -> None:
+    """A procedure's own params are checked by their types and come back in `choices`; what others take is refused."""
+    assert check(mode="append").choices == {"mode": "append"}
+    problems = refused(mode="rewrite", undo_procedure=3, other=1)
+    for problem, words in zip(problems, ("no such param", "'append' or 'recreate'", "undo_procedure")):
+        assert words in problem
+    with pytest.raises(BadInput, match="this procedure does not take it"):
+        check_params(TOPOLOGY, GOOD | {"mode": "append"}, {"mode"})
 
 
 def test_a_reason_as_a_procedures_own_param() -> None:
     """Padding goes, the same texts are refused as for the run's reason, and null is none."""
-    own = {"override": Reason}
-    assert check_params(TOPOLOGY, GOOD | {"override": "  the site burns "}, own).choices == {
-        "override": "the site burns"
-    }
-    assert check_params(TOPOLOGY, GOOD | {"override": None}, own).choices == {}
+    assert check(override_source_lost="  the site burns ").choices == {"override_source_lost": "the site burns"}
+    assert check(override_source_lost=None).choices == {}
     for value, words in (
         ("", "say in words why"),
         (" ", "say in words why"),
@@ -353,8 +347,8 @@ def test_a_reason_as_a_procedures_own_param() -> None:
         (3, "string"),
         (True, "string"),
     ):
-        (problem,) = refused(own, override=value)
-        assert problem.startswith("override: ") and words in problem and problem.isprintable()
+        (problem,) = refused(override_source_lost=value)
+        assert problem.startswith("override_source_lost: ") and words in problem and problem.isprintable()
 
 
 @given(

@@ -13,7 +13,7 @@ import pytest
 from kafka_dr.commands import conductor, run_procedure
 from kafka_dr.commands.ending import ending_of
 from kafka_dr.commands.own_database import own_database_environment
-from kafka_dr.dag_policy import lost_source_params, procedure_params
+from kafka_dr.dag_policy import procedure_form
 from kafka_dr.errors import BadInput
 from kafka_dr.operators.procedure_step import request_of
 from kafka_dr.settings import load_topology
@@ -72,9 +72,7 @@ def test_an_acknowledgement_comes_back_from_the_journal(bench: Any, dag_id: str)
         {"source": "primary", "target": "standby", "reason": "r", "acknowledge_cool_down": "the site burns"},
     )
     told = conductor.conf_of(request, topology)
-    conductor._refuse_unknown(
-        {"planned_failover": procedure_params, "unplanned_failover": lost_source_params}[dag_id](), told
-    )
+    conductor._refuse_unknown(procedure_form(dag_id), told)
     assert request_of(topology, dag_id, told) == request and told["acknowledge_cool_down"] == "the site burns"
 
 
@@ -104,7 +102,7 @@ def test_params_of_an_unplanned_failover_come_back_too(bench: Any) -> None:
         {"source": "primary", "target": "standby", "reason": "r", "override_source_lost": "its disks fail"},
     )
     told = conductor.conf_of(request, topology)
-    conductor._refuse_unknown(lost_source_params(), told)
+    conductor._refuse_unknown(procedure_form("unplanned_failover"), told)
     assert (
         request_of(topology, "unplanned_failover", told) == request and told["override_source_lost"] == "its disks fail"
     )
@@ -114,7 +112,7 @@ def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:
     """A topology edited while the run was under way does not make it impossible to take over; anything else unknown
     still does.
     """
-    offered = procedure_params()
+    offered = procedure_form("planned_failover")
     conf = {
         "source": "primary",
         "max_fence_seconds": 33.0,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.evidence import JournalLine, evidence_of, outcome_of, seconds_of, steps_of
+from kafka_dr.procedures import steps_of as table_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
-from kafka_dr.vocabulary import steps_of as table_of
 
 ORDER = [step.value for step in table_of("planned_failover")]
 BEFORE_OPENING = ORDER[: ORDER.index(Step.OPEN_TARGET)]
@@ -40,10 +40,13 @@ def done(*steps: str, **payload: Any) -> list[JournalLine]:
 
 
 def evidence(
-    lines: list[JournalLine], closed: float = 100.0, previous: str | None = None, order: list[str] = ORDER
+    lines: list[JournalLine], closed: float = 100.0, previous: str | None = None, dag_id: str = "planned_failover"
 ) -> dict[str, Any]:
     """The evidence of these lines."""
-    return evidence_of("p-1", REQUEST, lines, order, {"cut_off": [], "boundary": []}, at(closed), previous)
+    order = [step.value for step in table_of(dag_id)]
+    return evidence_of(
+        "p-1", REQUEST | {"dag_id": dag_id}, lines, order, {"cut_off": [], "boundary": []}, at(closed), previous
+    )
 
 
 TO_THE_END = ORDER[: ORDER.index(Step.START_REVERSE_REPLICATION) + 1]
@@ -96,7 +99,7 @@ HISTORIES = {
 @pytest.mark.parametrize(("lines", "outcome"), HISTORIES.values(), ids=HISTORIES)
 def test_the_outcome_follows_from_the_journal(lines: list[JournalLine], outcome: Outcome) -> None:
     """Invariant 2: each way to end has its outcome."""
-    assert outcome_of(lines) is outcome
+    assert outcome_of(lines, "planned_failover") is outcome
     assert evidence(lines)["outcome"] == outcome.value
 
 
@@ -118,14 +121,14 @@ def test_without_a_source_the_clients_arrival_completes() -> None:
         line(one.step, one.kind, 0.0, **plan) if (one.step, one.kind) == (Step.ASSESS_DATA_LOSS, Entry.OUTCOME) else one
         for one in lines
     ]
-    told = evidence(lines, order=WITHOUT_SOURCE)
+    told = evidence(lines, dag_id="unplanned_failover")
     assert (told["outcome"], told["loss"], told["stranded"], told["plan_digest"]) == (
         "completed",
         [lost],
         "assess_data_loss-1",
         "d",
     )
-    assert outcome_of(lines[:-1]) is Outcome.FAILED and told["seconds"]["people"] == 2.0
+    assert outcome_of(lines[:-1], "unplanned_failover") is Outcome.FAILED and told["seconds"]["people"] == 2.0
 
 
 def test_the_window_of_confirmation_is_not_our_own_time() -> None:
@@ -139,7 +142,7 @@ def test_the_window_of_confirmation_is_not_our_own_time() -> None:
 
 def test_only_the_last_step_completes() -> None:
     """A run that lacks its last step's outcome is not completed."""
-    assert outcome_of(done(*TO_THE_END[:-1])) is not Outcome.COMPLETED
+    assert outcome_of(done(*TO_THE_END[:-1]), "planned_failover") is not Outcome.COMPLETED
 
 
 def test_a_killed_step_is_told_as_such() -> None:

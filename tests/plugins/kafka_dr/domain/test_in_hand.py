@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.in_hand import InHand, LiveStep, in_hand
-from kafka_dr.vocabulary import Entry, Step, steps_of
+from kafka_dr.procedures import steps_of
+from kafka_dr.vocabulary import Entry, Step
 
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
@@ -302,3 +303,14 @@ def test_a_procedure_that_is_continued_counts_no_more() -> None:
         None,
     )
     assert told.says(501, Step.OPEN_PROCEDURE, Entry.NOTE, continued_by=None).at(502).fence.state == "overdue"
+
+
+def test_a_failback_waits_for_a_decision_on_stranded_records() -> None:
+    """Its first gate is shown as every other one: asking, with the question and the answer's deadline."""
+    told = Told(approval_wait_seconds=600.0)
+    told.lines[0].payload["dag_id"] = "failback"
+    told.done(1, 2, Step.OPEN_PROCEDURE).says(10, Step.DECIDE_STRANDED_RECORDS, Entry.INTENT, **{"try": 1})
+    assert told.step(15, Step.DECIDE_STRANDED_RECORDS).state == "asking"
+    question = told.at(15).question
+    assert question is not None and question.step == Step.DECIDE_STRANDED_RECORDS and question.seconds == 5.0
+    assert question.expires_at == TEN + timedelta(seconds=610)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from kafka_dr.domain.evidence import RESTORES, JournalLine, outcome_of
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of, restore_sentences, restore_to_do
-from kafka_dr.vocabulary import RESTORE, Entry, Outcome, Step
+from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.vocabulary import Entry, Outcome, Step
 
 PLAN = RestorePlan(
     "restore-1", "west", "it returned", "failover-1", False, "r" * 64, 3, 1, ("new",), {}, {}, False, False
@@ -90,7 +91,7 @@ def line(step: Step, kind: Entry, **payload: Any) -> JournalLine:
 
 
 OPENED = [
-    line(Step.OPEN_PROCEDURE, Entry.OPENED, dag_id=RESTORE),
+    line(Step.OPEN_PROCEDURE, Entry.OPENED, dag_id=RESTORE_GROUP_OFFSETS.dag_id),
     line(Step.OPEN_PROCEDURE, Entry.OUTCOME),
     line(Step.PLAN_RESTORE, Entry.OUTCOME),
 ]
@@ -107,4 +108,4 @@ WRITING = line(Step.RESTORE_POSITIONS, Entry.INTENT, **{RESTORES: 3})
 )  # fmt: skip
 def test_it_is_refused_as_long_as_nothing_was_written(lines: list[JournalLine], outcome: Outcome) -> None:
     """After that it must be ended, one way or the other."""
-    assert outcome_of(lines) is outcome
+    assert outcome_of(lines, RESTORE_GROUP_OFFSETS.dag_id) is outcome

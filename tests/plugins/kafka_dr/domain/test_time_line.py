@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from kafka_dr.domain.time_line import asked, standstill, time_line
+from kafka_dr.procedures import GATES
 
 
 def step(name: str, began: int, ended: int, state: str = "done", **figures: Any) -> dict[str, Any]:
@@ -86,3 +88,9 @@ def test_every_bar_lies_on_the_line() -> None:
 def test_no_step_no_line() -> None:
     """A run refused before its first step."""
     assert time_line(evidence()) is None
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_every_gate_that_asked_is_time_of_people(gate: str) -> None:
+    """No gate is missing among the bands, whichever procedure it belongs to."""
+    assert [name for name, _ in asked(evidence(step(gate, 10, 50, asked=True)))] == [gate]

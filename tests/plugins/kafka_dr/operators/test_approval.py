@@ -112,6 +112,23 @@ def test_the_starters_own_answer_is_noted_and_asked_again(bench: Any) -> None:
     assert bench.kinds(GATE) == [Entry.NOTE]
 
 
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Move? Plan {digest} was not what I saw; Plan {other}",
+        "Move? Plan {digest}{other}",
+        "Move? Plan {other} {digest}.",
+        "Move? Plan {digest} ",
+    ],
+)
+def test_a_digest_within_another_sentence_approves_nothing(bench: Any, subject: str) -> None:
+    """The digest that was asked about is compared as a value: that the subject holds it somewhere is not enough."""
+    digest = forecast(bench)
+    bench.api.answer(GATE, subject.format(digest=digest, other="0" * 64))
+    with pytest.raises(ApprovalMissing, match="does not name digest"):
+        bench.procedure().require_approval(GATE, digest)
+
+
 def test_a_rejection_ends_the_run(bench: Any) -> None:
     """Rejected is refused, not skipped and not retried."""
     forecast(bench)

@@ -1,0 +1,281 @@
+"""What each procedure is, one row a DAG: its steps in order and its params. Forms, gates, the live page, the timeline
+and the manual commands are derived from these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_dr.vocabulary import Step
+
+#: Steps that ask a second person.
+GATES = (
+    Step.DECIDE_STRANDED_RECORDS,
+    Step.APPROVE_FAILOVER,
+    Step.APPROVE_DATA_LOSS,
+    Step.REVIEW_TRANSLATION,
+    Step.APPROVE_RESTORE,
+)
+#: Steps that wait for records or consumers; `seconds.drain` of the evidence is their time.
+DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One param of a form.
+
+    Attributes:
+        schema: JSON schema of the value.
+        description: what the form says beside it.
+        default: None means that the topology decides, or that nothing was chosen.
+        required: the run is not accepted without a value.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    description: str
+    default: Any = None
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class ProcedureDefinition:
+    """One procedure.
+
+    Attributes:
+        steps: in the order of the DAG, without the steps that every procedure has beside its own.
+        fields: its form.
+        last_step: the step whose outcome completes the procedure.
+        needs_source: whether a step needs the source cluster.
+        moves_clients: whether clients change their cluster.
+    """
+
+    dag_id: str
+    steps: tuple[Step, ...]
+    fields: tuple[Field, ...]
+    last_step: Step
+    needs_source: bool = True
+    moves_clients: bool = True
+
+    @property
+    def params(self) -> frozenset[str]:
+        """The names of the form's fields."""
+        return frozenset(field.name for field in self.fields)
+
+    @property
+    def journal_steps(self) -> tuple[Step, ...]:
+        """All steps that may write to the journal under the procedure's id, in order."""
+        watcher = () if self.needs_source else (Step.WATCH_OLD_SOURCE,)
+        return (*self.steps, Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, *watcher, Step.CLOSE_PROCEDURE)
+
+
+def _alias(name: str, description: str) -> Field:
+    return Field(name, {"type": "string", "minLength": 1, "maxLength": 100}, description, required=True)
+
+
+def _text(name: str, longest: int, description: str, shortest: int = 1) -> Field:
+    return Field(name, {"type": ["null", "string"], "minLength": shortest, "maxLength": longest}, description)
+
+
+def _seconds(name: str, description: str) -> Field:
+    schema = {"type": ["null", "number"], "exclusiveMinimum": 0, "maximum": 86_400}
+    return Field(name, schema, f"{description}; empty = the topology's.")
+
+
+def _switch(name: str, description: str) -> Field:
+    return Field(name, {"type": "boolean"}, description, default=False)
+
+
+def _choice(name: str, options: tuple[str, ...], description: str) -> Field:
+    return Field(name, {"type": "string", "enum": list(options)}, description, default=options[0])
+
+
+def _map(name: str, values: Mapping[str, Any], description: str) -> Field:
+    schema = {"type": ["null", "object"], "additionalProperties": {"type": "string", **values}}
+    return Field(name, schema, description)
+
+
+_PATTERNS = "Regular expressions as MirrorMaker 2 uses them; empty = all of the flow."
+_ENDS = (
+    _alias("source", "Alias of the cluster where clients are now."),
+    _alias("target", "Alias of the cluster where clients go."),
+    Field(
+        "reason",
+        {"type": "string", "minLength": 1, "maxLength": 500},
+        "Why; it stands in the evidence.",
+        required=True,
+    ),
+)
+_COOL_DOWN = _text(
+    "acknowledge_cool_down",
+    500,
+    "Why this run cannot wait for the end of the cool-down after the last one; empty = it must have ended. The second"
+    " person who approves sees it.",
+)
+_APPROVAL_WAIT = _seconds("approval_wait_seconds", "How long an answer is waited for")
+_COMMON = (
+    *_ENDS,
+    _text("topics", 10_000, _PATTERNS, shortest=0),
+    _text("groups", 10_000, _PATTERNS, shortest=0),
+    _COOL_DOWN,
+    _APPROVAL_WAIT,
+    _seconds("verify_seconds", "How long groups are waited for on the target"),
+)
+_START_REVERSE = _switch("start_reverse_replication", "Give the new primary a standby at the end.")
+_FENCED = (
+    _switch(
+        "acknowledge_recreated_topics",
+        "Topics with another id than last time are meant to be new, and their old offset syncs are gone.",
+    ),
+    _map(
+        "exclude_groups",
+        {"minLength": 1, "maxLength": 500},
+        'Groups that are not waited for, each with the reason: {"group": "why"}. Their positions are left to their'
+        " policies.",
+    ),
+    _switch(
+        "abort_open_transactions",
+        "Transactions that stay open behind the fence are aborted by Kafka's own tool; otherwise they are waited for.",
+    ),
+    _START_REVERSE,
+    _seconds("max_fence_seconds", "Clients are fenced no longer than this"),
+    _seconds("transaction_seconds", "How long open transactions are waited for behind the fence"),
+    _seconds("drain_seconds", "How long consumers are given to leave by themselves"),
+    _seconds("zero_lag_seconds", "Deadline of the drain"),
+)
+_RETURNED = (
+    _choice(
+        "mode",
+        ("append", "recreate"),
+        "append: the returned cluster's logs stay, only what is new is added. recreate: its topics are deleted and"
+        " mirrored whole.",
+    ),
+    _map(
+        "stranded",
+        {"enum": ["keep", "replay", "quarantine", "discard"]},
+        'What becomes of records that were never replicated, by topic: {"regular expression": "keep"}. Empty = they are'
+        " kept in place. All are exported before.",
+    ),
+    _choice(
+        "compare",
+        ("proven", "whole"),
+        "proven: the logs are compared from where they were last proven alike. whole: from their beginnings.",
+    ),
+    replace(
+        _START_REVERSE,
+        default=True,
+        description="Give the new primary a standby at the end: the flow as it was before the first failover.",
+    ),
+    _seconds("catch_up_seconds", "How long the flow back is given to copy what clients wrote since the failover"),
+)
+_LOST = (
+    _text(
+        "override_source_lost",
+        500,
+        "Why the source is left although it was not seen lost; empty = it must be. The second person who approves the"
+        " loss sees it.",
+    ),
+    _text(
+        "continue_procedure",
+        300,
+        "A planned failover in whose middle the source died: its procedure id. What it had proven is taken over.",
+    ),
+    _seconds("confirm_seconds", "How long the source must be seen lost"),
+    _seconds("slow_seconds", "A source that answers later than this is slow"),
+)
+_UNDONE = (
+    _text(
+        "undo_procedure",
+        300,
+        "The procedure whose commit is undone, by its id; empty = the last one from source to target that committed.",
+    ),
+    _switch(
+        "overwrite_later_commits",
+        "Positions that somebody changed since that commit are put back, too; otherwise they are left as they are, and"
+        " named.",
+    ),
+)
+
+_COMMIT = (Step.TRANSLATE_OFFSETS, Step.REVIEW_TRANSLATION, Step.COMMIT_GROUPS)
+_MOVE = (Step.OPEN_TARGET, Step.REDIRECT_CLIENTS, Step.VERIFY_CLIENTS)
+_FROM_READINESS = (
+    Step.CHECK_READINESS,
+    Step.FORECAST,
+    Step.APPROVE_FAILOVER,
+    Step.FENCE_PRODUCERS,
+    Step.DRAIN_CONSUMERS,
+    Step.WAIT_FOR_ZERO_LAG,
+    Step.STOP_MIRROR_MAKER,
+    *_COMMIT,
+    Step.SEED_REVERSE_REPLICATION,
+    *_MOVE,
+    Step.START_REVERSE_REPLICATION,
+)
+
+PLANNED_FAILOVER = ProcedureDefinition(
+    "planned_failover",
+    (Step.OPEN_PROCEDURE, *_FROM_READINESS),
+    (*_COMMON, *_FENCED),
+    last_step=Step.START_REVERSE_REPLICATION,
+)
+UNPLANNED_FAILOVER = ProcedureDefinition(
+    "unplanned_failover",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.CONFIRM_SOURCE_LOST,
+        Step.ASSESS_DATA_LOSS,
+        Step.APPROVE_DATA_LOSS,
+        Step.FENCE_SOURCE,
+        Step.STOP_MIRROR_MAKER,
+        *_COMMIT,
+        *_MOVE,
+    ),
+    (*_COMMON, *_LOST),
+    last_step=Step.VERIFY_CLIENTS,
+    needs_source=False,
+)
+FAILBACK = ProcedureDefinition(
+    "failback",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.FENCE_RETURNED_CLUSTER,
+        Step.FIND_STRANDED_RECORDS,
+        Step.DECIDE_STRANDED_RECORDS,
+        Step.PREPARE_TOPICS,
+        Step.RECONCILE_STRANDED_RECORDS,
+        Step.SEED_FLOW_BACK,
+        Step.START_FLOW_BACK,
+        Step.WAIT_FOR_CATCH_UP,
+        *_FROM_READINESS,
+    ),
+    (*_COMMON, *(field for field in _FENCED if field is not _START_REVERSE), *_RETURNED),
+    last_step=Step.START_REVERSE_REPLICATION,
+)
+RESTORE_GROUP_OFFSETS = ProcedureDefinition(
+    "restore_group_offsets",
+    (Step.OPEN_PROCEDURE, Step.PLAN_RESTORE, Step.APPROVE_RESTORE, Step.RESTORE_POSITIONS),
+    (*_ENDS, _COOL_DOWN, _APPROVAL_WAIT, *_UNDONE),
+    last_step=Step.RESTORE_POSITIONS,
+    moves_clients=False,
+)
+#: Acts on the procedure that holds the pair of clusters; it has no journal of its own.
+ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,), _ENDS, Step.ABORT_PROCEDURE)
+
+PROCEDURES: Mapping[str, ProcedureDefinition] = {
+    row.dag_id: row for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, ABORT_PROCEDURE)
+}
+_PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.values()))
+
+
+def steps_of(dag_id: str) -> tuple[Step, ...]:
+    """The steps that a procedure may have, in order; of an unknown procedure all there are."""
+    row = PROCEDURES.get(dag_id)
+    return tuple(Step) if row is None else row.journal_steps
+
+
+def foreign_params(dag_id: str) -> frozenset[str]:
+    """The params that only other procedures take: given to this one they would have no effect."""
+    row = PROCEDURES.get(dag_id)
+    return frozenset() if row is None else _PARAMS_OF_ANY - row.params
