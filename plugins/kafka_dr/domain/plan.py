@@ -259,18 +259,23 @@ def _rereads(group: Mapping[str, Any]) -> str:
     return "no checkpoint" if group["mirror_maker_rereads"] is None else str(group["mirror_maker_rereads"])
 
 
+_BIDI = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_MARKUP = {
+    **{ord(char): "\\" + char for char in "\\|[]*_~!"},
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    ord("&"): "&amp;",
+    ord("{"): "&#123;",
+    ord("}"): "&#125;",
+    ord("`"): "'",
+    ord("\n"): " ",
+    ord("\r"): " ",
+}
+
+
 def cell(text: str) -> str:
-    """Text safe inside a Markdown table: no markup, no line breaks, no template braces."""
-    table = {
-        "|": "\\|",
-        "<": "&lt;",
-        ">": "&gt;",
-        "\n": " ",
-        "\r": " ",
-        "`": "'",
-        "{": "&#123;",
-        "}": "&#125;",
-        "[": "\\[",
-        "]": "\\]",
-    }
-    return "".join(table.get(char, char) for char in text)
+    """Text safe inside a Markdown table: no markup, links, line breaks or template braces, and one direction.
+
+    A space parts the slashes of an address: pages make links of addresses after they have read escapes.
+    """
+    return text.translate(_BIDI).replace("://", ": //").translate(_MARKUP)

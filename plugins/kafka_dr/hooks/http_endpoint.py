@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ipaddress
 import json
 import time
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponen
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.hooks.link_local import GuardedAdapter, is_link_local
 from kafka_dr.hooks.outside_text import HIDDEN, one_line
 
 _BODY_LIMIT = 64 * 1024 * 1024
@@ -38,7 +38,7 @@ def checked_url(url: str, system: str) -> str:
             ("it holds a user or password", "@" in parts.netloc),
             ("it has a query or fragment", bool(parts.query or parts.fragment)),
             ("it holds blanks or control characters", any(c <= " " or c == "\x7f" for c in url)),
-            ("it is a link-local address", _is_link_local(parts.hostname or "")),
+            ("it is a link-local address", is_link_local(parts.hostname or "")),
         )
         if wrong
     ]
@@ -49,15 +49,6 @@ def checked_url(url: str, system: str) -> str:
             "give it as http://host:port, credentials apart",
         )
     return url.rstrip("/")
-
-
-def _is_link_local(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_link_local
 
 
 @dataclass(frozen=True)
@@ -107,6 +98,8 @@ class JsonEndpoint:
         self._failure = failure
         self._session = requests.Session()
         self._session.trust_env = False
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, GuardedAdapter())
         self._session.auth = auth
         self._secrets = _forms_of(auth)
 
@@ -202,7 +195,7 @@ class JsonEndpoint:
         text = self.shown(content[:_LOOKED_AT].decode("utf-8", "replace"))
         try:
             return Answer(response.status_code, json.loads(content) if content.strip() else None, text)
-        except ValueError:
+        except (ValueError, RecursionError):
             usable = response.status_code >= 400
             return Answer(
                 response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -13,10 +15,12 @@ from kafka_dr.domain.plan import (
     ExcludedGroup,
     GroupForecast,
     Plan,
+    cell,
     expected_classes,
     plan_markdown,
     unknown_groups,
 )
+from markdown_it import MarkdownIt
 
 PLAN = Plan(
     procedure_id="planned_failover-1",
@@ -254,3 +258,28 @@ def test_of_many_topics_some_are_named() -> None:
         local_names=dict(zip(names, names, strict=True)),
     )
     assert "| t19 |" in shown(many) and "| t20 |" not in shown(many) and "5 more topics" in shown(many)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\\\\|",
+        "a\\\\| forged | row |",
+        "*bold*",
+        "__init__",
+        "~~gone~~",
+        "![x](y)",
+        "&lt;b&gt;",
+        "https://evil.example/x",
+        "a\u202egpj.exe",
+    ],
+)
+def test_a_name_stays_one_cell_of_plain_text(name: str) -> None:
+    """Rendered, a row keeps its cells, and the name is text: no link, image, emphasis or other direction."""
+    page = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    rendered = page.render(f"| group | more |\n| --- | --- |\n| {cell(name)} | end |\n")
+    cells = re.findall(r"<td>(.*?)</td>", rendered, re.DOTALL)
+    assert len(cells) == 2 and cells[1] == "end"
+    assert not re.search(r"<(a|em|strong|s|img|code)\b", cells[0])
+    shown = html.unescape(cells[0]).replace(": //", "://")
+    assert shown == name.replace("\u202e", "")

@@ -37,7 +37,7 @@ def brokers() -> Iterator[str]:
         for number in range(partition):
             producer.produce(topic, f"{number}", partition=partition)
     producer.flush(10)
-    return servers
+    yield servers
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def brokers() -> Iterator[str]:
     for key, value, headers in odd:
         producer.produce("odd", value, key, partition=0, headers=headers)
     producer.flush(10)
-    return servers
+    yield servers
 
 
 def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:

@@ -19,7 +19,7 @@ from kafka_dr.hooks.record_replay import Outgoing, RecordReplay
 def brokers() -> Iterator[str]:
     """A mock broker."""
     producer = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": "1", "log_level": 0})
-    return ",".join(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
+    yield ",".join(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
 
 
 @pytest.fixture
