@@ -26,7 +26,8 @@ class Clock:
     """Measures the job's phases one after the other."""
 
     def __init__(self) -> None:
-        self._last, self.seconds = time.monotonic(), {}
+        self._last = time.monotonic()
+        self.seconds: dict[str, float] = {}
 
     def phase(self, name: str) -> None:
         """End a phase under its name."""
