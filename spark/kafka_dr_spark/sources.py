@@ -26,6 +26,7 @@ from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, 
 
 # A row takes some 100 bytes.
 ROWS_HELD = 2_000_000
+PARTITIONS_PER_TASK = 500
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
 
 
@@ -165,6 +166,11 @@ def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> in
     if bounds.source_start is None or bounds.cut_off is None:
         return 0
     return max(0, min(bounds.cut_off - max(extent.lowest, bounds.source_start), limits.content_limit))
+
+
+def task_count(partitions: int, cores: int) -> int:
+    """Return how many Spark tasks share partitions whose rows are few: one a core, more where partitions are many."""
+    return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
 def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
