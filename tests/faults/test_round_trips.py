@@ -15,7 +15,7 @@ import pytest
 from lab.failback_rehearsal import Leaving, Returning
 from lab.state import Lab
 from tests.faults.world import World
-from tests.rehearsed import trips_without_findings
+from tests.support.rehearsals import trips_without_findings
 
 #: SWITCHBACK_TRIPS: fewer for a quick look.
 TRIPS = int(os.environ.get("SWITCHBACK_TRIPS", "10"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.lost_source_rehearsal import Accident
-from tests.rehearsed import SEED, exact_list, lost_without_findings
+from tests.support.rehearsals import SEED, exact_list, lost_without_findings
 
 #: SWITCHBACK_MOMENTS: fewer for a quick look.
 MOMENTS = int(os.environ.get("SWITCHBACK_MOMENTS", "10"))
