@@ -22,9 +22,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from fastapi.testclient import TestClient
 from kafka_dr.domain.in_hand import in_hand
 from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.operators.clients import removed_entries
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.continuing import Proven, what_was_proven
 from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.restoring import committed_by, snapshot_of, undone_procedure
@@ -156,14 +158,18 @@ def each(*beginnings: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("fixture", names, indirect=True, ids=names)
 
 
+def closed(fixture: Fixture) -> Row:
+    """The entry that the procedure was closed with last."""
+    return fixture.entries(fixture.id, Step.CLOSE_PROCEDURE, Entry.CLOSED)[-1]
+
+
 def close_again(fixture: Fixture, rows: list[Row] | None = None) -> dict[str, Any]:
     """Close the procedure once more; return the evidence that this version makes.
 
     A planned failover that was continued is closed by the procedure that continued it.
     """
     closing_run = fixture.evidence["continued_by"] or fixture.id
-    (*_, closed) = fixture.entries(closing_run, Step.CLOSE_PROCEDURE, Entry.CLOSED)
-    fixture.load(fixture.before(closed) if rows is None else rows)
+    fixture.load(fixture.before(closed(fixture)) if rows is None else rows)
     with suppress(AirflowFailException):
         CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(fixture.context(closing_run))
     folder = fixture.folder / "evidence" / fixture.id
@@ -192,10 +198,9 @@ def test_the_evidence_is_the_same(fixture: Fixture) -> None:
 @each("planned_failover-completed")
 def test_an_altered_entry_is_seen(fixture: Fixture) -> None:
     """One figure of one outcome is altered: the evidence differs in its steps, and the chain breaks there."""
-    (*_, closed) = fixture.entries(fixture.id, Step.CLOSE_PROCEDURE, Entry.CLOSED)
     (altered,) = fixture.entries(fixture.id, Step.COMMIT_GROUPS, Entry.OUTCOME)
     other = altered | {"payload": json.dumps(json.loads(altered["payload"]) | {"committed": -1})}
-    rows = [other if row is altered else row for row in fixture.before(closed)]
+    rows = [other if row is altered else row for row in fixture.before(closed(fixture))]
     made = close_again(fixture, rows)
     differing = {name for name, value in comparable(made).items() if value != fixture.evidence[name]}
     assert differing == {"steps"}
@@ -248,6 +253,19 @@ def assert_all_proven(proven: Proven, figures: dict[str, Any]) -> None:
     assert len(proven.positions) == figures[Step.DRAIN_CONSUMERS]["positions"]["rows"]
     assert set(proven.boundary) == set(proven.cut_off)
     assert len(proven.rows) == figures[Step.TRANSLATE_OFFSETS]["translation"]["rows"]
+
+
+@each("planned_failover", "unplanned_failover", "failback", "abort_procedure")
+def test_what_a_return_puts_back_is_read(fixture: Fixture) -> None:
+    """As many entries of ACLs as the steps said that they had added on the source, lifted and removed on the target."""
+    fixture.load(fixture.rows)
+    procedure = fixture.procedure(fixture.id)
+    figures = {step["id"]: step["figures"] for step in fixture.evidence["steps"]}
+    added, removed = added_entries(procedure), removed_entries(procedure)
+    lifted = figures.get(Step.RETURN_TO_SOURCE, {}).get("acl_entries_lifted", len(added))
+    opened = figures.get(Step.OPEN_TARGET, {}).get("acl_entries_removed", len(removed))
+    assert (len(added), len(removed)) == (lifted, opened)
+    assert added or Step.FENCE_PRODUCERS not in figures
 
 
 @each("planned_failover-failed-continued")
