@@ -67,7 +67,7 @@ class Rehearsal:
     ) -> None:
         self.lab = Lab(state)
         self.folder = folder
-        self.seed = seed
+        self.seed, self.rate = seed, rate
         self.source, self.target = SOURCE, TARGET
         self.truth = GroundTruth(seed, SOURCE)
         self._rng = random.Random(seed)
@@ -339,23 +339,20 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def rehearse(state: Path, folder: Path, seed: int, rate: int, kill: bool = False) -> tuple[Verdict, Path]:
-    """A whole rehearsal on a lab that is up: workload, clients, load, failover, verdict.
+@contextmanager
+def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **workload: Any) -> Iterator[Rehearsal]:
+    """Yield a rehearsal on a lab that is up, with its topics, groups, clients and load; stop clients and load at the
+    end.
 
     Args:
-        kill: kill MirrorMaker 2 with -9 under load before the failover.
-
-    Returns:
-        The verdict, and the procedure's evidence folder.
+        workload: `scale` and `groups`, as of `Rehearsal`.
     """
-    rehearsal = Rehearsal(state, folder, seed, rate)
+    rehearsal = Rehearsal(state, folder, seed, rate, **workload)
     try:
         rehearsal.seed_topics()
         rehearsal.start_clients()
         rehearsal.start_load()
-        if kill:
-            rehearsal.restart_mirror_maker()
-        return rehearsal.conclude("approver"), rehearsal.evidence()[0]
+        yield rehearsal
     finally:
         rehearsal.stop()
 
