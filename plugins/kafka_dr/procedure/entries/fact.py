@@ -1,4 +1,4 @@
-"""A fact is what one journal entry says. A fact's fields are the keys of the entry's payload, under the same names.
+"""A fact is what one journal entry says: its fields are the keys of the entry's payload, under the same names.
 
 Invariants
 1. Facts are pure data: neither clock nor I/O.

@@ -1,4 +1,4 @@
-"""Facts of what is known before clients are moved: readiness, whether the source is lost, what is lost, the plan."""
+"""Facts of what is known before clients are moved: readiness, a lost source, its lost records, the plan."""
 
 from __future__ import annotations
 
