@@ -223,7 +223,7 @@ class CommitGroups(ResumedStep):
     """Commit the translated positions to groups that are idle on the target, and read every one back."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Snapshot, commit what differs, read back all, keep a ledger."""
+        """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
         wanted, refused = wanted_positions(procedure), refused_places(procedure)
         groups = list(dict.fromkeys([*wanted["group"].tolist(), *refused["group"].tolist()]))
@@ -236,6 +236,7 @@ class CommitGroups(ResumedStep):
             )
         before = held_positions(procedure, groups)
         snapshot = self._snapshot(procedure, before)
+        create_missing_topics(procedure)
         wanted = with_set_back(procedure, wanted, refused, procedure.kept(snapshot))
         todo = differing(wanted, before)
         procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
@@ -315,7 +316,7 @@ def groups_born(procedure: Procedure) -> list[str]:
 
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown
-    at the review.
+    at the review. Nothing is changed.
 
     Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at
     those topics' beginning.
@@ -325,7 +326,7 @@ def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     wanted = found[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
     left_alone = excluded_positions(procedure)
     others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
-    local = make_local_topics(procedure)
+    local = starts_of_clients_topics(procedure)
     if local:
         taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
         reading = {
@@ -390,27 +391,37 @@ def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartit
     return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
 
 
-def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
-    """Source topic -> log starts of the topic clients will write to, made like the source's where it is missing.
+def starts_of_clients_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
+    """Source topic -> log starts of the topic clients will write to; 0 where that is still to be made.
 
     Empty where clients go on with the mirrored topics themselves, and all of these are there.
     """
     names = not_mirrored(procedure)
     if not names:
         return {}
-    there, configs = procedure.target.topics(), configs_of_clients_topics(procedure, sorted(names))
-    lacking = {
-        topic: partitions
-        for topic, _, partitions, _ in procedure.plan()["topics"]
-        if topic in names and names[topic] not in there
-    }
-    if lacking:
-        procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in lacking]})
-    for topic, partitions in lacking.items():
+    starts = dict(procedure.target.starts(local_partitions(procedure)))
+    for topic, partitions in missing_topics(procedure).items():
+        starts |= {TopicPartition(names[topic], p): 0 for p in range(partitions)}
+    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+
+
+def missing_topics(procedure: Procedure) -> dict[str, int]:
+    """Source topic -> number of partitions, where the topic clients will write to is not on the target yet."""
+    names = not_mirrored(procedure)
+    there = procedure.target.topics(names.values()) if names else {}
+    return {t: count for t, _, count, _ in procedure.plan()["topics"] if t in names and names[t] not in there}
+
+
+def create_missing_topics(procedure: Procedure) -> None:
+    """Make the topics that clients will write to and that are not on the target, like the source's."""
+    missing, names = missing_topics(procedure), not_mirrored(procedure)
+    if not missing:
+        return
+    configs = configs_of_clients_topics(procedure, sorted(missing))
+    procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in missing]})
+    for topic, partitions in missing.items():
         procedure.hold_lease()
         procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
-    starts = procedure.target.starts(list(local_partitions(procedure)))
-    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
 
 
 def not_mirrored(procedure: Procedure) -> dict[str, str]:
