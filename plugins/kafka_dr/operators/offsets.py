@@ -225,24 +225,23 @@ class CommitGroups(ResumedStep):
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
         """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
-        wanted, refused = wanted_positions(procedure), refused_places(procedure)
-        groups = list(dict.fromkeys([*wanted["group"].tolist(), *refused["group"].tolist()]))
-        active = active_groups(procedure.target, groups)
+        to_commit = ToCommit(procedure)
+        active = active_groups(procedure.target, to_commit.groups)
         if active:
             raise Refusal(
                 "Groups have members on the target",
                 ", ".join(sorted(active)[:10]),
                 "Stop those consumers; positions of a living group are never touched.",
             )
-        before = held_positions(procedure, groups)
+        before = held_positions(procedure, to_commit.groups)
         snapshot = self._snapshot(procedure, before)
         create_missing_topics(procedure)
-        wanted = with_set_back(procedure, wanted, refused, procedure.kept(snapshot))
+        wanted = to_commit.rows(procedure.kept(snapshot))
         todo = differing(wanted, before)
         procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
         procedure.hold_lease()
         errors = commit(procedure, todo)
-        ledger = ledger_frame(wanted, before, held_positions(procedure, groups), errors)
+        ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
         receipt = procedure.keep("ledger", ledger)
         # A position that is not there at all compares as unknown, and unknown is wrong.
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
@@ -264,16 +263,17 @@ class CommitGroups(ResumedStep):
 
     def _snapshot(self, procedure: Procedure, held: pd.DataFrame) -> dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
-        taken = [
-            e.payload["snapshot"]
-            for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE)
-            if "snapshot" in e.payload
-        ]
-        if taken:
-            return taken[0]
-        receipt = procedure.keep("snapshot", held)
-        procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
+        receipt = snapshot_taken(procedure)
+        if receipt is None:
+            receipt = procedure.keep("snapshot", held)
+            procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
         return receipt
+
+
+def snapshot_taken(procedure: Procedure) -> dict[str, Any] | None:
+    """The receipt of what groups held on the target before the procedure's first commit; None before that."""
+    notes = procedure.journal.entries(procedure.id, Step.COMMIT_GROUPS, Entry.NOTE)
+    return next((e.payload["snapshot"] for e in notes if "snapshot" in e.payload), None)
 
 
 def require_reviewed(procedure: Procedure) -> None:
@@ -314,6 +314,37 @@ def groups_born(procedure: Procedure) -> list[str]:
     return [] if procedure.without_source else procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
 
 
+class ToCommit:
+    """Every position that commit_groups writes; nothing is changed by computing them.
+
+    Attributes:
+        groups: those that are written to, and those with a refused position.
+    """
+
+    def __init__(self, procedure: Procedure) -> None:
+        self._procedure = procedure
+        self._wanted, self._refused = wanted_positions(procedure), refused_places(procedure)
+        self.groups = list(dict.fromkeys([*self._wanted["group"].tolist(), *self._refused["group"].tolist()]))
+
+    def rows(self, held: pd.DataFrame) -> pd.DataFrame:
+        """The positions in order; `held` is what the groups held on the target before the first commit."""
+        return with_set_back(self._procedure, self._wanted, self._refused, held)
+
+
+def positions_to_commit(procedure: Procedure) -> pd.DataFrame:
+    """What commit_groups would write if it ran now."""
+    to_commit, taken = ToCommit(procedure), snapshot_taken(procedure)
+    held = held_positions(procedure, to_commit.groups) if taken is None else procedure.kept(taken)
+    return to_commit.rows(held)
+
+
+def translated_positions(procedure: Procedure) -> pd.DataFrame:
+    """The positions on the target that the translation answered, without refused ones."""
+    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    answered = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
+    return answered[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
+
+
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown
     at the review. Nothing is changed.
@@ -321,13 +352,12 @@ def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at
     those topics' beginning.
     """
-    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
-    found = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
-    wanted = found[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
+    wanted = translated_positions(procedure)
     left_alone = excluded_positions(procedure)
     others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
     local = starts_of_clients_topics(procedure)
     if local:
+        rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
         taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
         reading = {
             *zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True),
