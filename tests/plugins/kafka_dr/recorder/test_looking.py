@@ -24,7 +24,7 @@ from kafka_dr.domain.mirror_records import (
     encode_offset_sync,
 )
 from kafka_dr.domain.naming import NamingSpec, naming_of
-from kafka_dr.domain.recorded import Place, Rows
+from kafka_dr.domain.recorded import Kind, Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -368,6 +368,19 @@ def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path:
     }
     site.west.made += 1
     assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
+
+
+@pytest.mark.parametrize("details", ['{"a":' * 100_000, "{", "[]"])
+def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_path: Path, details: str) -> None:
+    """Somebody else wrote into the archive: the sample says so, and readers are told that the archive is damaged."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    rows = Rows(int(time.time() * 1000))
+    rows.add(Kind.SAMPLE, details=details)
+    keep(archive, rows)
+    told = json.loads(again(site, archive).look(True).columns["details"][-1])
+    assert any("a sample in the archive cannot be read" in problem for problem in told["problems"])
+    with pytest.raises(ArchiveUnavailable, match="a sample in the archive cannot be read"):
+        last_known(archive)
 
 
 def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
