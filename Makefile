@@ -36,11 +36,11 @@ demo-unplanned: setup ## the source is killed with -9 under load, clients go on 
 demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo failback
 
-test: setup ## every test
-	@$(VENV) -m pytest tests --ignore=tests/faults
+test: setup ## every test but the faults
+	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
 
-faults: setup ## every fault that the product must survive
-	@$(VENV) -m pytest tests/faults
+faults: setup ## every fault that the product must survive, and all examples of property tests (SHARD=2/3: the second third)
+	@$(VENV) -m pytest tests -p tests.support.fault_results --hypothesis-profile=full $(if $(SHARD),--shard=$(SHARD))
 
 bench: setup ## speed beside the peers, and what the recorder takes; every figure beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)
 	@$(VENV) -m tests.benchmarks $(if $(ONLY),--only $(ONLY))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import requests
 
@@ -67,7 +67,7 @@ class Rehearsal:
     ) -> None:
         self.lab = Lab(state)
         self.folder = folder
-        self.seed = seed
+        self.seed, self.rate = seed, rate
         self.source, self.target = SOURCE, TARGET
         self.truth = GroundTruth(seed, SOURCE)
         self._rng = random.Random(seed)
@@ -87,7 +87,8 @@ class Rehearsal:
     @property
     def policy(self) -> str:
         """How mirrored topics are named."""
-        return self.status["policy"]
+        policy: str = self.status["policy"]
+        return policy
 
     def seed_topics(self) -> GroundTruth:
         """Create topics, records and groups, and wait until the target has the topics."""
@@ -180,7 +181,7 @@ class Rehearsal:
         except requests.Timeout:
             # A busy machine: asked again.
             return False
-        found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+        found: dict[str, Any] = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
         return (
             found["connector"]["state"] == wanted
             and bool(found["tasks"])
@@ -265,7 +266,7 @@ class Rehearsal:
             except subprocess.TimeoutExpired:
                 self._application.kill()
                 self._application.wait()
-            self._application.stdin.close()
+            cast("IO[bytes]", self._application.stdin).close()
             self._application = None
 
     def evidence(self) -> tuple[Path, dict[str, Any]]:
@@ -339,23 +340,20 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def rehearse(state: Path, folder: Path, seed: int, rate: int, kill: bool = False) -> tuple[Verdict, Path]:
-    """A whole rehearsal on a lab that is up: workload, clients, load, failover, verdict.
+@contextmanager
+def rehearsal_under_load(state: Path, folder: Path, seed: int, rate: int, **workload: Any) -> Iterator[Rehearsal]:
+    """Yield a rehearsal on a lab that is up, with its topics, groups, clients and load; stop clients and load at the
+    end.
 
     Args:
-        kill: kill MirrorMaker 2 with -9 under load before the failover.
-
-    Returns:
-        The verdict, and the procedure's evidence folder.
+        workload: `scale` and `groups`, as of `Rehearsal`.
     """
-    rehearsal = Rehearsal(state, folder, seed, rate)
+    rehearsal = Rehearsal(state, folder, seed, rate, **workload)
     try:
         rehearsal.seed_topics()
         rehearsal.start_clients()
         rehearsal.start_load()
-        if kill:
-            rehearsal.restart_mirror_maker()
-        return rehearsal.conclude("approver"), rehearsal.evidence()[0]
+        yield rehearsal
     finally:
         rehearsal.stop()
 

@@ -15,13 +15,14 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from lab.bring_up import up
 from lab.demo.showing import make_console
 from lab.judge import Finding, Verdict
-from lab.rehearsal import rehearse
+from lab.rehearsal import rehearsal_under_load
 from lab.take_down import down
 
 FIGURES = (
@@ -36,12 +37,15 @@ FIGURES = (
 )
 
 
-def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict]:
+def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict[str, Any]]:
     """Run one seed on a fresh lab; return the verdict and the evidence."""
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
     try:
         up(state, policy=options.policy, isolation=options.isolation)
-        verdict, folder = rehearse(state, options.keep / str(seed), seed, options.rate, options.kill)
+        with rehearsal_under_load(state, options.keep / str(seed), seed, options.rate) as rehearsal:
+            if options.kill:
+                rehearsal.restart_mirror_maker()
+            verdict, folder = rehearsal.conclude("approver"), rehearsal.evidence()[0]
         kept = shutil.copytree(folder, options.keep / str(seed) / "evidence", dirs_exist_ok=True)
         return verdict, json.loads((kept / "evidence.json").read_text(encoding="utf-8"))
     except Exception as error:  # noqa: BLE001 (the other seeds go on)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from lab.bring_up import up
-from lab.state import Lab
 from lab.take_down import down
 
 ROOT = Path(__file__).parents[1]
@@ -31,9 +31,18 @@ os.environ.update(
     AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{HOME}/airflow.db",
 )
 
-# A time limit for each example fails on a busy machine without anything being wrong.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# A time limit for each example fails on a busy machine without anything being wrong. `make faults` chooses `full`.
+settings.register_profile("ci", deadline=None, max_examples=10)
+settings.register_profile("full", deadline=None, max_examples=100)
+settings.load_profile("ci")
+
+#: The tests of each lab, in their order: the last ones of the first lab stop and break it.
+LABS = {
+    "planned_lab": ("test_lab", "test_bad_input", "test_planned_failover", "test_take_down"),
+    "lost_lab": ("test_round_trip",),
+    "bare_lab": ("test_lab", "test_kafka_hooks", "test_record_replay", "test_kill_points_sample"),
+}
+INTEGRATION = "tests/integration/"
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +63,33 @@ Maker = Callable[..., Path]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a lab."""
+    """Labs first, one after the other, then Spark, then all that is quick."""
     for item in items:
-        if any(Path(__file__).parent / folder in item.path.parents for folder in ("integration", "faults")):
+        if item.nodeid.startswith((INTEGRATION, "tests/faults/")):
             item.add_marker(pytest.mark.lab)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> tuple[int, int]:
+    if not item.nodeid.startswith(INTEGRATION):
+        return (len(LABS) + (not item.nodeid.startswith("tests/spark/")), 0)
+    parameters = getattr(item, "callspec", None)
+    names = [*item.fixturenames, *(parameters.params.values() if parameters else ())]
+    number, files = next((number, files) for number, (lab, files) in enumerate(LABS.items()) if lab in names)
+    return number, files.index(item.path.stem)
+
+
+class LabsOnOneWorker(LoadFileScheduling):
+    """A worker takes a whole file; one worker takes all labs, and the others run what needs none meanwhile."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return INTEGRATION if nodeid.startswith(INTEGRATION) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LabsOnOneWorker:
+    """Return how files go to workers."""
+    return LabsOnOneWorker(config, log)
 
 
 @pytest.fixture
@@ -74,17 +106,3 @@ def fresh_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
     for state in states:
         down(state)
         shutil.rmtree(state, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def lab_status(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Return the status of the lab that SWITCHBACK_LAB_STATE names, or of one without Airflow started for this
-    session.
-    """
-    existing = os.environ.get("SWITCHBACK_LAB_STATE")
-    if existing:
-        yield Lab(existing).status()
-        return
-    state = tmp_path_factory.mktemp("lab")
-    yield up(state, airflow=False)
-    down(state)

@@ -24,7 +24,7 @@ from lab.state import Lab
 from tests.faults import always_on
 from tests.faults.scene import until
 from tests.faults.stepping import Run, Stepping
-from tests.rehearsed import kept_if_it_fails
+from tests.support.rehearsals import kept_if_it_fails
 
 UNPLANNED = "unplanned_failover"
 PARAMS = {"source": SOURCE, "target": TARGET, "reason": "the source is gone"}

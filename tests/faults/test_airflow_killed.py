@@ -25,7 +25,7 @@ from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from lab.take_down import down
 from tests.faults.world import World
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 STEPS = (
     "fence_producers",

@@ -34,7 +34,7 @@ from tests.faults.lost_scene import UNPLANNED, figures_of, quicken
 from tests.faults.scene import until
 from tests.faults.stepping import ROOT, Run, Stepping, stepping
 from tests.faults.world import World
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",

@@ -20,7 +20,7 @@ from tests.faults.lost_scene import LostScene, figures_of, lost_scene, quicken
 from tests.faults.scene import PARAMS, until
 from tests.faults.stepping import Run, stepping
 from tests.faults.stop_server import StopServer
-from tests.rehearsed import SEED, kept_if_it_fails
+from tests.support.rehearsals import SEED, kept_if_it_fails
 
 FLOW = "->".join(FLOWS["standby"])
 WITHOUT_REST = f"MirrorMaker 2 of {FLOW} runs in dedicated mode, without a REST API"

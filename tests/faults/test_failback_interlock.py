@@ -17,7 +17,7 @@ from lab.state import Lab
 from tests.faults import always_on
 from tests.faults.scene import until
 from tests.faults.trips import stepped_trips
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 HOME, AWAY = "primary", "standby"
 #: The watcher looks once a second; a stop takes its time.

@@ -25,7 +25,7 @@ from lab.jvm import command, properties_text, run_to_end
 from lab.ports import free_ports
 from lab.progress import wait_until
 from lab.state import ALIASES, write_private
-from tests.staged import BEFORE_THE_FENCE, Stage, acl, commit_error
+from tests.support.staged_lab import BEFORE_THE_FENCE, Stage, acl, commit_error
 
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
 GROUP_REFUSED = "GROUP_AUTHORIZATION_FAILED"

@@ -16,7 +16,7 @@ from tests.faults.failback_rounds import HOME, FailbackRounds
 from tests.faults.rounds import COPIED, killed_at_every_point, on_a_lab, way_back_killed_at_every_point
 from tests.faults.stepping import BACK
 from tests.faults.trips import stepped_trips
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 #: The Spark jobs and the gates apart: a job changes nothing outside its own folder.
 COPIED_BACK = (

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsed import rehearsed_without_findings
+from lab.rehearsal import rehearsal_under_load
+from tests.support.rehearsals import SEED, concluded_without_findings
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
@@ -20,4 +21,6 @@ def test_repeated_blocks_skip_nobody(
     """Killed with -9 under 20,000 records/s that ignore the drain hook: 0 skipped, every position exact, repeats
     counted apart.
     """
-    rehearsed_without_findings(fresh_lab(policy, isolation=isolation), tmp_path, rate=20_000, kill=True)
+    with rehearsal_under_load(fresh_lab(policy, isolation=isolation), tmp_path, SEED, rate=20_000) as rehearsal:
+        rehearsal.restart_mirror_maker()
+        concluded_without_findings(rehearsal)

@@ -34,7 +34,7 @@ from lab.state import Lab
 from tests.faults.damage import SYNCS_TOPIC, log_end
 from tests.faults.lost_scene import LostScene, lost_scene
 from tests.faults.scene import until
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 COMMAND = "kafka_dr.commands.record_positions"
 #: No sample is so small: writing one ends in the middle.

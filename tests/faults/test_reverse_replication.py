@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])

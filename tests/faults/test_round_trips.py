@@ -15,7 +15,7 @@ import pytest
 from lab.failback_rehearsal import Leaving, Returning
 from lab.state import Lab
 from tests.faults.world import World
-from tests.rehearsed import trips_without_findings
+from tests.support.rehearsals import trips_without_findings
 
 #: SWITCHBACK_TRIPS: fewer for a quick look.
 TRIPS = int(os.environ.get("SWITCHBACK_TRIPS", "10"))
@@ -54,6 +54,16 @@ def test_ten_in_a_row(policy: str, fresh_lab: Callable[..., Path], tmp_path: Pat
     )
     assert figures["repeats"] > 0 or not any(leaving.crashed for leaving, _ in trips)
     assert figures["replays_due"] > 0 or TRIPS < 4, "nothing was replayed"
+
+
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_there_and_back(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """After a planned failover nothing is stranded: clients return, with what they made meanwhile, and nothing that
+    was there before is mirrored again.
+    """
+    trips = [(Leaving(more=10), Returning(more=10, born=True))]
+    figures = trips_without_findings(fresh_lab(policy), tmp_path, trips, 500, recorded=False, scale=0.02, groups=8)
+    assert figures["stranded_listed"] == figures["missing"] == 0
 
 
 def as_a_pair(state: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from lab.lost_source_rehearsal import Accident, LostSourceRehearsal
 from lab.state import Lab
 from tests.faults.black_hole import black_holed, source_ports
 from tests.faults.lost_scene import DEADLINES, figures_of, lost_scene, quicken, sights
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 OWN_SECONDS = 30.0
 #: Deadline of a Spark job in these labs; by default it is half an hour, within which nothing would be late.

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from lab.lost_source_rehearsal import Accident
-from tests.rehearsed import SEED, exact_list, lost_without_findings
+from tests.faults.lost_scene import lost_scene
+from tests.support.rehearsals import SEED, exact_list, lost_without_findings
 
 #: SWITCHBACK_MOMENTS: fewer for a quick look.
 MOMENTS = int(os.environ.get("SWITCHBACK_MOMENTS", "10"))
@@ -70,3 +71,19 @@ def test_groups_a_million_records_behind_read_again_what_one_interval_brought(
     assert figures["load_per_second"] >= ATTAINED * RATE, f"{figures['load_per_second']} records/s were acknowledged"
     assert figures["acknowledged_by_load"] > 1_200_000, "too few records: the groups do not lag by a million"
     assert evidence["rereads"]["bound"] < 400_000, "more than one interval and its neighbour brought"
+
+
+def test_nobody_had_recorded(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """Without an archive nothing is certain, nothing is interpolated, the approver is told, and nobody is skipped."""
+    with lost_scene(fresh_lab("identity", airflow=False), tmp_path, recorded=False) as scene:
+        scene.put_under_load()
+        scene.rehearsal.kill_source()
+        run = scene.run()
+        evidence = scene.completed(run)
+        verdict = scene.judged(evidence)
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert verdict.figures["positions"] > 0
+    assert [row for row in evidence["loss"] if row["certain_to"] is not None] == []
+    assert set(evidence["classes"]) <= {"SYNC", "NEAREST", "POLICY", "REFUSED"}
+    assert any("archive" in note for note in evidence["plan"]["unproven"])
+    assert "archive" in run.questions["approve_data_loss"]

@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from lab.rehearsal import rehearsal_under_load
 from lab.spark_cluster import master_url
 from lab.state import Lab
 from tests.benchmarks import anti_join
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.contestants import JOBS, Job
-from tests.rehearsed import rehearsed_without_findings
+from tests.support.rehearsals import SEED, concluded_without_findings
 
 FIND = "find_stranded_records"
 
@@ -25,7 +26,8 @@ def test_translated_on_a_master_with_two_workers(fresh_lab: Callable[..., Path],
     finds nothing.
     """
     state = fresh_lab("identity", spark_workers=2)
-    rehearsed_without_findings(state, tmp_path, rate=2_000)
+    with rehearsal_under_load(state, tmp_path, SEED, rate=2_000) as rehearsal:
+        concluded_without_findings(rehearsal)
     lab = Lab(state)
     outputs = {path: path.read_text() for path in (lab.home / "spark").glob("*/app-*/*/std*")}
     assert {path.relative_to(lab.home / "spark").parts[0] for path in outputs} == {"spark-worker-0", "spark-worker-1"}

@@ -15,7 +15,7 @@ import pytest
 from lab.failback_rehearsal import Leaving, Returning
 from lab.lost_source_rehearsal import Accident
 from tests.faults.trips import SteppedTrips, stepped_trips
-from tests.rehearsed import SEED, kept_if_it_fails
+from tests.support.rehearsals import SEED, kept_if_it_fails
 
 #: SWITCHBACK_CRASHES: fewer for a quick look.
 CRASHES = int(os.environ.get("SWITCHBACK_CRASHES", "20"))

@@ -24,7 +24,7 @@ from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from tests.faults.on_a_terminal import ROOT, OnTerminal
 from tests.faults.world import World
-from tests.rehearsed import SEED
+from tests.support.rehearsals import SEED
 
 CONF = {"source": "primary", "target": "standby", "reason": "Airflow is not there"}
 SECONDS = 240.0

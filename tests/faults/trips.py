@@ -15,7 +15,7 @@ from lab.state import Lab
 from tests.faults import always_on
 from tests.faults.lost_scene import Act, quicken
 from tests.faults.stepping import Run, Stepping
-from tests.rehearsed import kept_if_it_fails
+from tests.support.rehearsals import kept_if_it_fails
 
 #: As Airflow's form has it where nobody fills it in; without Airflow nobody does.
 PROPOSED = {FAILBACK: {"start_reverse_replication": True}}

@@ -5,7 +5,6 @@ anything is touched.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,22 +18,13 @@ from confluent_kafka.admin import (
 )
 
 from lab.airflow_api import AirflowApi, Refused
-from lab.bring_up import up
 from lab.mirror_maker import call
-from lab.procedure_run import run
+from lab.procedure_run import procedure_id
+from lab.progress import wait_until
 from lab.state import ALIASES, Lab
-from lab.take_down import down
 
+DAG_ID = "planned_failover"
 GOOD = {"source": "primary", "target": "standby", "reason": "bad input"}
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab that no procedure ever touches."""
-    state = tmp_path_factory.mktemp("lab")
-    up(state)
-    yield Lab(state)
-    down(state)
 
 
 def world(lab: Lab) -> dict[str, Any]:
@@ -71,10 +61,10 @@ REFUSED_BY_AIRFLOW = {
 
 
 @pytest.mark.parametrize("change", REFUSED_BY_AIRFLOW.values(), ids=REFUSED_BY_AIRFLOW)
-def test_airflow_accepts_no_run_with_values_of_a_wrong_kind(lab: Lab, change: dict[str, Any]) -> None:
+def test_airflow_accepts_no_run_with_values_of_a_wrong_kind(planned_lab: Lab, change: dict[str, Any]) -> None:
     """There is no run at all: the API answers 400 and names the param."""
     with pytest.raises(Refused, match=next(iter(change))) as refused:
-        AirflowApi.of(lab, "operator").trigger("planned_failover", {**GOOD, **change})
+        AirflowApi.of(planned_lab, "operator").trigger(DAG_ID, {**GOOD, **change})
     assert refused.value.status == 400
 
 
@@ -97,25 +87,26 @@ REFUSED_BY_THE_PROCEDURE = {
 }
 
 
-def refused_run(lab: Lab, conf: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run with a conf that must be refused; return the last line of what is printed."""
-    before = world(lab)
-    assert run(lab.root, "planned_failover", conf, approve_as="approver", timeout=300) == 1
-    assert world(lab) == before
-    return capsys.readouterr().out.strip().splitlines()[-1]
+@pytest.fixture(scope="module")
+def refused_runs(planned_lab: Lab) -> dict[str, str]:
+    """Run ids by case. All runs stand side by side, and neither rights nor connectors nor positions have changed."""
+    api, before = AirflowApi.of(planned_lab, "operator"), world(planned_lab)
+    runs = {case: api.trigger(DAG_ID, {**GOOD, **change}) for case, (change, _) in REFUSED_BY_THE_PROCEDURE.items()}
+    wait_until(lambda: all(api.run(DAG_ID, run)["state"] == "failed" for run in runs.values()), "six red runs", 300)
+    assert world(planned_lab) == before
+    return runs
 
 
-@pytest.mark.parametrize(("change", "said"), REFUSED_BY_THE_PROCEDURE.values(), ids=REFUSED_BY_THE_PROCEDURE)
+@pytest.mark.parametrize(("case", "said"), [(case, said) for case, (_, said) in REFUSED_BY_THE_PROCEDURE.items()])
 def test_the_procedure_refuses_before_anything_is_touched(
-    lab: Lab, change: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+    planned_lab: Lab, refused_runs: dict[str, str], case: str, said: str
 ) -> None:
-    """Outcome refused, everything wrong is named, and neither rights nor connectors nor positions have changed."""
-    evidence_before = set(lab.evidence.iterdir())
-    told = refused_run(lab, {**GOOD, **change}, capsys)
-    assert told.startswith("outcome=refused failing_step=open_procedure") and said in told
-    (folder,) = set(lab.evidence.iterdir()) - evidence_before
+    """Outcome refused at the first step, and everything wrong is named."""
+    folder = planned_lab.evidence / procedure_id(DAG_ID, refused_runs[case])
     evidence = json.loads((folder / "evidence.json").read_text())
-    assert evidence["outcome"] == "refused" and evidence["approvals"] == [] and (folder / "evidence.html").exists()
+    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "open_procedure")
+    assert said in evidence["reason_for_outcome"] and evidence["approvals"] == []
+    assert (folder / "evidence.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -126,17 +117,17 @@ def test_the_procedure_refuses_before_anything_is_touched(
     ],
     ids=["a misspelt key", "an alias bomb and a key twice"],
 )
-def test_a_topology_that_cannot_be_read_stops_every_run(
-    lab: Lab, old: str, new: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_topology_that_cannot_be_read_stops_every_run(planned_lab: Lab, old: str, new: str, said: str) -> None:
     """Nothing begins without a topology; the run is red."""
-    good = lab.topology.read_text()
+    good, before = planned_lab.topology.read_text(), world(planned_lab)
     assert old in good
+    api = AirflowApi.of(planned_lab, "operator")
     try:
-        lab.topology.write_text(good.replace(old, new, 1))
-        told = refused_run(lab, GOOD, capsys)
+        planned_lab.topology.write_text(good.replace(old, new, 1))
+        run_id = api.trigger(DAG_ID, GOOD)
+        wait_until(lambda: api.run(DAG_ID, run_id)["state"] == "failed", "a red run", 300)
     finally:
-        lab.topology.write_text(good)
-    assert told.startswith("outcome=failed")
-    newest = max(lab.logs.rglob("task_id=open_procedure/*.log"), key=lambda path: path.stat().st_mtime)
-    assert said in newest.read_text()
+        planned_lab.topology.write_text(good)
+    assert world(planned_lab) == before
+    (log,) = planned_lab.logs.rglob(f"run_id={run_id}/task_id=open_procedure/*.log")
+    assert said in log.read_text()

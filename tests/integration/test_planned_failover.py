@@ -1,16 +1,97 @@
-"""A real planned failover for each naming policy, judged by code that shares nothing with the product."""
+"""A real planned failover, judged by code that shares nothing with the product, and its commit undone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from tests.rehearsed import rehearsed_without_findings
+from lab.judge.readers import ClusterReader, Place
+from lab.procedure_run import run
+from lab.rehearsal import SOURCE, TARGET, Rehearsal, rehearsal_under_load
+from lab.state import Lab
+from lab.workload.positions import ADMIN, Committer, Plan
+from tests.support.rehearsals import SEED, concluded_without_findings
+
+RATE = 2_000
+CONF = {"source": SOURCE, "target": TARGET, "reason": "they shall stand where they stood"}
+Positions = dict[str, dict[Place, int]]
 
 
-@pytest.mark.parametrize("policy", ["identity", "default"])
-def test_nothing_is_lost_and_nobody_moved(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Under load that ignores the drain hook: 0 skipped, every position exact, 0 acknowledged records missing."""
-    rehearsed_without_findings(fresh_lab(policy), tmp_path, rate=2_000)
+class GroupsOnTarget:
+    """Groups of which two held positions on the target before the failover.
+
+    Attributes:
+        whole: a group that held all of its partitions there.
+        partly: one that held a single partition.
+        others: groups that held nothing.
+        before: what the first two held.
+    """
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._rehearsal = rehearsal
+        self._reader = ClusterReader(TARGET, rehearsal.status)
+        truth = rehearsal.truth.positions
+        prefix = "" if rehearsal.policy == "identity" else f"{SOURCE}."
+        places = {
+            group: [
+                (prefix + topic, partition)
+                for topic in sorted(truth[group])
+                for partition in sorted(truth[group][topic])
+            ]
+            for group in rehearsal.idle_groups
+        }
+        self.whole, self.partly, *self.others = sorted(places, key=lambda group: -len(places[group]))
+        assert len(places[self.partly]) > 1, "it cannot hold a part of its positions"
+        self.before: Positions = {
+            self.whole: dict.fromkeys(places[self.whole], 0),
+            self.partly: {places[self.partly][0]: 0},
+        }
+
+    def positions(self) -> Positions:
+        """What all of these groups hold on the target now."""
+        return self._reader.positions([self.whole, self.partly, *self.others])
+
+    def commit(self, wanted: Positions) -> None:
+        """Somebody else commits on the target, for groups at rest."""
+        clients = self._rehearsal.status["clusters"][TARGET]["client_properties"]
+        Committer(AdminClient(dict(clients["admin"])), clients["consumer"]).commit(
+            Plan(group, ADMIN, positions) for group, positions in wanted.items()
+        )
+
+
+@pytest.fixture(scope="module")
+def rehearsal(planned_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    """Topics, records, groups, clients, and load that ignores the drain hook."""
+    folder = tmp_path_factory.mktemp("planned")
+    with rehearsal_under_load(planned_lab.root, folder, SEED, RATE, scale=0.2, groups=12) as made:
+        yield made
+
+
+def test_nothing_is_lost_nobody_moved_and_a_commit_is_undone(rehearsal: Rehearsal) -> None:
+    """0 skipped, every position exact, 0 acknowledged records missing; then groups that held something have it back,
+    those that held nothing are gone, and what somebody committed since stays. A second run finds nothing to do, and
+    asks nobody.
+    """
+    state, groups = rehearsal.lab.root, GroupsOnTarget(rehearsal)
+    groups.commit(groups.before)
+    concluded_without_findings(rehearsal)
+    moved = groups.positions()
+    assert moved[groups.whole].keys() >= groups.before[groups.whole].keys()
+    assert moved[groups.partly] != groups.before[groups.partly] and all(moved[group] for group in groups.others)
+    later = next(group for group in groups.others if any(moved[group].values()))
+    gone = [group for group in groups.others if group != later]
+    assert gone, "no group is left that held nothing"
+    since = {next(place for place, offset in sorted(moved[later].items()) if offset): 0}
+    groups.commit({later: since})
+
+    assert run(state, "restore_group_offsets", CONF, approve_as="approver", timeout=300) == 0
+    now = groups.positions()
+    for group, before in groups.before.items():
+        assert now[group] == moved[group] | before, "single positions cannot be taken away"
+    assert now[later] == moved[later] | since, "somebody committed since: the group is not deleted"
+    assert [group for group in gone if now.get(group)] == []
+
+    assert run(state, "restore_group_offsets", CONF, timeout=300) == 0
+    assert groups.positions() == now

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr_spark.anchors import Bounds, Pairs, usable_floors
 from kafka_dr_spark.answers import Answer, Case, Limits, Window
@@ -16,6 +16,7 @@ from kafka_dr_spark.tasks import drive
 
 from tests.spark.log_model import exact_position
 from tests.spark.test_rereads import recorded_flow
+from tests.support.examples import examples
 
 #: Offsets on both sides: sampled as (source's end, target's end, kept by Connect).
 SAMPLES, PAIRS = [(1, 1, -1), (3492, 3464, 900), (8060, 8032, 7000)], [(0, 0), (3463, 3463), (8031, 8031)]
@@ -121,7 +122,7 @@ def test_where_it_cannot_be_counted_the_pair_below_is_the_answer() -> None:
     assert answered(8040, contents).target_position == 8032
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(4, 12), st.integers(1, 30), st.integers(0, 15), st.integers(0, 2**32))
 def test_without_gaps_and_repeats_all_positions_below_an_own_pair_are_exact(
     every: int, flush_every: int, lag: int, seed: int

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr_spark.anchors import Bounds, Floors, Pairs, usable_pairs
 from kafka_dr_spark.answers import Case, Limits
@@ -14,6 +14,7 @@ from kafka_dr_spark.loss import LastSeen, Loss, Unbroken, highest_confirmed, los
 from kafka_dr_spark.tasks import drive
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
+from tests.support.examples import examples
 
 
 def last_seen(dice: Random, world: World) -> LastSeen | None:
@@ -87,7 +88,7 @@ def assessed(alphabet: int, limit: int, seed: int, damage: bool = False) -> tupl
     return world, told
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(3000)
 @given(st.sampled_from([0, 0, 1, 3]), st.integers(0, 60), st.integers(0, 2**32))
 def test_nothing_is_forgotten_and_nothing_is_called_lost_that_is_there(alphabet: int, limit: int, seed: int) -> None:
     """Whatever was repeated, recurs, or has gaps."""
@@ -96,7 +97,7 @@ def test_nothing_is_forgotten_and_nothing_is_called_lost_that_is_there(alphabet:
     assert wrong is None, (wrong, told, world)
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(3000)
 @given(st.sampled_from([0, 0, 1, 3]), st.sampled_from([0, 60, 60]), st.integers(0, 2**32))
 def test_one_wrong_sync_changes_neither(alphabet: int, limit: int, seed: int) -> None:
     """What one statement says that no other bears out counts for nothing, whichever of its bits is another."""
@@ -105,7 +106,7 @@ def test_one_wrong_sync_changes_neither(alphabet: int, limit: int, seed: int) ->
     assert wrong is None, (wrong, told, world)
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(3000)
 @given(st.integers(2, 6), st.integers(0, 2**32))
 def test_where_an_own_pair_tells_any_number_of_wrong_syncs_changes_neither(wrong_syncs: int, seed: int) -> None:
     """As where the last thing that anybody wrote into MirrorMaker 2's topic is wrong, and its syncs bear each other
@@ -180,7 +181,7 @@ def compared(alphabet: int, limit: int, seed: int, damage: bool) -> tuple[World,
     return world, told, whole and limit >= 10_000
 
 
-@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(6000)
 @given(st.sampled_from([0, 0, 1, 2, 3, 5]), st.sampled_from([0, 10, 40, 10_000]), st.integers(0, 2**32), st.booleans())
 def test_where_the_source_can_be_read_the_loss_is_exact(alphabet: int, limit: int, seed: int, damage: bool) -> None:
     """Nothing is forgotten, nothing is called lost that is there; where no content recurs, it is the truth to the

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr_spark.anchors import Bounds, Floors, Pairs
 from kafka_dr_spark.answers import Case, Limits, Window
@@ -17,8 +17,9 @@ from kafka_dr_spark.rereads import rereads_at_most, rereads_before_translation
 from kafka_dr_spark.tasks import drive
 
 from tests.spark.log_model import Cell, World, verdict_by_record
+from tests.support.examples import examples
 
-MANY = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = examples(500)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from kafka_dr_spark import sources
 from kafka_dr_spark.anchors import WHOLE, Bounds, Segment
@@ -22,8 +22,9 @@ from kafka_dr_spark.windows import KafkaAccess, WindowReader
 from tests.spark.log_model import Cell
 from tests.spark.mock_clusters import bounds_row, write_input
 from tests.spark.turns_model import Turns, exact_position, make_turns, turns, unread_of, verdict
+from tests.support.examples import examples
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
+MANY = examples(100)
 
 
 def judge(world: Turns, **limits: object) -> dict:
@@ -89,7 +90,7 @@ def test_the_newest_segment_is_not_drained(world: Turns) -> None:
     ), world
 
 
-@settings(MANY, max_examples=200)
+@examples(200)
 @given(turns(), st.sampled_from([0, 3]), st.integers(0, 60), st.integers(0, 2**32))
 def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed: int) -> None:
     """Where less may be read than is needed older segments still lead no group ahead; with the source at hand no
@@ -109,7 +110,7 @@ def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed
         assert wrong is None and answer.class_ != "REFUSED", (position, answer, wrong, world)
 
 
-@settings(MANY, max_examples=200)
+@examples(200)
 @given(st.sampled_from([0, 0, 2]), st.sampled_from([0, 20, 60, 1000, 1000]), st.integers(0, 2**32))
 def test_without_a_source(alphabet: int, limit: int, seed: int) -> None:
     """From pairs, the target and what a recorder saw no group is ahead, also where a segment's last run died early."""

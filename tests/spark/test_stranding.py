@@ -11,13 +11,14 @@ from random import Random
 import hypothesis
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr_spark.anchors import Bounds, Floors
 from kafka_dr_spark.stranding import Returned, Stranded, longest_run, stranded_of
 from kafka_dr_spark.tasks import drive
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
+from tests.support.examples import examples
 
 #: Numbers of records that were written on the returned cluster after it had lost its tail.
 REWRITTEN = 1_000
@@ -89,7 +90,7 @@ def never_mirrored(world: World) -> list[Cell]:
     return [c for c in world.source if c.record is not None and c.record not in world.mirrored]
 
 
-@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(6000)
 @given(KINDS, st.sampled_from([1000, 1000, 1000, 20, 0]), st.integers(0, 2**40))
 def test_nothing_stranded_is_forgotten_and_what_is_exact_is_equal(kind: str, limit: int, seed: int) -> None:
     """Whatever was repeated, cleaned, deleted by retention, skipped, or lost at the source's end."""
@@ -103,7 +104,7 @@ def test_nothing_stranded_is_forgotten_and_what_is_exact_is_equal(kind: str, lim
         assert told.frontier == min([told.from_offset, *(c.offset for c in truth)])
 
 
-@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(6000)
 @given(st.sampled_from(["plain", "recorded", "tail_lost"]), st.sampled_from([1, 2, 3]), st.integers(0, 2**40))
 def test_of_records_that_are_alike_as_many_are_on_one_side_as_on_both(kind: str, alphabet: int, seed: int) -> None:
     """Each that the returned cluster holds has one of its own on the other, or is listed; where it is exact, the
@@ -136,7 +137,7 @@ def mirrored_once(kind: str, alphabet: int, seed: int) -> tuple[World, Returned]
             return world, Returned("t", 0, 0, 0, None, None, world.bounds.cut_off, world.bounds.boundary)
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(1500)
 @given(st.sampled_from([0, 1, 2, 3]), st.integers(0, 2**40))
 def test_copies_of_like_records_that_retention_took_from_the_source_vouch_for_no_other(
     alphabet: int, seed: int
@@ -152,7 +153,7 @@ def test_copies_of_like_records_that_retention_took_from_the_source_vouch_for_no
     assert truth <= {c.offset for c in listed(world, told)}, (told, world)
 
 
-@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(6000)
 @given(st.sampled_from(["decided", "recorded"]), st.sampled_from([0, 1, 2, 3]), st.booleans(), st.integers(0, 2**40))
 def test_copies_of_like_records_that_were_decided_on_before_vouch_for_no_other(
     kind: str, alphabet: int, whole: bool, seed: int

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from kafka_dr_spark.answers import Answer
 
 from tests.spark.log_model import World, exact_position, make_world, unread_of, verdict, verdict_by_record, worlds
+from tests.support.examples import examples
 
-MANY = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=False)
-SOME = settings(MANY, max_examples=150)
+MANY = examples(250)
+SOME = examples(150)
 
 
 def judge(world: World, **limits: object) -> dict:
@@ -107,7 +108,7 @@ def test_without_a_source(world: World, limit: int) -> None:
         assert wrong is None, (position, answer, wrong, world)
 
 
-@settings(MANY, max_examples=1500)
+@examples(1500)
 @example(alphabet=0, limit=3, seed=35513)
 @given(st.sampled_from([0, 1, 2]), st.integers(0, 60), st.integers(0, 2**32))
 def test_without_a_source_but_with_what_a_recorder_saw(alphabet: int, limit: int, seed: int) -> None:

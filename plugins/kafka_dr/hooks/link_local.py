@@ -35,7 +35,7 @@ class _Guarded:
     """
 
     def _new_conn(self) -> socket.socket:
-        connected: socket.socket = super()._new_conn()  # type: ignore[misc] (of the connection it is mixed into)
+        connected: socket.socket = super()._new_conn()  # type: ignore[misc]  # of the connection it is mixed into
         if is_link_local(str(connected.getpeername()[0])):
             connected.close()
             raise NewConnectionError(self, "the name leads to a link-local address")  # type: ignore[arg-type]

@@ -6,9 +6,11 @@ import json
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.canonical import canonical_json, digest_of, read_json
+
+from tests.support.examples import examples
 
 JSON = st.recursive(
     st.none()
@@ -21,14 +23,14 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(JSON)
 def test_a_digest_survives_being_stored_as_json(value: object) -> None:
     """What the journal gives back has the digest of what was written."""
     assert digest_of(json.loads(json.dumps(value))) == digest_of(value)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.dictionaries(st.text(), st.integers(), max_size=6))
 def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
     """Keys written the other way round give the same text."""
@@ -40,7 +42,7 @@ def test_the_digest_is_that_of_the_utf8_text() -> None:
     assert digest_of({"b": "ö", "a": [1, None]}) == sha256('{"a":[1,null],"b":"ö"}'.encode()).hexdigest()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(JSON, JSON)
 def test_different_texts_have_different_digests(one: object, other: object) -> None:
     """The digest tells different contents apart."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.acl import AclEntry, AclRules
 from kafka_dr.domain.fence import (
@@ -14,6 +14,8 @@ from kafka_dr.domain.fence import (
     refused_to_clients,
     still_allowed,
 )
+
+from tests.support.examples import examples
 
 EXEMPT = frozenset({"User:mm2", "User:orchestrator"})
 SUPER = frozenset({"User:admin"})
@@ -72,7 +74,7 @@ def rights(rules: AclRules, principals: tuple[str, ...], operations: tuple[str, 
     return {(p, o, t) for p in principals for o in operations for t in TOPICS if rules.may(p, o, "topic", t)}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rules_of(EVERYBODY), SCOPES)
 def test_no_client_gets_through_the_fence(rules: AclRules, scope: FenceScope) -> None:
     """With the fence's entries, no client may do the scope's operation on any of its names, named or unheard of."""
@@ -82,7 +84,7 @@ def test_no_client_gets_through_the_fence(rules: AclRules, scope: FenceScope) ->
     assert not [(p, t) for p in clients for t in scope.names if fenced.may(p, "write", "topic", t)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rules_of(EVERYBODY, "group"), st.frozensets(st.sampled_from(TOPICS), min_size=1).map(FenceScope.group_reads))
 def test_no_client_reads_with_a_fenced_group(rules: AclRules, scope: FenceScope) -> None:
     """The same holds for a group's reads."""
@@ -90,7 +92,7 @@ def test_no_client_reads_with_a_fenced_group(rules: AclRules, scope: FenceScope)
     assert still_allowed(fenced, scope, EXEMPT) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rules_of(EVERYBODY), SCOPES)
 def test_lifting_leaves_the_very_set_that_was_found(rules: AclRules, scope: FenceScope) -> None:
     """Invariant 3: removing exactly the added entries gives what was there; none of them was there before."""
@@ -99,7 +101,7 @@ def test_lifting_leaves_the_very_set_that_was_found(rules: AclRules, scope: Fenc
     assert rules.with_entries(added).entries - frozenset(added) == rules.entries
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rules_of(EVERYBODY), SCOPES)
 def test_a_second_fence_adds_nothing(rules: AclRules, scope: FenceScope) -> None:
     """A fence on fenced rules is empty."""
@@ -107,7 +109,7 @@ def test_a_second_fence_adds_nothing(rules: AclRules, scope: FenceScope) -> None
     assert fence_entries(fenced, scope, EXEMPT) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(entries(("User:app-a", "User:app-b", *EXEMPT, *SUPER)), SCOPES)
 def test_exempt_principals_keep_every_right(found: frozenset[AclEntry], scope: FenceScope) -> None:
     """Invariant 1, where rights are granted by name: MirrorMaker 2, the orchestrator and super users lose nothing."""
@@ -117,7 +119,7 @@ def test_exempt_principals_keep_every_right(found: frozenset[AclEntry], scope: F
     assert rights(before, kept, OPERATIONS) <= rights(after, kept, OPERATIONS)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(entries(EVERYBODY), SCOPES)
 def test_clients_keep_every_other_right(found: frozenset[AclEntry], scope: FenceScope) -> None:
     """Invariant 2: the fence takes the operation it names, and no other operation, from anybody."""
@@ -128,7 +130,7 @@ def test_clients_keep_every_other_right(found: frozenset[AclEntry], scope: Fence
     assert rights(before, everybody, others) <= rights(after, everybody, others)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rules_of(EVERYBODY), SCOPES)
 def test_exempt_principals_are_never_denied_by_name(rules: AclRules, scope: FenceScope) -> None:
     """Invariant 1: no DENY names an exempt principal or super user; one for everyone is literal, on a name of the

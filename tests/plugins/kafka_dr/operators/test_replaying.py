@@ -25,7 +25,7 @@ from kafka_dr.operators.replaying import ReconcileStrandedRecords
 from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, progress_record
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.replayed import failed_over, found_stranded, stranded
+from tests.support.replay_process import failed_over, found_stranded, stranded
 
 STEP = Step.RECONCILE_STRANDED_RECORDS
 ORDERS = TopicPartition("orders", 0)

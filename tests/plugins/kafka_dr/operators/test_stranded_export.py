@@ -18,7 +18,7 @@ from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, record_of_row
 from kafka_dr.vocabulary import Step
 
-from tests.replayed import GROUP_ROWS, found_stranded, stranded, write_export
+from tests.support.replay_process import GROUP_ROWS, found_stranded, stranded, write_export
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -17,23 +17,24 @@ from kafka_dr.domain.loss_picture import LANES_SHOWN
 
 from lab.failback_rehearsal import Leaving, Returning, rehearse_round_trips
 from lab.lost_source_rehearsal import Accident, LostSourceRehearsal, rehearse_lost_source
-from lab.rehearsal import rehearse
+from lab.rehearsal import Rehearsal
 from lab.state import Lab
 
 SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
 
 
-def rehearsed_without_findings(state: Path, folder: Path, rate: int, kill: bool = False) -> Path:
-    """Rehearse on a lab that is up; return the evidence folder of the procedure.
+def concluded_without_findings(rehearsal: Rehearsal) -> Path:
+    """Run the failover of a workload under load; return the procedure's evidence folder.
 
     The judge found 0 skipped, every position exact, 0 acknowledged records missing, and clients that went on.
     """
-    verdict, evidence = rehearse(state, folder, SEED, rate, kill)
-    assert verdict.passed, "\n".join(verdict.lines(limit=5))
-    assert verdict.figures["exact"] == verdict.figures["positions"] > 0
-    assert verdict.figures["acknowledged_by_load"] > rate
-    assert verdict.figures["new_records_consumed"] > 0
-    return evidence
+    with kept_if_it_fails(rehearsal.lab.root, rehearsal.folder):
+        verdict = rehearsal.conclude("approver")
+        assert verdict.passed, "\n".join(verdict.lines(limit=5))
+        assert verdict.figures["exact"] == verdict.figures["positions"] > 0
+        assert verdict.figures["acknowledged_by_load"] > rehearsal.rate
+        assert verdict.figures["new_records_consumed"] > 0
+        return rehearsal.evidence()[0]
 
 
 def lost_without_findings(
@@ -55,13 +56,18 @@ def kept_if_it_fails(state: Path, folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        lab = Lab(state)
-        for found in (lab.evidence, lab.archive, lab.logs):
-            # The lab still lives: what vanishes meanwhile must not hide the failure.
-            with suppress(OSError):
-                shutil.copytree(found, folder / "kept" / found.name, dirs_exist_ok=True)
-        print(f"evidence, archive and logs are kept under {folder / 'kept'}", flush=True)
+        keep_files(state, folder / "kept")
         raise
+
+
+def keep_files(state: Path, folder: Path) -> None:
+    """Copy a lab's evidence, archive and logs to a folder."""
+    lab = Lab(state)
+    for files in (lab.evidence, lab.archive, lab.logs):
+        # The lab still lives: what vanishes meanwhile must not hide the failure.
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(files, folder / files.name, dirs_exist_ok=True)
+    print(f"evidence, archive and logs are kept under {folder}", flush=True)
 
 
 def _lost_without_findings(

@@ -7,6 +7,8 @@ Run as a program it is such a process: what a test kills, freezes and starts twi
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -20,7 +22,8 @@ import pyarrow.parquet as pq
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.hooks.kafka_records import Record
+from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
+from kafka_dr.hooks.kafka_records import Record, RecordReader
 from kafka_dr.operators.procedure import Identity, Procedure, partitions_frame
 from kafka_dr.operators.replaying import Replay, figures_of, parts_of, refuse_unproven
 from kafka_dr.settings import Request, Topology
@@ -30,6 +33,8 @@ from kafka_dr_spark.schemas import arrow_schema
 
 PAIR = "primary+standby"
 GROUP_ROWS = 500
+MANY = 20_000
+ROOT = Path(__file__).parents[2]
 #: When stranded records were written unless a test says otherwise; brokers delete what is older than a topic's
 #: retention, replayed or not.
 RECENTLY = int(time.time() * 1000) - 3_600_000
@@ -224,6 +229,49 @@ def replay(procedure: Procedure) -> dict[str, Any]:
     proven = work.prove()
     refuse_unproven(procedure, proven)
     return figures_of(procedure, proven, work.aborted(), work.transactional_id)
+
+
+def seen(config: dict[str, Any], topic: str, isolation: str = READ_COMMITTED) -> list[Record]:
+    """Everything that a reader finds in a topic."""
+    return list(RecordReader(config, "primary", isolation).read_all(topic))
+
+
+def origins(records: list[Record]) -> list[tuple[int, int]]:
+    """Partition and offset of where replayed records stood, told by reading their headers as anybody would."""
+    found = [dict(record.headers).get("switchback.origin") for record in records]
+    return [tuple(map(int, origin.decode().split("/")[2:])) for origin in found if origin is not None]
+
+
+def many(topic: str, count: int = MANY) -> list[Record]:
+    """Stranded records of four partitions, numbered by offsets with gaps."""
+    return [
+        stranded(topic, number % 4, 100 + 3 * number, b"k%d" % number, b"v%d" % number, timestamp=RECENTLY + number)
+        for number in range(count)
+    ]
+
+
+def process(folder: Path, config: dict[str, Any], waits: bool = False) -> subprocess.Popen:
+    """One process that replays; one that waits has everything loaded, and begins when it is told to."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", "."))}
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.replay_process"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    started.stdin.write(json.dumps({"folder": str(folder), "config": config}) + "\n")
+    started.stdin.flush()
+    assert started.stdout.readline() == "begun\n"
+    if not waits:
+        started.stdin.close()
+    return started
+
+
+def answer(started: subprocess.Popen) -> dict[str, Any]:
+    """What a process that was let go said at its end."""
+    return json.loads(started.stdout.read().splitlines()[-1])
 
 
 if __name__ == "__main__":

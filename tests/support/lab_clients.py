@@ -1,0 +1,63 @@
+"""Ordinary clients of a lab that is up: one topic, one record, one reader."""
+
+from __future__ import annotations
+
+import uuid
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab.progress import wait_until
+from lab.state import Lab
+
+SECONDS = 60.0
+HEADERS = [("h", b"\x00\xff1"), ("empty", None)]
+
+
+def client(lab: Lab, alias: str, principal: str) -> dict:
+    """The librdkafka settings of a principal of a cluster."""
+    return {**lab.status()["clusters"][alias]["client_properties"][principal], "log_level": 0}
+
+
+def refusals(lab: Lab, alias: str, topic: str, **settings: object) -> list[str]:
+    """Write one record as an ordinary producer; answers why it was refused."""
+    seen: list[str] = []
+    producer = Producer({**client(lab, alias, "producer"), "message.timeout.ms": 20_000, **settings})
+    producer.produce(
+        topic, value=b"v", key=b"k", headers=HEADERS, on_delivery=lambda e, _: seen.append(e.name() if e else "")
+    )
+    producer.flush(30)
+    return [name for name in seen if name]
+
+
+def new_topic(lab: Lab, alias: str, partitions: int = 3) -> str:
+    """Create a topic of a new name; return the name."""
+    name = f"ho.orders-{uuid.uuid4().hex[:6]}"
+    admin = AdminClient(client(lab, alias, "admin"))
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=SECONDS)
+    return name
+
+
+def mirrored(lab: Lab, topic: str) -> str:
+    """The name of a topic of the primary on the standby."""
+    return topic if lab.load().policy == "identity" else f"primary.{topic}"
+
+
+def read_one(lab: Lab, topic: str, partitions: int = 3) -> list:
+    """Headers of the first record of a topic on the standby."""
+    consumer = reader(lab, "consumer", [TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    try:
+        message = wait_until(
+            lambda: (found := consumer.poll(0.5)) is not None and not found.error() and (found,), "a record", SECONDS
+        )[0]
+        return message.headers()
+    finally:
+        consumer.close()
+
+
+def reader(lab: Lab, principal: str, partitions: list[TopicPartition]) -> Consumer:
+    """A consumer on the standby that reads these partitions from their beginning."""
+    settings = {"group.id": "t", "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**client(lab, "standby", principal), **settings})
+    consumer.assign(partitions)
+    return consumer
