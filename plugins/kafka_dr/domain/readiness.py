@@ -19,6 +19,7 @@ from kafka_dr.domain.observation import ConnectorView, FlowView, Observation, Sa
 from kafka_dr.domain.topic_partition import TopicPartition
 
 _BYTE_ARRAY = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _POLICIES = {
     "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
@@ -154,13 +155,16 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
     """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
     config = o.flow.source_connector.config if o.flow.source_connector else {}
-    for key in ("key.converter", "value.converter", "header.converter"):
-        if config and config.get(key) != _BYTE_ARRAY:
+    for key in _CONVERTERS if config else ():
+        # A connector that sets none takes its worker's, and Connect shows nobody what that is.
+        seen = config.get(key, o.flow.stated.get(key))
+        if seen != _BYTE_ARRAY:
             yield Blocker(
                 "records_unchanged",
                 f"{key} may rewrite records",
-                config.get(key, "the worker's default"),
-                f"Set {key}={_BYTE_ARRAY}.",
+                seen or "the connector sets none, and what its worker sets is not known",
+                f"Set {key}={_BYTE_ARRAY} on the connector; where the worker's own properties set it, state it under"
+                " `mirror_maker` of the flow in the topology.",
             )
     if config.get("transforms"):
         yield Blocker(
@@ -468,6 +472,16 @@ def _stop_note(o: Observation) -> Iterator[str]:
         )
 
 
+def _converter_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    missing = [key for key in _CONVERTERS if key not in config and o.flow.stated.get(key) == _BYTE_ARRAY]
+    if config and missing:
+        yield (
+            f"{', '.join(missing)}: the connector takes its worker's, which the topology states and nobody could be"
+            " asked for."
+        )
+
+
 def _dedicated_note(o: Observation) -> Iterator[str]:
     if o.flow.dedicated:
         yield (
@@ -476,7 +490,7 @@ def _dedicated_note(o: Observation) -> Iterator[str]:
         )
 
 
-NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _dedicated_note)
+NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _converter_note, _dedicated_note)
 
 
 def isolation_of(config: Mapping[str, str]) -> str:

@@ -210,6 +210,7 @@ def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
         views["checkpoint"],
         replicated,
         dedicated=flow.connect is None,
+        stated=flow.mirror_maker,
     )
 
 
