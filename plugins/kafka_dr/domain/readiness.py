@@ -9,12 +9,12 @@ Invariants
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from kafka_dr.domain.acl import ANY_PRINCIPAL, AclRules
 from kafka_dr.domain.fence import ANYONE, FenceScope, client_principals, opening_entries
+from kafka_dr.domain.kafka_version import kafka_version
 from kafka_dr.domain.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.topic_partition import TopicPartition
 
@@ -116,8 +116,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
     """Connect knows STOPPED and offsets (3.6+)."""
-    numbers = tuple(int(n) for n in re.findall(r"\d+", o.flow.worker_version)[:2])
-    if numbers < _OLDEST_CONNECT and not o.flow.dedicated:
+    if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker(
             "versions_suffice",
             "Connect is too old to be stopped and seeded safely",
@@ -486,7 +485,8 @@ def _dedicated_note(o: Observation) -> Iterator[str]:
     if o.flow.dedicated:
         yield (
             "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
-            " asked; it can be stopped, and only a person can start it again."
+            " asked, and where it states no topics.exclude the default of 4.0 is taken; it can be stopped, and only a"
+            " person can start it again."
         )
 
 

@@ -47,7 +47,7 @@ class DedicatedMirrorMaker:
         self._settings = {**_CONVERTERS, "source.cluster.alias": source, "target.cluster.alias": target, **settings}
         self._hook, self._read = hook, read
 
-    def worker(self) -> Worker:
+    def worker(self, timeout: float = 30.0) -> Worker:
         """Nobody tells of which version it is, and where it stores its state."""
         return Worker("", "")
 

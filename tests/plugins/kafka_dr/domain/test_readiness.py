@@ -152,7 +152,7 @@ CLOSED = {
     ),
     "worker elsewhere": (seen(flow=flow("primary", "standby", "id-other")), "worker_writes_to_target"),
     "old Connect": (
-        seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="3.5.2")),
+        seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="7.5.1-ccs")),
         "versions_suffice",
     ),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),

@@ -168,7 +168,7 @@ class Worker:
     """A Connect worker of a flow that runs."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.away, self.version = False, "4.3.1"
         self.settings = {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
 
     def status(self, name: str, timeout: float) -> str:
@@ -176,6 +176,10 @@ class Worker:
         if self.away:
             raise ConnectUnavailable("Connect did not answer", "no connection", "look")
         return f"{name} RUNNING"
+
+    def worker(self, timeout: float) -> Any:
+        """Its version."""
+        return SimpleNamespace(version=self.version)
 
     def config(self, name: str, timeout: float) -> dict[str, str]:
         """What the recorder needs of it."""
@@ -337,6 +341,15 @@ def test_in_dedicated_mode_the_topology_says_where_syncs_are(
     flow = FLOW.model_copy(update={"mirror_maker": stated})
     sample = Looker(flow, site.looker.naming, replace(site.looker.access, worker=None)).look(True)
     assert [row["upstream"] for row in rows(sample, "sync")] == found
+
+
+@pytest.mark.parametrize(("version", "topics"), [("3.9.2", ["orders"]), ("4.0.0", ["app-internal", "orders"])])
+def test_a_worker_before_4_0_mirrors_less(site: Any, version: str, topics: list[str]) -> None:
+    """What it takes for internal is no topic of the flow."""
+    site.east.write(TopicPartition("app-internal", 0), b"1")
+    site.looker.access.worker.version = version
+    site.looker.access.worker.settings |= {"topics": "orders, app-internal"}
+    assert sorted({row["topic"] for row in rows(site.looker.look(True), "partition")}) == topics
 
 
 def write_sync(site: Any, upstream: int) -> None:
