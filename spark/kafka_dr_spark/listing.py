@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import file_digest, sha256
@@ -17,7 +18,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, 
 
 from kafka_dr_spark.answers import SOURCE, Limits, Window
 from kafka_dr_spark.columns import Ints, Mask
-from kafka_dr_spark.schemas import arrow_schema
+from kafka_dr_spark.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.windows import Headers, KafkaAccess, OpenWindow, WindowReader, runs, uncollected
 
 #: Of a partition, until they are written down together: whichever is reached first.
@@ -35,6 +36,9 @@ SCHEMA = arrow_schema("stranded")
 ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
 #: Folders of an assessment: the records, and which of them no transaction has committed; a file a partition in each.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
+_LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+#: Of a topic in the name of its files.
+_LONGEST = 200
 
 
 class Chosen(NamedTuple):
@@ -222,9 +226,15 @@ class ListingReader(WindowReader):
 
 def name_of(topic: str, partition: int) -> str:
     """Return the name of a partition's files; what follows its last hyphen is the partition, so that no two share
-    one.
+    one. Of a long topic it holds the beginning and the SHA-256: file systems take 255 bytes.
+
+    Raises:
+        ContractBroken: Kafka allows no such topic; a cluster's word must not lead out of the folder.
     """
-    return f"{topic}-{partition}.parquet"
+    if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
+        raise ContractBroken(f"{topic!a} is no topic that Kafka allows: find out what answers in the cluster's place")
+    short = topic if len(topic) <= _LONGEST else f"{topic[:100]}~{sha256(topic.encode()).hexdigest()}"
+    return f"{short}-{partition}.parquet"
 
 
 def list_stranded(
