@@ -102,7 +102,7 @@ def _state_of(connector: ConnectorView) -> str:
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
     """Data goes to the worker's own cluster, whatever target.cluster.bootstrap.servers says."""
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if o.flow.dedicated:
         return
     if o.flow.worker_cluster_id != o.target.cluster_id and "producer.override.bootstrap.servers" not in config:
@@ -153,7 +153,7 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
     """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     for key in _CONVERTERS if config else ():
         # A connector that sets none takes its worker's, and Connect shows nobody what that is.
         seen = config.get(key, o.flow.stated.get(key))
@@ -183,7 +183,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
     """ACL sync is off: it would copy the source's fence to the target and never remove it."""
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if config and config.get("sync.topic.acls.enabled", "true") != "false":
         yield Blocker(
             "fence_stays_local",
@@ -417,7 +417,7 @@ GATES: tuple[Gate, ...] = (
 
 
 def _isolation_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if isolation_of(config) == "read_uncommitted":
         yield (
             "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
@@ -464,7 +464,7 @@ def _tombstone_note(o: Observation) -> Iterator[str]:
 
 
 def _stop_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if "source.admin.default.api.timeout.ms" not in config:
         yield (
             "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
@@ -472,7 +472,7 @@ def _stop_note(o: Observation) -> Iterator[str]:
 
 
 def _converter_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     missing = [key for key in _CONVERTERS if key not in config and o.flow.stated.get(key) == _BYTE_ARRAY]
     if config and missing:
         yield (

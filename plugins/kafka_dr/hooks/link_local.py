@@ -1,4 +1,4 @@
-"""Link-local addresses, such as a cloud's metadata service: nothing is ever sent there, whatever name leads to them."""
+"""Link-local addresses, such as a cloud's metadata service: nothing is sent there by any name."""
 
 from __future__ import annotations
 

@@ -184,8 +184,8 @@ def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
         for frame in (one, other)
     ]
-    hashes = [np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in alike]
-    return np.array_equal(*hashes)
+    here, there = (np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in alike)
+    return np.array_equal(here, there)
 
 
 def _largest(values: pd.Series) -> int | None:
