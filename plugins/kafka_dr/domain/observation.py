@@ -98,6 +98,11 @@ class FlowView:
     replicated: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     dedicated: bool = False
 
+    @property
+    def source_config(self) -> Mapping[str, str]:
+        """The source connector's configuration; empty where there is no such connector."""
+        return self.source_connector.config if self.source_connector else {}
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -140,5 +145,5 @@ class Observation:
     naming_separator: str
     has_drain_hook: bool
     has_probe: bool
-    positions: pd.DataFrame | None = field(default=None, compare=False)
+    positions: pd.DataFrame = field(compare=False)
     copies: Mapping[str, str] = field(default_factory=dict)

@@ -101,7 +101,7 @@ def _state_of(connector: ConnectorView) -> str:
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
     """Data goes to the worker's own cluster, whatever target.cluster.bootstrap.servers says."""
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if o.flow.dedicated:
         return
     if o.flow.worker_cluster_id != o.target.cluster_id and "producer.override.bootstrap.servers" not in config:
@@ -153,7 +153,7 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
     """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     for key in ("key.converter", "value.converter", "header.converter"):
         if config and config.get(key) != _BYTE_ARRAY:
             yield Blocker(
@@ -180,7 +180,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
     """ACL sync is off: it would copy the source's fence to the target and never remove it."""
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if config and config.get("sync.topic.acls.enabled", "true") != "false":
         yield Blocker(
             "fence_stays_local",
@@ -414,7 +414,7 @@ GATES: tuple[Gate, ...] = (
 
 
 def _isolation_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if isolation_of(config) == "read_uncommitted":
         yield (
             "MirrorMaker 2 reads uncommitted: records of aborted transactions are ordinary, visible records on the"
@@ -461,7 +461,7 @@ def _tombstone_note(o: Observation) -> Iterator[str]:
 
 
 def _stop_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     if "source.admin.default.api.timeout.ms" not in config:
         yield (
             "The flow lacks source.admin.default.api.timeout.ms: with a dead source, stopping it takes up to a minute."
@@ -479,7 +479,6 @@ def _dedicated_note(o: Observation) -> Iterator[str]:
 NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _dedicated_note)
 
 
-def isolation_of(config: dict[str, str] | object) -> str:
+def isolation_of(config: Mapping[str, str]) -> str:
     """Isolation level at which a source connector reads."""
-    values = dict(config)  # type: ignore[call-overload]
-    return values.get("source.consumer.isolation.level") or values.get("consumer.isolation.level") or "read_uncommitted"
+    return config.get("source.consumer.isolation.level") or config.get("consumer.isolation.level") or "read_uncommitted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_digest
@@ -127,7 +128,7 @@ def _records(ranges: list[dict[str, Any]]) -> int:
     return sum(found["records"] for found in ranges)
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row(row: Mapping[Hashable, Any]) -> str:
     cells = [
         row["group"],
         f"{row['topic']}-{row['partition']}",

@@ -88,14 +88,13 @@ class AssessDataLoss(ProcedureStep):
             for name in ("loss", "ahead", "rereads")
         )
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
-        plan = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
+        assessed = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
         # What a continued run had translated is taken as it is: how exact it is stands there.
         translated = made_ahead(procedure, made)
-        plan = (
-            plan
-            if proven.rows is not None
-            else with_rereads(plan, summary["rereads"], rereads, procedure.kept(translated) if translated else None)
-        ).as_dict()
+        if proven.rows is None:
+            rows = procedure.kept(translated) if translated else None
+            assessed = with_rereads(assessed, summary["rereads"], rereads, rows)
+        plan = assessed.as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
@@ -254,8 +253,8 @@ def write_inputs(
             known.recorded.floors,
             known.syncs,
             known.recorded.pairs,
-            bounds=bounds,
-            flowed_back=known.recorded.flowed_back,
+            bounds,
+            known.recorded.flowed_back,
         )
     # A topic that was made since the cut-off may still be written to.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()
@@ -395,7 +394,7 @@ def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.D
     }
     # What Connect keeps now is never less than what it kept when it was sampled.
     fenced_at = dict.fromkeys(proven.cut_off, milliseconds(proven.fenced_at))
-    columns = {
+    columns: dict[str, Mapping[TopicPartition, int | None]] = {
         "source_end": at["source_end"] | proven.cut_off,
         "replicated": at["replicated"] | known.replicated,
         "sampled_at": at["sampled_at"] | fenced_at,
@@ -470,7 +469,7 @@ def with_rereads(
 def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
     """The largest bound of each group none of whose rows lacks one."""
     largest = rows["bound"].groupby(rows["group"], sort=False).agg(lambda bounds: bounds.max(skipna=False))
-    return {group: int(bound) for group, bound in largest.dropna().items()}
+    return {str(group): int(bound) for group, bound in largest.dropna().items()}
 
 
 def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
@@ -478,9 +477,9 @@ def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tu
     beyond = ahead.groupby("group").size()
     return tuple(
         LastKnownGroup(
-            group=group,
+            group=str(group),
             partitions=len(rows),
-            policy=procedure.topology.policy_of(group),
+            policy=procedure.topology.policy_of(str(group)),
             active=group in known.active,
             position_at=int(oldest) if (oldest := rows["position_at"].min()) else None,
             ahead=int(beyond.get(group, 0)),

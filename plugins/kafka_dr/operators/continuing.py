@@ -47,21 +47,23 @@ _NAMED = 5
 
 
 def take_over(procedure: Procedure) -> None:
-    """Take the lease of the planned run that this one continues; nothing where that is done.
+    """Take the lease of the planned run that this one continues; nothing where that is done, or nothing is continued.
 
     Raises:
         Refusal: it cannot be continued.
         LeaseLost: it wrote something while it was looked at.
     """
-    lease = procedure.journal.lease(procedure.pair)
-    if lease is not None and lease.holder == procedure.id:
+    continued, lease = procedure.continues, procedure.journal.lease(procedure.pair)
+    if continued is None or (lease is not None and lease.holder == procedure.id):
         return
-    earlier = procedure.other(procedure.continues)
+    earlier = procedure.other(continued)
+    if earlier is None:
+        raise Refusal(f"{continued} cannot be continued", *_UNKNOWN)
     holder = None if lease is None or lease.released_at is not None else lease.holder
-    newest = procedure.journal.entries(procedure.continues)
-    why = _UNKNOWN if earlier is None else _why_not(procedure, earlier, holder)
+    newest = procedure.journal.entries(continued)
+    why = _why_not(procedure, earlier, holder)
     if why is not None:
-        raise Refusal(f"{procedure.continues} cannot be continued", *why)
+        raise Refusal(f"{continued} cannot be continued", *why)
     told = (earlier.id, Step.OPEN_PROCEDURE, Entry.NOTE, {CONTINUED_BY: procedure.id})
     procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, told, seen=newest[-1].sequence)
 
@@ -108,15 +110,15 @@ def way_on(procedure: Procedure, error: LeaseLost) -> LeaseLost:
     )
 
 
-def give_back(procedure: Procedure, outcome: str) -> None:
+def give_back(procedure: Procedure, earlier: Procedure, outcome: str) -> None:
     """Give the lease back to the planned run, whose own return_to_source then lifts its fence."""
     told = (
-        procedure.continues,
+        earlier.id,
         Step.OPEN_PROCEDURE,
         Entry.NOTE,
         {CONTINUED_BY: None, "given_back_by": procedure.id, "outcome": outcome},
     )
-    procedure.journal.pass_lease(procedure.pair, procedure.id, procedure.continues, outcome, told)
+    procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, told)
 
 
 def what_is_continued(procedure: Procedure) -> dict[str, Any] | None:
@@ -125,7 +127,7 @@ def what_is_continued(procedure: Procedure) -> dict[str, Any] | None:
     """
     if procedure.continues is None:
         return None
-    earlier = procedure.other(procedure.continues)
+    earlier = procedure.require_other(procedure.continues)
     return {"procedure_id": earlier.id, "fenced": earlier.began(Step.FENCE_PRODUCERS) is not None}
 
 
@@ -181,7 +183,7 @@ def what_was_proven(procedure: Procedure) -> Proven:
     """What the journal and the files of the continued run prove; nothing of either cluster is asked."""
     if procedure.continues is None:
         return Proven()
-    earlier = procedure.other(procedure.continues)
+    earlier = procedure.require_other(procedure.continues)
     forecast = earlier.outcome(Step.FORECAST)
     if forecast is None:
         return Proven(earlier.id)
@@ -269,7 +271,7 @@ def still_proven(procedure: Procedure, proven: Proven, seen: Mapping[TopicPartit
         seen: log ends of the source as the recorder saw them last.
         lost: whether it was found lost; if not, it is looked at again.
     """
-    if not proven.cut_off:
+    if proven.procedure_id is None or not proven.cut_off:
         return proven
     grown = [
         f"{tp}: {proven.cut_off[tp]} -> {end}" for tp, end in sorted(seen.items()) if end > proven.cut_off.get(tp, end)
@@ -288,7 +290,7 @@ def still_proven(procedure: Procedure, proven: Proven, seen: Mapping[TopicPartit
 
 def _look_again(procedure: Procedure, procedure_id: str) -> None:
     """A source that was not found lost is fenced still, and ends where it was cut off."""
-    earlier = procedure.other(procedure_id)
+    earlier = procedure.require_other(procedure_id)
     earlier.source, earlier.source_acls = procedure.source, procedure.source_acls
     source_still_fenced(earlier)
     source_ends_are_cut_off(earlier)

@@ -18,7 +18,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.lineage import Grown, History, checked, segments_of
 from kafka_dr.operators.observing import copies_of_target, remote_partitions
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.way_back import names_protect
 
@@ -56,11 +56,11 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
             write_frame(folder, "segments", segments_of(kept))
         return bounds
     rows = bounds_of_copies(procedure, originals)
-    ends = {TopicPartition(row.topic, row.partition): (row.cut_off, row.boundary) for row in rows.itertuples()}
+    ends, original_ends = frame_partitions(rows, "cut_off"), frame_partitions(rows, "boundary")
     _write(
         procedure,
         folder,
-        kept | {tp: segments_of_copy(known, tp, original, *ends[tp]) for tp, original in originals.items()},
+        kept | {tp: segments_of_copy(known, tp, at, ends[tp], original_ends[tp]) for tp, at in originals.items()},
         originals,
     )
     return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
@@ -78,18 +78,16 @@ def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, c
         return bounds
     known = History.of(procedure)
     originals = {
-        TopicPartition(row.topic, row.partition): TopicPartition(row.target_topic, row.partition)
-        for row in copies.itertuples()
+        TopicPartition(topic, p): TopicPartition(name, p)
+        for topic, name, p in copies[["topic", "target_topic", "partition"]].itertuples(index=False)
     }
-    ends = {
-        TopicPartition(row.topic, row.partition): (int(row.cut_off), int(row.boundary))
-        for row in copies.dropna(subset=["cut_off"]).itertuples()
-    }
+    told = copies.dropna(subset=["cut_off"])
+    ends, original_ends = frame_partitions(told, "cut_off"), frame_partitions(told, "boundary")
     if ends:
         _write(
             procedure,
             folder,
-            {tp: segments_of_copy(known, tp, originals[tp], *end) for tp, end in ends.items()},
+            {tp: segments_of_copy(known, tp, originals[tp], end, original_ends[tp]) for tp, end in ends.items()},
             originals,
         )
     return pd.concat([bounds, copies.astype(bounds.dtypes.to_dict())], ignore_index=True)
@@ -98,10 +96,11 @@ def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, c
 def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[TopicPartition, tuple[Segment, ...]]:
     """Segments of the partitions of a translation's bounds in which stranded records were kept."""
     found = {}
-    for row in bounds.itertuples():
-        tp = TopicPartition(row.topic, row.partition)
-        lineage = known.around_stranded(tp, TopicPartition(row.target_topic, row.partition))
-        found[tp] = checked(lineage, Grown(int(row.cut_off), int(row.boundary), None)).segments
+    columns = ["topic", "partition", "target_topic", "cut_off", "boundary"]
+    for topic, partition, name, cut_off, boundary in bounds[columns].itertuples(index=False):
+        tp = TopicPartition(topic, partition)
+        lineage = known.around_stranded(tp, TopicPartition(name, partition))
+        found[tp] = checked(lineage, Grown(int(cut_off), int(boundary), None)).segments
     return {tp: segments for tp, segments in found.items() if segments}
 
 
@@ -144,9 +143,8 @@ def segments_of_copy(
     """All of the copy, which was copied back from below an offset of the original, around what was stranded and kept
     there; then nothing. Where nobody knows that offset, only the ends.
     """
-    upto = None if known is None else known.copied_up_to(original)
     last = Segment(end, None, original_end, None, copied_back=False)
-    if upto is None:
+    if known is None or (upto := known.copied_up_to(original)) is None:
         return (last,)
     *older, newest = known.copied_around_stranded(copy, original)
     newest = newest._replace(
@@ -246,5 +244,5 @@ def ends_of_copies(procedure: Procedure, bounds: pd.DataFrame) -> list[list[Any]
     ]
 
 
-def _says(configs: dict[str, dict[str, str]], tp: TopicPartition, key: str, word: str) -> bool:
+def _says(configs: Mapping[str, Mapping[str, str]], tp: TopicPartition, key: str, word: str) -> bool:
     return word in configs.get(tp.topic, {}).get(key, "")

@@ -55,7 +55,9 @@ def records_to_copy(
         if names_protect(procedure)
         else {tp: end for tp, end in ends_at_opening(failover).items() if scope.get(tp.topic) not in gone}
     )
-    done = {tp: max(starts[tp], shared.get(tp, 0), -1 if kept.get(tp) is None else kept[tp] + 1) for tp in partitions}
+    done = {
+        tp: max(starts[tp], shared.get(tp, 0), -1 if (last := kept.get(tp)) is None else last + 1) for tp in partitions
+    }
     return sum(max(0, ends[tp] - done[tp]) for tp in partitions)
 
 

@@ -51,8 +51,10 @@ class CloseProcedure(ProcedureStep):
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
         """Runs whatever happened before it, also without a lease."""
         closed = procedure.journal.last(procedure.id, self.task_id, Entry.CLOSED)
-        ended = closed is not None and Outcome(closed.payload["outcome"]) in _TERMINAL
-        outcome = closed.payload if ended else self._close(procedure)
+        if closed is not None and Outcome(closed.payload["outcome"]) in _TERMINAL:
+            outcome = closed.payload
+        else:
+            outcome = self._close(procedure)
         self._let_go(procedure, outcome["outcome"])
         if outcome["outcome"] != self.green:
             raise AirflowFailException(
@@ -79,7 +81,7 @@ class CloseProcedure(ProcedureStep):
         if earlier is not None and forward and earlier.journal.entries(earlier.id)[-1].kind != Entry.CLOSED:
             file_evidence(earlier, lease.epoch)
         if Outcome(outcome) in _TERMINAL and earlier is not None and not forward:
-            give_back(procedure, outcome)
+            give_back(procedure, earlier, outcome)
         elif Outcome(outcome) in _TERMINAL:
             procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)
 
@@ -153,7 +155,7 @@ def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: st
     )
 
 
-def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[str, Any]]:
+def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[Any, Any]]:
     receipt = (procedure.outcome(step) or {}).get(name)
     try:
         return [] if receipt is None else procedure.kept(receipt).to_dict("records")

@@ -179,7 +179,8 @@ def planned_groups(procedure: Procedure) -> list[str]:
 
 def excluded_groups(procedure: Procedure) -> list[dict[str, Any]]:
     """The groups that the plan excludes, each with `group`, `reason` and `policy`: fenced, but not waited for."""
-    return procedure.plan().get("excluded", [])
+    excluded: list[dict[str, Any]] = procedure.plan().get("excluded", [])
+    return excluded
 
 
 def fenced_groups(procedure: Procedure) -> list[str]:
@@ -363,7 +364,7 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
     return led
 
 
-def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: float) -> None:
+def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: Any) -> None:
     """Make the probe's topic, with a partition on each of the brokers."""
     cluster.create_topic(
         PROBE_TOPIC,

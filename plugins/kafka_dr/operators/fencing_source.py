@@ -86,17 +86,17 @@ class FenceSource(ProcedureStep):
         needless.
         """
         # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
-        works = unproven is not None and source_answers(procedure)
-        armed = None if works else arm(procedure, self.task_id, topics)
+        works = unproven if unproven is not None and source_answers(procedure) else None
+        armed_at = None if works is not None else arm(procedure, self.task_id, topics).fence.since.isoformat()
         answer = ask_fence_hook(procedure, self.task_id)
         if answer is not None and answer["fenced"]:
             return {"fenced": BY_HOOK, "answer": answer, "fenced_at": procedure.now()}
-        if unproven is not None and armed is None:
-            raise unproven
+        if works is not None:
+            raise works
         return {
             "fenced": ARMED,
             "answer": answer,
-            "armed_at": armed.fence.since.isoformat(),
+            "armed_at": armed_at,
             "topics": len(topics),
             "watcher_seen_at": watcher_seen(procedure),
         }
@@ -194,7 +194,7 @@ def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
 
 def found_lost(procedure: Procedure) -> bool:
     """Whether the source did not answer when it was looked for."""
-    return procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
+    return bool(procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST)
 
 
 def source_answers(procedure: Procedure, seconds: float = _ANSWER_SECONDS) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka_dr.domain.readiness import isolation_of
@@ -81,7 +82,7 @@ class SeedFlowBack(ProcedureStep):
         refuse_dedicated(procedure)
         prepared = procedure.kept(procedure.figures(Step.PREPARE_TOPICS)["prepared"])
         flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure, prepared["topic"])
-        worker, name = procedure.mirror_maker(flow), flow.connectors.source
+        worker, name = procedure.connect_worker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
             return self._running(procedure, told, ids)
         now = worker.offsets(name).of(flow.source)
@@ -143,7 +144,7 @@ def told_before(procedure: Procedure) -> Told:
     ids = {topic: topic_id for topic, _, _, topic_id in failover.plan()["topics"] if topic_id}
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
     for entry in earlier_seeds(procedure, failover):
-        before = procedure.other(entry.procedure_id)
+        before = procedure.require_other(entry.procedure_id)
         replicated |= frame_partitions(before.kept(entry.payload["seeds"]), "replicated")
         ids |= entry.payload["topic_ids"]
         ran = ran or _started(before, Step.START_FLOW_BACK)
@@ -256,11 +257,8 @@ def made_anew(procedure: Procedure, told: Told) -> set[str]:
     before = [
         told.topic_ids,
         *(
-            {
-                name: was["topic_id"]
-                for name, was in (noted_topics(procedure.other(e.procedure_id), Step.PREPARE_TOPICS) or {}).items()
-            }
-            for e in deleting
+            {name: was["topic_id"] for name, was in (noted_topics(one, Step.PREPARE_TOPICS) or {}).items()}
+            for one in (procedure.require_other(e.procedure_id) for e in deleting)
         ),
     ]
     receipts = [
@@ -272,7 +270,7 @@ def made_anew(procedure: Procedure, told: Told) -> set[str]:
         topic_id
         for name, receipt in receipts
         if receipt["rows"]
-        for topic_id in procedure.other(name).kept(receipt)["topic_id"]
+        for topic_id in procedure.require_other(name).kept(receipt)["topic_id"]
     }
     return {
         topic
@@ -324,7 +322,7 @@ class StartFlowBack(ProcedureStep):
         connectors = [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
             refuse_loop(procedure)
-            with procedure.acting(undo=lambda stopped=name: worker.stop(stopped, deadline=seconds)):
+            with procedure.acting(undo=partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
             return {"started": True, "connectors": connectors, "note": "it goes on from where it was: nothing to prove"}
@@ -400,7 +398,8 @@ class Nearness:
 
     def __init__(self, procedure: Procedure, step: str) -> None:
         self._procedure, self._step = procedure, step
-        self._tails, self._tails_until = {}, 0.0
+        self._tails: dict[TopicPartition, int] = {}
+        self._tails_until = 0.0
         # The drain may last so long; half of it is left for what is written while people read the forecast.
         self._allowed = procedure.request.deadlines.zero_lag_seconds / 2
 
@@ -459,7 +458,7 @@ class Nearness:
             Entry.NOTE,
             {"source_ends": self._procedure.keep("ends_to_catch_up", partitions_frame(ends, "offset"))},
         )
-        return self._procedure.journal.last(self._procedure.id, self._step, Entry.NOTE)
+        return self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)[-1]
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Partitions with records that are not known to be copied, and by how many offsets they are behind."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from kafka_dr.domain.mirror_records import CheckpointColumns, OffsetSync, decode_offset_syncs, newest_checkpoints
 from kafka_dr.domain.recorded import Place
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
-from kafka_dr.hooks.kafka_records import key_and_value
+from kafka_dr.hooks.kafka_records import key_and_value, record_of
+from kafka_dr.operators.positions import position_rows
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.settings import Flow
 
@@ -67,17 +67,16 @@ def syncs_of_the_other_flow(procedure: Procedure) -> pd.DataFrame:
     its own in the same topic.
     """
     other, nothing = procedure.reverse_flow, _syncs_frame([], [])
-    locations = (None, None) if other is None else (syncs_location(procedure.turned), syncs_location(procedure))
-    if None in locations:
+    if other is None:
         return nothing
-    place, own = (
-        _kept_at(procedure, flow, location) for flow, location in zip((other, procedure.flow), locations, strict=True)
-    )
+    there, here = syncs_location(procedure.turned), syncs_location(procedure)
+    if there is None or here is None:
+        return nothing
+    place, own = _kept_at(procedure, other, there), _kept_at(procedure, procedure.flow, here)
     on_source = place[0] == procedure.request.source
     if place == own or (on_source and procedure.without_source):
         return nothing
-    there = (procedure.source if on_source else procedure.target).topics([place[1]])
-    if place[1] not in there:
+    if place[1] not in (procedure.source if on_source else procedure.target).topics([place[1]]):
         return nothing
     return _syncs_in(procedure, *place)
 
@@ -98,7 +97,7 @@ def syncs_location(procedure: Procedure) -> str | None:
 
 
 def _syncs_in(procedure: Procedure, alias: str, topic: str, missing: list[str] | None = None) -> pd.DataFrame:
-    records = list(procedure.reader(alias).read_all(topic))
+    records = list(procedure.reader(alias).read_all(topic, take=record_of))
     decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
     if missing is not None:
         tell_foreign(topic, len(decoded.malformed), len(records), missing)
@@ -145,11 +144,7 @@ def checkpoints_with_origin(
         read_to: how far the recorder read them; where given, only what was written since counts.
     """
     found = _newest_checkpoints(procedure, missing, read_to or {})
-    types = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
-    columns = (found.group, found.topic, found.partition, found.upstream)
-    frame = pd.DataFrame(
-        {name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)}
-    )
+    frame = position_rows((found.group, found.topic, found.partition, found.upstream))
     origin = {topic: upstream for topic in set(found.topic) if (upstream := origin_of(procedure, topic)) is not None}
     return (
         frame[frame["topic"].isin(origin)]
@@ -185,9 +180,5 @@ def _newest_checkpoints(
 
 def checkpoints_frame(found: CheckpointColumns) -> pd.DataFrame:
     """Checkpoints as a frame."""
-    types = {"group": object, "topic": object, "partition": "int32", "mirror_maker_position": "int64"}
-    columns = (found.group, found.topic, found.partition, found.downstream)
-    frame = pd.DataFrame(
-        {name: np.array(column, dtype) for (name, dtype), column in zip(types.items(), columns, strict=True)}
-    )
-    return frame.astype({"mirror_maker_position": "Int64"})
+    frame = position_rows((found.group, found.topic, found.partition, found.downstream))
+    return frame.rename(columns={"position": "mirror_maker_position"}).astype({"mirror_maker_position": "Int64"})

@@ -17,6 +17,7 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.operators.observing import copies_of_target, existing_originals, side_by_side
+from kafka_dr.operators.positions import TYPES
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.source_views import heartbeats
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
@@ -214,7 +215,7 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
     both = pd.concat([kept.positions, stated.assign(position_at=0)], ignore_index=True).drop_duplicates(
         ["group", *PARTITION], keep="first"
     )
-    types = {"group": object, "topic": object, "partition": "int32", "position": "int64", "position_at": "int64"}
+    types = {**TYPES, "position_at": "int64"}
     return both[both["topic"].isin(set(topics))].astype(types).sort_values(["group", *PARTITION], ignore_index=True)
 
 
@@ -246,14 +247,15 @@ def topics_of_flow(
         spoken: partitions of the source that MirrorMaker 2 speaks of.
     """
     naming, source, there = procedure.naming, procedure.flow.source, procedure.target.topics()
-    ids = dict(kept.partitions[["topic", "topic_id"]].itertuples(index=False))
+    ids = dict(zip(kept.partitions["topic"], kept.partitions["topic_id"], strict=True))
     known: dict[str, int] = {}
     for topic, partition in (*partitions_in(kept.partitions), *spoken):
         known[topic] = max(known.get(topic, 0), partition + 1)
     named = {
-        naming.upstream(topic)
+        upstream
         for topic in there
         if naming.source_alias(topic) == source and not naming.is_internal(topic)
+        if (upstream := naming.upstream(topic)) is not None
     }
     alone = selected(procedure, there) - {*known, *named} if kept.source_at is None else set()
     if alone:

@@ -474,7 +474,8 @@ class History:
         what follows begins.
         """
         doubted, seen = self._sightings(tp.topic)
-        begin, end, segments = (0, 0), None, []
+        begin, segments = (0, 0), list[Segment]()
+        end: tuple[int | None, int | None] | None = None
         if doubted or copy.topic in self.anew or self._differs(seen, home, tp.topic):
             return segments, begin
         for change in self.changes:
@@ -482,19 +483,19 @@ class History:
                 begin, segments = ((0, 0), []) if copy.topic in change.anew else (begin, segments)
                 end, drained = (change.source_end(tp), (change.boundary or {}).get(copy)), change.drained(tp)
             elif end is not None:
-                flow = change.begun.get(tp)
-                if flow is None or None in end:
+                flow, (left, copied) = change.begun.get(tp), end
+                if flow is None or left is None or copied is None:
                     return [], (0, 0)
-                if flow.replicated + 1 > end[0]:
-                    segments.append(Segment(begin[0], end[0], begin[1], end[1], copied_back=False, drained=drained))
-                    begin = flow.replicated + 1, max(flow.target_end, end[1])
+                if flow.replicated + 1 > left:
+                    segments.append(Segment(begin[0], left, begin[1], copied, copied_back=False, drained=drained))
+                    begin = flow.replicated + 1, max(flow.target_end, copied)
         return segments, begin
 
     def _sightings(self, topic: str) -> tuple[set[int], dict[str, str]]:
         """At which changes the source's topic had another id than before, though nobody made it anew; and by cluster
         the id that was seen last.
         """
-        doubted, seen = set(), {}
+        doubted, seen = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
             if topic in change.anew:
                 seen.pop(change.target, None)

@@ -59,7 +59,7 @@ def _since_stopped(procedure: Procedure, stopped: dict[str, Any], accepted: dict
     anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.get("copied_anew", ())}
     return FoundSince(
         target_ends={
-            tp: (None if end is pd.NA else int(end), now.get(TopicPartition(remote[tp], tp.partition)))
+            tp: (None if pd.isna(end) else int(end), now.get(TopicPartition(remote[tp], tp.partition)))
             for tp, end in then.items()
         },
         replicated={

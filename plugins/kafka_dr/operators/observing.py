@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pandas as pd
 
@@ -23,6 +24,7 @@ from kafka_dr.domain.patterns import group_filter_of, topic_filter_of
 from kafka_dr.domain.readiness import standing_still
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable
+from kafka_dr.hooks.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import MirrorMaker
@@ -50,8 +52,7 @@ def observe(
             {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))},
         )
         flow = flow_view(procedure, procedure.flow)
-        config = flow.source_connector.config if flow.source_connector else {}
-        scope = scope_of(procedure, topics.result(), config)
+        scope = scope_of(procedure, topics.result(), flow.source_config)
         copies = copies_of_target(procedure, topics.result())
         local = local_names(procedure, scope)
         target_view = start(
@@ -62,11 +63,11 @@ def observe(
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
     with side_by_side() as start:
-        reading = (
-            start(held_in_scope, procedure, source.groups, [*scope, *copies], checkpoint) if held is None else None
+        reading = start(
+            lambda: held_in_scope(procedure, source.groups, [*scope, *copies], checkpoint) if held is None else held
         )
         first, last = two_samples(procedure, partitions, target, apart)
-        held = reading.result() if reading else held
+        positions: pd.DataFrame = reading.result()
     return Observation(
         source=source,
         target=target,
@@ -75,8 +76,8 @@ def observe(
         scope=scope,
         local_names=local,
         copies=existing_originals(copies, target.topics),
-        groups=frozenset(held["group"].tolist()),
-        positions=held,
+        groups=frozenset(positions["group"].tolist()),
+        positions=positions,
         source_starts=procedure.source.starts(partitions),
         first=first,
         last=last,
@@ -90,7 +91,7 @@ def observe(
 
 
 @contextmanager
-def side_by_side() -> Iterator[Callable[..., Future]]:
+def side_by_side() -> Iterator[Callable[..., Future[Any]]]:
     """Start calls that wait for different systems at once; what one of them raises, its result raises."""
     with ThreadPoolExecutor(8, thread_name_prefix="observe") as pool:
         yield pool.submit
@@ -140,9 +141,10 @@ def copies_of_target(procedure: Procedure, topics: Iterable[str]) -> dict[str, s
     """
     naming, alias = procedure.naming, procedure.flow.target
     return {
-        topic: naming.upstream(topic)
+        topic: upstream
         for topic in sorted(topics)
         if naming.source_alias(topic) == alias and not naming.is_internal(topic) and not naming.is_heartbeats(topic)
+        if (upstream := naming.upstream(topic)) is not None
     }
 
 
@@ -213,7 +215,7 @@ def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
     )
 
 
-def connector_view(worker: MirrorMaker, name: str) -> ConnectorView:
+def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> ConnectorView:
     """One connector's state, tasks and configuration."""
     try:
         status = worker.status(name)

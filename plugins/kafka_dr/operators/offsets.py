@@ -184,8 +184,8 @@ def _same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
         frame.astype({"group": object, "topic": object, "partition": "int64", "position": "int64"})
         for frame in (one, other)
     ]
-    hashes = [np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in alike]
-    return np.array_equal(*hashes)
+    here, there = (np.sort(pd.util.hash_pandas_object(frame, index=False).to_numpy()) for frame in alike)
+    return np.array_equal(here, there)
 
 
 def _largest(values: pd.Series) -> int | None:
@@ -263,7 +263,7 @@ class CommitGroups(ResumedStep):
 
     def _snapshot(self, procedure: Procedure, held: pd.DataFrame) -> dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
-        taken = [
+        taken: list[dict[str, Any]] = [
             e.payload["snapshot"]
             for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE)
             if "snapshot" in e.payload

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.domain.transactions import OpenTransaction, may_be_ended, sees_every_transaction
+from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, may_be_ended, sees_every_transaction
 from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Span
 from kafka_dr.hooks.kafka_transactions import TransactionTool
@@ -84,7 +84,7 @@ class OpenTransactions:
         try:
             found = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
             # After the partitions: what was open there then and is still open now is among these.
-            known = {k.producer_id: k for k in self._tool.known() if k.open}
+            known: dict[int | None, KnownTransaction] = {k.producer_id: k for k in self._tool.known() if k.open}
             told = {
                 k.transactional_id: self._tool.started_and_timeout(k.transactional_id)
                 for t in found

@@ -55,8 +55,7 @@ class OpenProcedure(ProcedureStep):
 
 def _take_lease(procedure: Procedure) -> int:
     """From the planned run that is continued, if one is; else while nobody holds it."""
-    if procedure.continues is not None:
-        take_over(procedure)
+    take_over(procedure)
     acknowledged = "acknowledge_cool_down" in procedure.request.choices
     seconds = 0.0 if acknowledged else procedure.topology.cool_down_seconds
     try:
@@ -72,7 +71,7 @@ def _cool_down(procedure: Procedure) -> dict[str, Any] | None:
     said why not.
     """
     if procedure.continues is not None:
-        return procedure.other(procedure.continues).cool_down
+        return procedure.require_other(procedure.continues).cool_down
     why = procedure.request.choices.get("acknowledge_cool_down")
     found = procedure.journal.cool_down(procedure.pair, procedure.id, procedure.topology.cool_down_seconds)
     if why is None or found is None:

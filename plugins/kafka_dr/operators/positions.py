@@ -5,7 +5,8 @@ still meanwhile.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,17 +16,19 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster
 
 PLACE = ["group", "topic", "partition"]
 COLUMNS = [*PLACE, "position"]
-TYPES = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
+TYPES: dict[str, str | type] = {"group": object, "topic": object, "partition": "int32", "position": "int64"}
 
 
 def positions_of(cluster: KafkaCluster, groups: Iterable[str], require_stable: bool = True) -> pd.DataFrame:
     """All committed positions of the groups: group, topic, partition (int32), position (int64), in order of the
     first three.
     """
-    columns = cluster.position_columns(groups, require_stable=require_stable)
-    return in_order(
-        pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)})
-    )
+    return in_order(position_rows(cluster.position_columns(groups, require_stable=require_stable)))
+
+
+def position_rows(columns: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    """Columns of group, topic, partition and position as a frame."""
+    return pd.DataFrame({name: np.array(column, TYPES[name]) for name, column in zip(COLUMNS, columns, strict=True)})
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
@@ -48,7 +51,7 @@ def ranked(names: pd.Series) -> tuple[np.ndarray, list[str]]:
     return np.fromiter(map(ranks.__getitem__, listed), np.int64, len(listed)), distinct
 
 
-def placed(frame: pd.DataFrame, values: Mapping[TopicPartition, int], name: str) -> pd.DataFrame:
+def placed(frame: pd.DataFrame, values: Mapping[TopicPartition, int | None], name: str) -> pd.DataFrame:
     """The rows with one value of their partition more; unknown where the partition has none."""
     known = pd.DataFrame([(*tp, value) for tp, value in values.items()], columns=["topic", "partition", name]).astype(
         {"topic": object, "partition": "int32", name: "Int64"}

@@ -9,7 +9,7 @@ that one that was made anew already is never deleted again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pandas as pd
 from kafka_dr.domain.stranded import Mode
 from kafka_dr.errors import NotReady, ReadBackFailed, Refusal
 from kafka_dr.hooks.kafka_client import batches
+from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.deciding import mode_of, require_decided
 from kafka_dr.operators.internal_topics import syncs_place
 from kafka_dr.operators.offsets import portable_configs
@@ -187,7 +188,7 @@ class Anew:
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
-        was = self._procedure.other(first)
+        was = self._procedure.require_other(first)
         ids = {name: told["topic_id"] for name, told in (noted_topics(was, self._step) or {}).items()}
         infos = self._procedure.target.topics(old)
         return {name for name, info in infos.items() if ids.get(name, info.topic_id) != info.topic_id}
@@ -219,7 +220,7 @@ class Anew:
         before the logs are gone, they would be filled twice.
         """
         flow = self._procedure.flow
-        worker, name = self._procedure.mirror_maker(flow), flow.connectors.source
+        worker, name = self._procedure.connect_worker(flow), flow.connectors.source
         known = worker.offsets(name).of(flow.source)
         nothing = {tp: None for tp, offset in known.items() if tp.topic in self._scope and offset is not None}
         if nothing:
@@ -407,14 +408,14 @@ def _internal(procedure: Procedure, flow: Flow) -> set[tuple[str, str]]:
     return {syncs_place(procedure, flow), (flow.target, procedure.naming.checkpoints_topic(flow.source))}
 
 
-def replicas_of(info: Any) -> int:
+def replicas_of(info: TopicInfo) -> int:
     """Copies that each partition of a topic has, by the one with fewest; 0 where nobody knows."""
     return min(map(len, info.replicas.values()), default=0)
 
 
 def settings_of_the_cluster(configs: Any) -> dict[str, str]:
     """A topic's own settings that mean something on its cluster only, and are kept when it is made anew there."""
-    own = getattr(configs, "overrides", frozenset())
+    own: Collection[str] = getattr(configs, "overrides", ())
     return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
 
 

@@ -141,10 +141,13 @@ class Procedure:
         In dedicated mode what can be known without one, for the flow that a planned procedure stops; any other is
         refused: it could not be seeded or resumed, and without the source nobody asks for what was only stated.
         """
-        if flow.connect is None and flow == self.flow and not self.without_source:
-            return self._dedicated(flow)
-        url, user, password = self.connections.login(flow.worker)
-        return MirrorMaker(url, (user, password) if user else None, self.request.deadlines.connect_request_seconds)
+        if flow.stop_hook is not None and flow == self.flow and not self.without_source:
+            return self._dedicated(flow, StopHook(*self._login(flow.stop_hook)))
+        return self.connect_worker(flow)
+
+    def connect_worker(self, flow: Flow) -> MirrorMaker:
+        """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
+        return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
 
     @cached_property
     def naming(self) -> Naming:
@@ -154,28 +157,22 @@ class Procedure:
     @cached_property
     def drain(self) -> ApplicationDrain | None:
         """The application's drain hook, if it has one."""
-        if self.topology.drain is None:
-            return None
-        url, user, password = self.connections.login(self.topology.drain.connection)
-        return ApplicationDrain(url, auth=(user, password) if user else None)
+        hook = self.topology.drain
+        return None if hook is None else ApplicationDrain(*self._login(hook.connection))
 
     @cached_property
     def source_probe(self) -> SourceProbe | None:
         """The application's own view of the source, if it offers one."""
-        if self.topology.source_probe is None:
-            return None
-        url, user, password = self.connections.login(self.topology.source_probe.connection)
-        return SourceProbe(url, auth=(user, password) if user else None)
+        hook = self.topology.source_probe
+        return None if hook is None else SourceProbe(*self._login(hook.connection))
 
     @cached_property
     def fence_hook(self) -> FenceHook | None:
         """What fences a cluster by other means than its ACLs, if there is such a thing."""
-        if self.topology.fence_hook is None:
-            return None
-        url, user, password = self.connections.login(self.topology.fence_hook.connection)
-        return FenceHook(url, auth=(user, password) if user else None)
+        hook = self.topology.fence_hook
+        return None if hook is None else FenceHook(*self._login(hook.connection))
 
-    def _dedicated(self, flow: Flow) -> DedicatedMirrorMaker:
+    def _dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
         names = (flow.connectors.source, flow.connectors.checkpoint)
         return DedicatedMirrorMaker(
@@ -183,16 +180,13 @@ class Procedure:
             flow.target,
             names,
             settings,
-            self.stop_hook(flow),
+            hook,
             lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value),
         )
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
         """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""
-        if flow.stop_hook is None:
-            return None
-        url, user, password = self.connections.login(flow.stop_hook)
-        return StopHook(url, auth=(user, password) if user else None)
+        return None if flow.stop_hook is None else StopHook(*self._login(flow.stop_hook))
 
     @cached_property
     def routing(self) -> ClientRouting:
@@ -200,8 +194,11 @@ class Procedure:
         routing = self.topology.routing
         if routing.kind == "file":
             return FileRouting(Path(routing.path))
-        url, user, password = self.connections.login(routing.connection)
-        return HttpRouting(url, auth=(user, password) if user else None)
+        return HttpRouting(*self._login(routing.connection))
+
+    def _login(self, connection: str) -> tuple[str, tuple[str, str] | None]:
+        url, user, password = self.connections.login(connection)
+        return url, (user, password) if user else None
 
     def exempt(self, alias: str) -> frozenset[str]:
         """Principals of a cluster that no fence touches."""
@@ -287,6 +284,17 @@ class Procedure:
         found.journal = self.journal
         return found
 
+    def require_other(self, procedure_id: str) -> Procedure:
+        """As `other`, of a procedure that entries of the journal name; a contradiction if it was never opened."""
+        found = self.other(procedure_id)
+        if found is None:
+            raise Contradiction(
+                f"The journal names {procedure_id}, and does not say what it was started with",
+                "no entry of its opening",
+                "Look at the journal's database; start a new run.",
+            )
+        return found
+
     def refuse_if_continued(self) -> None:
         """Refuse every step of a procedure that another one goes on from."""
         successor = continued_by(self.journal.entries(self.id, Step.OPEN_PROCEDURE, Entry.NOTE))
@@ -342,9 +350,9 @@ class Procedure:
         entry = self.journal.last(self.id, step, Entry.OUTCOME)
         return None if entry is None else entry.payload
 
-    def figures(self, step: str) -> dict[str, Any]:
-        """A done step's figures; a refusal if it left none."""
-        done = self.outcome(step)
+    def outcome_entry(self, step: str) -> JournalEntry:
+        """The newest entry that a step wrote when it was done; a refusal if there is none."""
+        done = self.journal.last(self.id, step, Entry.OUTCOME)
         if done is None:
             raise Refusal(
                 f"{step} did not happen",
@@ -353,6 +361,11 @@ class Procedure:
                 " start a new one; after it, clear that task.",
             )
         return done
+
+    def figures(self, step: str) -> dict[str, Any]:
+        """A done step's figures; a refusal if it left none."""
+        figures: dict[str, Any] = self.outcome_entry(step).payload
+        return figures
 
     def began(self, step: str) -> float | None:
         """When a step first wrote its intent, in seconds since 1970."""
@@ -509,18 +522,17 @@ class Procedure:
 
     def plan(self) -> dict[str, Any]:
         """The approved-or-to-be-approved plan; a refusal if it is not the one its digest names."""
-        step = self.planning[0]
-        entry = self.journal.last(self.id, step, Entry.OUTCOME)
-        if entry is None or entry.hash != self._checked_plan:
-            done = self.figures(step)
-            if digest_of(done["plan"]) != done["plan_digest"]:
+        entry = self.outcome_entry(self.planning[0])
+        plan: dict[str, Any] = entry.payload["plan"]
+        if entry.hash != self._checked_plan:
+            if digest_of(plan) != entry.payload["plan_digest"]:
                 raise Contradiction(
                     "The plan in the journal is not the one its digest names",
-                    done["plan_digest"],
+                    entry.payload["plan_digest"],
                     "Start the procedure anew.",
                 )
             self._checked_plan = entry.hash
-        return entry.payload["plan"]
+        return plan
 
     def starter(self) -> str:
         """Who triggered this run, by Airflow's own record; an unknown starter is refused."""
@@ -547,7 +559,7 @@ class Procedure:
                 " a new one; after it, clear that gate alone and have it answered.",
             )
         problem = self._problem_with(answer, digest)
-        if problem:
+        if problem or answer.responded_at is None:
             raise ApprovalMissing(
                 f"{gate} is not a valid approval",
                 problem,

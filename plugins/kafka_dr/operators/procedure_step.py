@@ -296,6 +296,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
     nothing.
     """
 
+    retries: int
+
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("subject", "")
         kwargs.setdefault("retries", _ASKED_AGAIN)
@@ -345,7 +347,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
 
         Airflow goes on showing the answer of a gate that is cleared, until it asks again.
         """
-        done = procedure.journal.last(procedure.id, self.task_id, Entry.OUTCOME)
+        done = procedure.outcome_entry(self.task_id)
         tries = procedure.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
         return any(one.state == "success" and one.end_date is not None and one.end_date >= done.at for one in tries)
 

@@ -54,7 +54,7 @@ class CheckReadiness(ProcedureStep):
             "groups": len(seen.groups),
             "notes": notes(seen),
             "records_per_second": records_per_second(seen),
-            "isolation": isolation_of(seen.flow.source_connector.config),
+            "isolation": isolation_of(seen.flow.source_config),
             "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
             **kept_for_forecast(procedure, seen.positions, read_at),
         }
@@ -94,7 +94,8 @@ def known_topic_ids(procedure: Procedure) -> dict[str, str]:
             procedure.request.source,
             procedure.request.target,
         ):
-            return entry.payload["topic_ids"] | made_anew_since(procedure, entry.sequence)
+            ids: dict[str, str] = entry.payload["topic_ids"]
+            return ids | made_anew_since(procedure, entry.sequence)
     return {}
 
 
@@ -110,7 +111,8 @@ def made_anew_since(procedure: Procedure, sequence: int) -> dict[str, str]:
             else None
         )
         if failback is not None and failback.request.target == procedure.request.source:
-            made |= failback.kept(entry.payload["recreated"]).set_index("topic")["topic_id"].to_dict()
+            frame = failback.kept(entry.payload["recreated"])
+            made |= zip(frame["topic"], frame["topic_id"], strict=True)
     return made
 
 
@@ -279,7 +281,8 @@ def forecast_of(procedure: Procedure, seen: Observation, held: pd.DataFrame) -> 
     )
     known = {names[code]: (partitions, lag, rereads) for code, partitions, lag, rereads in figures.itertuples()}
     classes: dict[str, dict[str, int]] = {}
-    for (code, name), count in held.groupby([codes, held["class"]]).size().items():
+    counts = held.groupby([codes, held["class"]]).size().reset_index()
+    for code, name, count in counts.itertuples(index=False):
         classes.setdefault(names[code], {})[name] = int(count)
     return tuple(
         GroupForecast(

@@ -34,9 +34,8 @@ class RecordPositions(BaseOperator):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         )  # fmt: skip
-        self._process.stdin.write(json.dumps(recorder_settings(topology, Connections())) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
+        print(json.dumps(recorder_settings(topology, Connections())), file=self._process.stdin, flush=True)
+        for line in self._process.stdout or ():
             self.log.info(line.rstrip())
         raise SystemUnavailable(
             "The recorder ended", f"exit code {self._process.wait()}", "Its last lines say why; it is started again."
@@ -55,9 +54,10 @@ def recorder_settings(topology: Topology, connections: Connections) -> dict[str,
         for flow in topology.flows
         if flow.connect
     }
+    archive = topology.recorder.connection if topology.recorder else None
     return {
         "topology": os.environ["KAFKA_DR_TOPOLOGY"],
         "clusters": {alias: connections.kafka(cluster.connection) for alias, cluster in topology.clusters.items()},
         "workers": logins,
-        "archive": connections.archive_options(topology.recorder.connection) if topology.recorder.connection else {},
+        "archive": connections.archive_options(archive) if archive else {},
     }

@@ -37,7 +37,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, NotReady, Superseded
 from kafka_dr.hooks.kafka_client import batches
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
-from kafka_dr.hooks.kafka_records import Record, RecordReader, Span
+from kafka_dr.hooks.kafka_records import Record, RecordReader, Span, record_of
 from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.hooks.replay_process import ReplayProcess
 from kafka_dr.operators.deciding import planned_return, require_decided
@@ -455,7 +455,7 @@ class Replay:
             return {}
         spans, counts = self._spans(), Counter[TopicPartition]()
         reader = self._procedure.reader(self._procedure.request.source)
-        for record in reader.scan(spans, _reading_seconds(spans)):
+        for record in reader.scan(spans, _reading_seconds(spans), take=record_of):
             counts[record.topic_partition] += unmarked(record.headers, self._exports) is not None
         return {
             place: count - self._seen[place] for place, count in sorted(counts.items()) if count > self._seen[place]
@@ -479,7 +479,7 @@ class LaterKeys:
             spans = {self._place: Span(self._read_to, end)}
             marks = (
                 mark_of(record.key)
-                for record in self._reader.scan(spans, _reading_seconds(spans))
+                for record in self._reader.scan(spans, _reading_seconds(spans), take=record_of)
                 if unmarked(record.headers, self._exports) is None
             )
             self._found |= self._marks.intersection(marks)

@@ -98,6 +98,7 @@ class Drain:
             v.partition
             for v in views
             if v.partition in told
+            and v.source_last is not None
             and v.source_last[0] <= told[v.partition].replicated
             and ends[self.remote[v.partition]] >= told[v.partition].target_end
         }
@@ -114,13 +115,13 @@ class Drain:
         tp = view.partition
         if tuple(tp) not in syncs.index or view.source_last is None:
             return view
-        sync = syncs.loc[tuple(tp)]
-        if view.cut_off - sync.upstream > _COUNTED_AT_MOST:
+        upstream, downstream = (int(syncs[column].loc[tuple(tp)]) for column in ("upstream", "downstream"))
+        if view.cut_off - upstream > _COUNTED_AT_MOST:
             return view
         end = self.procedure.target.ends([self.remote[tp]])[self.remote[tp]]
         keep = self.compare_timestamps[tp.topic]
-        here = self.source.range(tp, int(sync.upstream), view.cut_off)
-        there = self.target.range(self.remote[tp], int(sync.downstream), end)
+        here = self.source.range(tp, upstream, view.cut_off)
+        there = self.target.range(self.remote[tp], downstream, end)
         return replace(
             view, source_since=[r.fingerprint(keep) for r in here], target_since=[r.fingerprint(keep) for r in there]
         )
@@ -134,6 +135,11 @@ def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
     stamped = stamped_in(procedure.target.configs(list(names.values())))
     return {t: remote not in stamped for t, remote in names.items()}
+
+
+def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Topics that the cleaner compacts, of those with these settings."""
+    return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
 
 
 def stamped_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:

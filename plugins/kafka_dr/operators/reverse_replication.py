@@ -13,6 +13,7 @@ from kafka_dr.hooks.kafka_records import RecordReader, Span
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.replication import compacted_in
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE
 from kafka_dr.topology import Flow
@@ -32,7 +33,7 @@ class SeedReverseReplication(ResumedStep):
         flow = procedure.reverse_flow
         if flow is None:
             return {"seeded": 0, "why_not": "the topology has no reverse flow"}
-        worker, name = procedure.mirror_maker(flow), flow.connectors.source
+        worker, name = procedure.connect_worker(flow), flow.connectors.source
         if name not in worker.connectors():
             return {"seeded": 0, "why_not": f"{name} does not exist"}
         status = worker.status(name)
@@ -243,12 +244,8 @@ class ReverseCopies:
         if not self._long_ago:
             return set()
         cluster = self._procedure.target
-        configs, starts = cluster.configs({tp.topic for tp in partitions}), cluster.starts(partitions)
-        return {
-            tp
-            for tp in partitions
-            if starts[tp] > self._since[tp] or "compact" in configs.get(tp.topic, {}).get("cleanup.policy", "delete")
-        }
+        compacted, starts = compacted_in(cluster.configs({tp.topic for tp in partitions})), cluster.starts(partitions)
+        return {tp for tp in partitions if starts[tp] > self._since[tp] or tp.topic in compacted}
 
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, Span]) -> dict[TopicPartition, str]:

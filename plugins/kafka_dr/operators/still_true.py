@@ -11,6 +11,7 @@ from kafka_dr.domain.fence import FenceScope, still_allowed
 from kafka_dr.errors import ConnectUnavailable, Contradiction, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.fencing import (
     active_groups,
     boundary_moved,
@@ -181,21 +182,22 @@ def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
     """How a part of the flow stands, where the source was given up; None where nobody can tell: what it mirrors
     would show in the target's ends.
     """
-    if procedure.flow.connect is None:
-        return _processes_state(procedure)
+    hook = procedure.stop_hook(procedure.flow)
+    if hook is not None:
+        return _processes_state(procedure, hook)
     try:
         return procedure.mirror_maker(procedure.flow).status(name, timeout=_STATUS_SECONDS)
     except ConnectUnavailable:
         return None
 
 
-def _processes_state(procedure: Procedure) -> ConnectorStatus | None:
+def _processes_state(procedure: Procedure, hook: StopHook) -> ConnectorStatus | None:
     """What the stop hook says of the flow's processes, told as of one connector with a task for each; None where it
     is silent.
     """
     (name,) = parts_of(procedure.flow)
     try:
-        running = procedure.stop_hook(procedure.flow).running(name, timeout=_STATUS_SECONDS)
+        running = hook.running(name, timeout=_STATUS_SECONDS)
     except HookUnavailable:
         return None
     return ConnectorStatus(name, "RUNNING" if running else STOPPED, dict.fromkeys(range(running), "RUNNING"))

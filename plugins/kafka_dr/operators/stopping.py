@@ -52,7 +52,7 @@ def stop_flow(
     hook = procedure.stop_hook(flow)
     if hook is not None:
         return _end_processes(procedure, step, hook, flow, ask_seconds)
-    worker = procedure.mirror_maker(flow)
+    worker = procedure.connect_worker(flow)
     there = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
     # The source connector first: it alone writes to clients' topics.
     names = sorted(there, key=lambda n: n != flow.connectors.source)

@@ -5,7 +5,6 @@ anything is changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,16 @@ from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.lineage import begun_then
 from kafka_dr.operators.observing import remote_partitions, side_by_side
 from kafka_dr.operators.positions import placed
-from kafka_dr.operators.preparing_topics import DELETES, noted_topics
+from kafka_dr.operators.preparing_topics import noted_topics
 from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
-from kafka_dr.operators.replication import stamped_in
+from kafka_dr.operators.replication import compacted_in, stamped_in
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
 from kafka_dr.operators.stranded_export import exported
 from kafka_dr.operators.way_back import (
     ALL_NOTED,
+    DELETES,
     ENDS_BEFORE,
     first_noted,
     moved_clients,
@@ -413,11 +413,6 @@ class Bounds:
         return frame.astype({"partition": "int32"})
 
 
-def compacted_in(configs: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Topics that the cleaner compacts, of those with these settings."""
-    return {topic for topic, config in configs.items() if "compact" in config.get("cleanup.policy", "delete")}
-
-
 def begun_at(
     procedure: Procedure, failover: Procedure, there: LogsThere
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
@@ -551,7 +546,7 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[s
     )
     some = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
     return [
-        {"topic": topic} | {name: None if pd.isna(value) else int(value) for name, value in row.items()}
+        {"topic": topic, **{str(name): None if pd.isna(value) else int(value) for name, value in row.items()}}
         for topic, row in some.to_dict("index").items()
     ]
 
@@ -590,7 +585,7 @@ def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
     return {
         **found,
         **receipts,
-        **copy_sizes(procedure, procedure.other(found["after"]), gone),
+        **copy_sizes(procedure, procedure.require_other(found["after"]), gone),
         "gone": gone,
         "export": {**export, **files},
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from kafka_dr.domain.replay import mark_in
 from kafka_dr.domain.stranded import Decision
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.kafka_records import Record, RecordReader
+from kafka_dr.hooks.kafka_records import Record, RecordReader, record_of
 from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.way_back import moved_clients
@@ -86,7 +86,7 @@ class ExportedPartition:
 
     def count(self) -> int:
         """How many records the file holds."""
-        return pq.read_metadata(self.file).num_rows
+        return int(pq.read_metadata(self.file).num_rows)
 
     def records(self, begin: int = 0) -> Iterator[Record]:
         """Stranded records from an offset on, in the order of their offsets, a little at a time."""
@@ -111,7 +111,8 @@ def exported_by(procedure: Procedure) -> str:
     """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier
     one left undone.
     """
-    return (procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}).get("procedure_id", procedure.id)
+    export: dict[str, str] = procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}
+    return export.get("procedure_id", procedure.id)
 
 
 @dataclass(frozen=True)
@@ -183,9 +184,9 @@ def progress_record(export: str, writer: str, following: Mapping[TopicPartition,
 
 def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[list[Any]]:
     keys = {export.encode() for export in exports}
-    for record in committed.read_all(PROGRESS_TOPIC):
+    for record in committed.read_all(PROGRESS_TOPIC, take=record_of):
         if record.key in keys:
-            yield from json.loads(record.value)
+            yield from json.loads(record.value or b"")
 
 
 def exported(procedure: Procedure) -> list[ExportedPartition]:
@@ -212,7 +213,7 @@ def record_of_row(row: dict[str, Any]) -> Record:
     )
 
 
-def _partition(row: dict[str, Any], since: dict[TopicPartition, int], folder: Path) -> ExportedPartition:
+def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], folder: Path) -> ExportedPartition:
     where = TopicPartition(row["topic"], int(row["partition"]))
     if where not in since:
         raise Contradiction(

@@ -33,23 +33,20 @@ def write_ahead(
     procedure: Procedure,
     assessment: Path,
     positions: pd.DataFrame,
-    *recorded: pd.DataFrame,
+    floors: pd.DataFrame,
+    syncs: pd.DataFrame,
+    pairs: pd.DataFrame,
     bounds: pd.DataFrame,
     flowed_back: bool,
 ) -> None:
     """Beside the assessment's input write that of the translation, with the target as it is now; not if there are
-    too many positions, or none.
-
-    Args:
-        recorded, flowed_back: as of `write_translation`.
+    too many positions, or none. Arguments as of `write_translation`.
     """
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = assessment / Step.TRANSLATE_OFFSETS
     folder.mkdir()
-    told = write_translation(
-        procedure, folder, positions, *recorded, bounds=as_assessed(bounds), flowed_back=flowed_back
-    )
+    told = write_translation(procedure, folder, positions, floors, syncs, pairs, as_assessed(bounds), flowed_back)
     (folder / "job.json").write_text(json.dumps(told | {"deadline_seconds": _MOST_SECONDS}), encoding="utf-8")
 
 
@@ -156,9 +153,7 @@ def trusted_pairs(syncs: pd.DataFrame, pairs: pd.DataFrame, floors: pd.DataFrame
     A sync is a statement that nobody checked; where samples tell as much, it is not needed: between pairs the target's
     records are counted.
     """
-    first = (
-        floors.groupby(PARTITION, as_index=False)["target_end"].min().rename(columns={"target_end": "recorded_from"})
-    )
+    first = floors.groupby(PARTITION)["target_end"].min().rename("recorded_from").reset_index()
     older = syncs.merge(first, on=PARTITION, how="left")
     older = older[older["recorded_from"].isna() | (older["downstream"] < older["recorded_from"])]
     names = [*PARTITION, "upstream", "downstream"]

@@ -158,7 +158,7 @@ class Watcher:
             self._sign_due = time.monotonic() + _SIGN_SECONDS
 
     def _attend(
-        self, fence: ArmedFence, duty: Callable[[Procedure, ArmedFence], str], entries: Iterable[JournalEntry]
+        self, fence: ArmedFence, duty: Callable[[WatchedProcedure, ArmedFence], str], entries: Iterable[JournalEntry]
     ) -> str:
         opened = next(
             e.payload
@@ -203,15 +203,12 @@ class Watcher:
         self._read_at = time.monotonic()
 
 
-class Remembered:
+class Remembered(Connections):
     """Connections, each asked for once."""
 
-    def __init__(self, connections: Any) -> None:
-        self.kafka, self.login, self.journal_url = (
-            cache(connections.kafka),
-            cache(connections.login),
-            cache(connections.journal_url),
-        )
+    def __init__(self, connections: Connections) -> None:
+        asked = ("kafka", "login", "journal_url")
+        vars(self).update({name: cache(getattr(connections, name)) for name in asked})
 
 
 class WatchedProcedure(Procedure):
@@ -230,10 +227,10 @@ class WatchedProcedure(Procedure):
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry, under the procedure while it is open, else under the watcher's name."""
-        lease = self.journal.lease(self.pair)
-        held = lease is not None and (lease.holder, lease.released_at) == (self.id, None)
-        is_open = held and self.journal.last(self.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is None
-        writer, epoch = (self.id, lease.epoch) if is_open else (STEP, 0)
+        lease, closed = self.journal.lease(self.pair), self.journal.last(self.id, Step.CLOSE_PROCEDURE, Entry.CLOSED)
+        writer, epoch = STEP, 0
+        if lease is not None and (lease.holder, lease.released_at, closed) == (self.id, None, None):
+            writer, epoch = self.id, lease.epoch
         self.journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self.id})
 
     def watch(self) -> Watched | None:
@@ -257,10 +254,9 @@ class WatchedProcedure(Procedure):
         be by now.
         """
         now = self.watch()
-        if now is None or now.state is not Watch.REOPENED:
+        if now is None or now.state is not Watch.REOPENED or now.reopened_by is None:
             return False
-        opened = self.journal.last(now.reopened_by, Step.OPEN_PROCEDURE, Entry.OPENED)
-        lease = self.journal.lease(self.topology.pair_key(opened.payload["source"], opened.payload["target"]))
+        lease = self.journal.lease(self.require_other(now.reopened_by).pair)
         return lease is not None and lease.holder == now.reopened_by
 
 
@@ -334,7 +330,7 @@ def stop_if_both_run(procedure: MovedProcedure) -> str:
     """
     flow, reverse = procedure.flow, procedure.reverse_flow
     # The first again after the second: a procedure may just have stopped the one to start the other.
-    if not all(copies(procedure, one) for one in (flow, reverse, flow)):
+    if reverse is None or not all(copies(procedure, one) for one in (flow, reverse, flow)):
         return ""
     named = (
         f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
@@ -362,14 +358,14 @@ def copies(procedure: Procedure, flow: Flow) -> bool:
     hook = procedure.stop_hook(flow)
     if hook is not None:
         return hook.running(f"{flow.source}->{flow.target}", timeout=_ASK_SECONDS) > 0
-    worker, name = procedure.mirror_maker(flow), flow.connectors.source
+    worker, name = procedure.connect_worker(flow), flow.connectors.source
     if name not in worker.connectors(timeout=_ASK_SECONDS):
         return False
     status = worker.status(name, timeout=_ASK_SECONDS)
     return not (status.stopped or status.state == "PAUSED")
 
 
-def fence_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
+def fence_if_it_answers(procedure: WatchedProcedure, fence: ArmedFence) -> str:
     """One look at an armed source; says what was seen or done.
 
     Raises:
@@ -476,7 +472,7 @@ def _left(states: Mapping[str, str]) -> list[str]:
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
-def _fence_figures(procedure: Procedure, fence: ArmedFence, made: WriteFence, fenced_at: str) -> dict[str, Any]:
+def _fence_figures(procedure: WatchedProcedure, fence: ArmedFence, made: WriteFence, fenced_at: str) -> dict[str, Any]:
     """How it is fenced, and the window in which it may have accepted writes beside the new source."""
     now = procedure.watch()
     since = now.fence.answers_since if now and now.fence.answers_since else fence.answers_since or fenced_at

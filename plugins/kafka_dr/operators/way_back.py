@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
@@ -123,7 +123,7 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
     opened, last = moved[-1]
     if names_protect(procedure):
         return told_apart(procedure, last)
-    told = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
+    told: list[tuple[Procedure | None, dict[str, Any]]] = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
     told += [
         (procedure.other(e.procedure_id), e.payload)
         for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)

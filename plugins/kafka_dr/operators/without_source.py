@@ -108,12 +108,11 @@ class TranslateWithoutSource(TranslateOffsets):
     def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
         assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
-        recorded = (procedure.kept(assessed[name]) for name in ("floors", "syncs", "pairs"))
+        floors, syncs, pairs = (procedure.kept(assessed[name]) for name in ("floors", "syncs", "pairs"))
         bounds = bounds_at_boundary(procedure, procedure.kept(assessed["bounds"]))
         # A run that was begun before this was written down says nothing of it.
-        return write_translation(
-            procedure, folder, positions, *recorded, bounds=bounds, flowed_back=assessed.get("flowed_back", True)
-        )
+        flowed_back = assessed.get("flowed_back", True)
+        return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, flowed_back)
 
 
 _NOTHING_MADE: dict[str, Any] = {"records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}

@@ -26,7 +26,7 @@ from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer, TaskInstance
 from kafka_dr.hooks.fence_hook import FenceAnswer
 from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.hooks.kafka_cluster import Metadata
-from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail
+from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail, key_and_value
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import procedure_step
@@ -742,7 +742,7 @@ class Bench:
             first = (begin or {}).get(TopicPartition(topic, 0), 0)
             records = list(enumerate(cluster.internal.get(topic, [])))[first:]
             return (
-                (key, value) if take else Record(topic, 0, offset, None, False, key, value, ())
+                (key, value) if take is key_and_value else Record(topic, 0, offset, None, False, key, value, ())
                 for offset, (key, value) in records
             )
 

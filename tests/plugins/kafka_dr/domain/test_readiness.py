@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 from kafka_dr.domain.acl import AclEntry, AclRules
 from kafka_dr.domain.observation import ClusterView, ConnectorView, FlowView, GroupView, Observation, Sample, TopicView
@@ -98,6 +99,7 @@ def seen(**changes: Any) -> Observation:
         naming_separator=".",
         has_drain_hook=True,
         has_probe=True,
+        positions=pd.DataFrame(),
     )
     return replace(healthy, **changes)
 

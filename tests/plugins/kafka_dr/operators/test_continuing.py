@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.domain.loss_plan import loss_markdown
+from kafka_dr.domain.plan import cell
 from kafka_dr.domain.recorded import Kind
 from kafka_dr.errors import BadInput, LeaseLost
 from kafka_dr.hooks.group_requests import Position
@@ -664,7 +665,7 @@ def test_a_proven_fence_bounds_the_loss(make: Any) -> None:
     ] * 2
     told = loss_markdown(figures["plan"], "d")
     assert (
-        f"**This continues {EARLIER}.**" in told
+        f"**This continues {cell(EARLIER)}.**" in told
         and "1 partitions ended for good on primary when it was fenced" in told
         and "| orders-0 | 71 | none | 100 |" in told
     )

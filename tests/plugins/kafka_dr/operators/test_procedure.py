@@ -292,12 +292,12 @@ def test_hooks_get_the_connections_login(
     make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, hook: str
 ) -> None:
     """A drain or routing hook that asks for a login gets the connection's."""
-    given: list[dict[str, Any]] = []
+    given: list[Any] = []
     for name in ("ApplicationDrain", "HttpRouting"):
-        monkeypatch.setattr(module, name, lambda *_, **settings: given.append(settings))
+        monkeypatch.setattr(module, name, lambda url, auth: given.append(auth))
     procedure = make_bench(drain={"connection": "app"}, routing={"kind": "http", "connection": "app"}).procedure()
     getattr(procedure, hook)
-    assert given == [{"auth": ("user", "password")}]
+    assert given == [("user", "password")]
 
 
 def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> None:

@@ -124,14 +124,14 @@ class Reader:
     def __init__(self, world: World, isolation: str) -> None:
         self.world, self.isolation = world, isolation
 
-    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float) -> Iterator[Record]:
+    def scan(self, spans: Mapping[TopicPartition, Span], timeout: float, take: Any = None) -> Iterator[Record]:
         """What is there, partition by partition."""
         for where, span in spans.items():
             yield from (
                 record for record in self.world.records(self.isolation, where) if span.start <= record.offset < span.end
             )
 
-    def read_all(self, topic: str) -> Iterator[Record]:
+    def read_all(self, topic: str, take: Any = None) -> Iterator[Record]:
         """A topic of one partition."""
         return self.world.records(self.isolation, TopicPartition(topic, 0))
 

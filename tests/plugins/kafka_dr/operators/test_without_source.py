@@ -721,6 +721,7 @@ def test_a_checkpoint_connector_that_does_not_stop_ends_the_run(ready: Any, step
     """Nothing is committed, nobody is let in."""
     stopping(ready, "p.checkpoint")
     stop_seconds(ready, 0.6)
+    time.sleep(0.6)
     with pytest.raises(DeadlinePassed, match="p.checkpoint does not stand still 1 s after it was asked to stop"):
         act(ready, step)
     assert denials(ready) and not ready.clusters["standby"].committed and Entry.INTENT not in ready.kinds(OPEN)
@@ -787,6 +788,7 @@ def test_a_dedicated_process_that_does_not_end_ends_the_run(dedicated: Any, step
     """Nothing is committed, nobody is let in."""
     dedicated.procedure().write(STOP, Entry.INTENT, {"stops_processes": FLOW})
     stop_seconds(dedicated, 0.6)
+    time.sleep(0.6)
     with pytest.raises(DeadlinePassed, match=f"{FLOW} does not stand still 1 s after it was asked to stop"):
         act(dedicated, step)
     assert (
