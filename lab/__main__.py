@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from lab.bring_up import ISOLATIONS, POLICIES, up
 from lab.errors import LabError
@@ -18,10 +19,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what the command line asks; answers the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        return options.act(options)
+        code: int = options.act(options)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _conf(text: str) -> dict:
+def _conf(text: str) -> dict[str, Any]:
     try:
         conf = json.loads(text)
     except ValueError as error:
@@ -62,7 +64,9 @@ def _conf(text: str) -> dict:
     return conf
 
 
-def _command(commands: argparse._SubParsersAction, name: str, text: str, act: object) -> argparse.ArgumentParser:
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, act: object
+) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
     command.add_argument("--state", type=Path, default=DEFAULT_STATE, help="the lab's folder (default: %(default)s)")
     command.set_defaults(act=act)

@@ -19,6 +19,8 @@ WRITE_SECONDS = SQLITE_SECONDS + REQUEST_SECONDS
 LOOKS = 3
 PAGE = 100
 
+Json = dict[str, Any]
+
 
 class Refused(LabError):
     """Airflow answered something else than success; ``status`` is the HTTP status."""
@@ -61,7 +63,7 @@ class AirflowApi:
             raise LabError(f"no user {user!r}; there are {', '.join(airflow['users'])}")
         return cls(airflow["url"], user, airflow["users"][user]["password"])
 
-    def trigger(self, dag_id: str, conf: dict) -> str:
+    def trigger(self, dag_id: str, conf: Json) -> str:
         """Start a run now; answers its id."""
         return self._start(
             dag_id, {"dag_run_id": f"manual__{datetime.now(UTC).isoformat()}", "logical_date": None, "conf": conf}
@@ -69,23 +71,24 @@ class AirflowApi:
 
     # The lab's Airflow lives on SQLite, which has one writer. Asked again under the same id, no run starts twice.
     @retry(retry=retry_if_exception(_database_busy), stop=stop_after_attempt(3), wait=wait_fixed(1), reraise=True)
-    def _start(self, dag_id: str, body: dict) -> str:
+    def _start(self, dag_id: str, body: Json) -> str:
         try:
-            return self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"]
+            started = self._call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
         except Refused as refusal:
             if refusal.status != requests.codes.conflict:
                 raise
-            return self.run(dag_id, body["dag_run_id"])["dag_run_id"]
+            started = self.run(dag_id, body["dag_run_id"])
+        return str(started["dag_run_id"])
 
-    def run(self, dag_id: str, run_id: str) -> dict:
+    def run(self, dag_id: str, run_id: str) -> Json:
         """One run."""
         return self._call("GET", _run_path(dag_id, run_id))
 
-    def tasks(self, dag_id: str, run_id: str) -> list[dict]:
+    def tasks(self, dag_id: str, run_id: str) -> list[Json]:
         """The task instances of a run."""
         return self._all(f"{_run_path(dag_id, run_id)}/taskInstances", "task_instances")
 
-    def open_gates(self, dag_id: str, run_id: str) -> list[dict]:
+    def open_gates(self, dag_id: str, run_id: str) -> list[Json]:
         """The gates of a run that wait for an answer."""
         return self._all(
             f"{_run_path(dag_id, run_id)}/hitlDetails",
@@ -93,7 +96,7 @@ class AirflowApi:
             {"response_received": "false", "state": "awaiting_input"},
         )
 
-    def answer(self, dag_id: str, run_id: str, task: dict, option: str, values: dict) -> dict:
+    def answer(self, dag_id: str, run_id: str, task: Json, option: str, values: Json) -> Json:
         """Answer a gate with one option and the values of its form."""
         index = task["map_index"] if task.get("map_index") is not None else -1
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task['task_id'])}/{index}/hitlDetails"
@@ -112,15 +115,15 @@ class AirflowApi:
         found = self._all("/importErrors", "import_errors")
         return {error["filename"]: error["stack_trace"].strip().splitlines()[-1] for error in found}
 
-    def _all(self, path: str, key: str, query: dict | None = None) -> list[dict]:
-        rows: list[dict] = []
+    def _all(self, path: str, key: str, query: Json | None = None) -> list[Json]:
+        rows: list[Json] = []
         while True:
             page = self._call("GET", path, query=(query or {}) | {"limit": PAGE, "offset": len(rows)})
             rows += page[key]
             if not page[key] or len(rows) >= page["total_entries"]:
                 return rows
 
-    def _call(self, method: str, path: str, body: dict | None = None, query: dict | None = None) -> Any:
+    def _call(self, method: str, path: str, body: Json | None = None, query: Json | None = None) -> Json:
         answer = self._send(method, path, body, query)
         if answer.status_code == requests.codes.unauthorized:
             self._login()
@@ -128,15 +131,16 @@ class AirflowApi:
         if not answer.ok:
             text = f"Airflow refused {method} {path} as {self._user}: {answer.status_code} {_detail(answer)}"
             raise Refused(text, answer.status_code)
-        return answer.json()
+        document: Json = answer.json()
+        return document
 
-    def _send(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
+    def _send(self, method: str, path: str, body: Json | None, query: Json | None) -> requests.Response:
         # A look may be repeated: on a busy machine the answer may take longer, and who follows a run must not lose it.
         attempts = LOOKS if method == "GET" else 1
         return self._sent.retry_with(stop=stop_after_attempt(attempts))(self, method, path, body, query)
 
     @retry(retry=retry_if_exception_type(requests.Timeout), wait=wait_fixed(1), reraise=True)
-    def _sent(self, method: str, path: str, body: dict | None, query: dict | None) -> requests.Response:
+    def _sent(self, method: str, path: str, body: Json | None, query: Json | None) -> requests.Response:
         return self._session.request(
             method,
             f"{self._url}/api/v2{path}",

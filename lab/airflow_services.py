@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def _get(lab: Lab, path: str) -> requests.Response:
         return session.get(f"{lab.airflow_url}{path}", timeout=60)
 
 
-def _run_warm_up(api: AirflowApi, alive: object) -> None:
+def _run_warm_up(api: AirflowApi, alive: Callable[[], None]) -> None:
     run_id = api.trigger(WARM_UP, {})
     state = wait_until(
         lambda: (state := api.run(WARM_UP, run_id)["state"]) in ("success", "failed") and state,

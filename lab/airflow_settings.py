@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from lab.jars import LAB, PROJECT
 from lab.jvm import temporary_folder
@@ -59,7 +60,7 @@ def read_environment(path: Path) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-def connections(lab: Lab) -> dict[str, dict]:
+def connections(lab: Lab) -> dict[str, dict[str, Any]]:
     """Every connection that the topology names, with its secrets."""
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}

@@ -7,7 +7,9 @@ import secrets
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lab import acls
 from lab.airflow_services import start_airflow, wait_for_airflow
@@ -37,7 +39,7 @@ def up(
     spark_workers: int | None = None,
     dedicated: bool | None = None,
     progress: Progress | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """Bring a lab up, or bring back what is dead in it, and answer its status.
 
     Args:
@@ -152,9 +154,9 @@ def _cluster_id() -> str:
 
 
 def _bring_kafka(lab: Lab, progress: Progress) -> None:
-    _in_parallel([lambda alias=alias: _start_site(lab, alias, progress) for alias in ALIASES])
+    _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
     for alias in ALIASES:
-        lab.once(f"flow-{alias}", lambda alias=alias: _start_flow(lab, alias))
+        lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
     progress.say("MirrorMaker 2: forward flow runs, reverse flow stands by")
     progress.say(prove_replication(lab))
 

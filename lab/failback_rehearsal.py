@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,8 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def _properties(self, principal: str) -> Mapping[str, str]:
-        return self.status["clusters"][self.source]["client_properties"][principal]
+        properties: Mapping[str, str] = self.status["clusters"][self.source]["client_properties"][principal]
+        return properties
 
     # -- changes of sides -------------------------------------------------------------------------------------------
 
@@ -381,10 +383,10 @@ def rehearse_round_trips(
         rehearsal.seed_topics()
         for number, (leaving, returning) in enumerate(trips, 1):
             for change, how, last in (
-                (rehearsal.leave, leaving, False),
-                (rehearsal.come_back, returning, number == len(trips)),
+                (partial(rehearsal.leave, leaving), leaving, False),
+                (partial(rehearsal.come_back, returning), returning, number == len(trips)),
             ):
-                found = change(how, writes=last)
+                found = change(writes=last)
                 print(f"change {rehearsal.number - 1}, {rehearsal.dag_id}, {how}: {dict(found.figures)}", flush=True)
                 verdict.add(found.findings, **found.figures)
                 if not found.passed:

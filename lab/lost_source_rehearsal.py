@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,8 @@ class LostSourceRehearsal(Rehearsal):
         super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
         self._recorded = recorded
-        self._watching, self._watch = ExitStack(), None
+        self._watching = ExitStack()
+        self._watch: TargetWatch
         self._most: Mapping[Place, int] | None = None
 
     def seed_topics(self) -> GroundTruth:
@@ -188,11 +190,9 @@ class LostSourceRehearsal(Rehearsal):
         self._watching.close()
         # A sample takes a moment: by so much the looks of two samples at one partition may lie further apart than their
         # beginnings.
-        self._most = (
-            self._watch.most(SAMPLING_SECONDS + longest_sample(self.lab.archive / FLOW, self.died_at))
-            if self._recorded
-            else None
-        )
+        if self._recorded:
+            longest = longest_sample(self.lab.archive / FLOW, self.died_at)  # type: ignore[arg-type]  # suffer() set it
+            self._most = self._watch.most(SAMPLING_SECONDS + longest)
 
     def suffer(self, accident: Accident) -> None:
         """The same where nobody asks how much was mirrored at a time."""
@@ -243,8 +243,7 @@ class LostSourceRehearsal(Rehearsal):
     def await_samples(self) -> None:
         """Wait until the recorder has written twice: the second sample was begun after this was called."""
         for _ in range(2):
-            before = self._newest_sample()
-            if not until(lambda before=before: self._newest_sample() > before, SAMPLE_WAIT):
+            if not until(partial(self._has_sample_after, self._newest_sample()), SAMPLE_WAIT):
                 raise TimeoutError(f"the recorder wrote nothing under {self.lab.archive} within {SAMPLE_WAIT:.0f} s")
 
     def set_offset_lag_max(self, records: int) -> None:
@@ -323,6 +322,9 @@ class LostSourceRehearsal(Rehearsal):
         """Stop load, clients and the counting; may be called again."""
         super().stop()
         self._watching.close()
+
+    def _has_sample_after(self, moment: float) -> bool:
+        return self._newest_sample() > moment
 
     def _newest_sample(self) -> float:
         times = []

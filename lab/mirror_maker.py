@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import requests
 
@@ -65,7 +68,7 @@ def create_flow(lab: Lab, worker: str) -> None:
         if name not in present:
             state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
             body = {"name": name, "config": connector_config(lab, source, target, kind), "initial_state": state}
-            wait_until(lambda body=body: _created(lab, worker, body), f"{name} to be created", READY_SECONDS)
+            wait_until(partial(_created, lab, worker, body), f"{name} to be created", READY_SECONDS)
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
@@ -77,14 +80,14 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
     return answer.ok and answer.json()["connector"]["state"] in ("STOPPED", "PAUSED")
 
 
-def call(lab: Lab, alias: str, method: str, path: str, body: dict | None = None) -> requests.Response:
+def call(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
     """One request to the worker beside a cluster; never through a proxy."""
     with requests.Session() as session:
         session.trust_env = False
         return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)
 
 
-def _created(lab: Lab, worker: str, body: dict) -> bool:
+def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
     answer = call(lab, worker, "POST", "/connectors", body)
     # 409 also means "this worker is rebalancing": only a listed name was created before.
     return answer.ok or body["name"] in call(lab, worker, "GET", "/connectors").json()
@@ -112,7 +115,7 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
 
 def settings_of(lab: Lab, kind: str) -> dict[str, str]:
     """What one kind of connector does, wherever it runs: without clusters, names and converters."""
-    own = {
+    own: dict[str, Callable[[], dict[str, str]]] = {
         "checkpoint": _checkpoint_intervals,
         "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
     }

@@ -26,7 +26,7 @@ _ENDED = {"success", "failed", "skipped", "upstream_failed", "removed"}
 def run(
     state: Path | str,
     dag_id: str,
-    conf: dict,
+    conf: dict[str, Any],
     approve_as: str | None = None,
     timeout: float = 1800.0,
     wait: bool = True,
@@ -71,9 +71,9 @@ class _Watched:
 
     def __init__(self, api: AirflowApi, approver: AirflowApi | None, dag_id: str, run_id: str, how: str) -> None:
         self._api, self._approver, self._run, self._how = api, approver, (dag_id, run_id), how
-        self._printed: set[tuple] = set()
-        self._asked: set[tuple] = set()
-        self._parked: set[tuple] = set()
+        self._printed: set[tuple[Any, ...]] = set()
+        self._asked: set[tuple[Any, ...]] = set()
+        self._parked: set[tuple[Any, ...]] = set()
         self.failed_task = ""
 
     def follow(self, timeout: float) -> str:
@@ -90,7 +90,7 @@ class _Watched:
         """One look at the run; an API that is away for a moment does not end the watching."""
         try:
             # The state is read first: what ended before it is then surely among the tasks.
-            state = self._api.run(*self._run)["state"]
+            state: str = self._api.run(*self._run)["state"]
             self._print_ended()
             if state not in ("success", "failed"):
                 self._answer_gates()
@@ -120,14 +120,14 @@ class _Watched:
             key = (task["task_id"], task["map_index"], task["try_number"])
             self._parked.add(key)
             if self._approver and key in seen_before:
-                self._approve(gate, task)
+                self._approve(self._approver, gate, task)
             elif self._approver is None and key not in self._asked:
                 self._asked.add(key)
                 _say(f"            {task['task_id']} waits for a person: {gate['subject']}; answer it at {self._how}")
 
-    def _approve(self, gate: dict, task: dict) -> None:
+    def _approve(self, approver: AirflowApi, gate: dict[str, Any], task: dict[str, Any]) -> None:
         option = gate["options"][0]
-        answer = self._approver.answer(*self._run, task, option, proposed_values(gate.get("params") or {}))
+        answer = approver.answer(*self._run, task, option, proposed_values(gate.get("params") or {}))
         _say(f"            {task['task_id']} answered {option!r} by {(answer.get('responded_by') or {}).get('name')}")
 
 
@@ -153,14 +153,14 @@ def _result(lab: Lab, dag_id: str, run_id: str, run_state: str, failed_task: str
         found = json.loads(evidence.read_text())
     except ValueError as error:
         raise LabError(f"{evidence} is no JSON: {error}") from None
-    failing = next((step for step in found.get("steps", []) if step.get("state") == "failed"), {})
+    failing: dict[str, Any] = next((step for step in found.get("steps", []) if step.get("state") == "failed"), {})
     outcome = found.get("outcome") or "failed"
     if outcome == "completed" and run_state != "success":
         return "failed", failing.get("id", ""), "the evidence says completed, but the run failed"
     return outcome, failing.get("id", ""), found.get("reason_for_outcome") or ""
 
 
-def _seconds(task: dict) -> float:
+def _seconds(task: dict[str, Any]) -> float:
     if not task["start_date"] or not task["end_date"]:
         return 0.0
     return (datetime.fromisoformat(task["end_date"]) - datetime.fromisoformat(task["start_date"])).total_seconds()

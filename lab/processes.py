@@ -74,9 +74,11 @@ class ProcessTable:
     def pid(self, name: str) -> int | None:
         """The pid of a living process of this name, else None."""
         record = self._record(name)
-        seen = record and sighting(record.pid)
+        if record is None:
+            return None
+        seen = sighting(record.pid)
         alive = seen and seen.state != "Z" and seen.started == record.started and record.boot == boot_id()
-        return record.pid if record and alive else None
+        return record.pid if alive else None
 
     def output(self, name: str) -> Path:
         """Where a process's output goes."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import requests
 
@@ -87,7 +87,8 @@ class Rehearsal:
     @property
     def policy(self) -> str:
         """How mirrored topics are named."""
-        return self.status["policy"]
+        policy: str = self.status["policy"]
+        return policy
 
     def seed_topics(self) -> GroundTruth:
         """Create topics, records and groups, and wait until the target has the topics."""
@@ -180,7 +181,7 @@ class Rehearsal:
         except requests.Timeout:
             # A busy machine: asked again.
             return False
-        found = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
+        found: dict[str, Any] = answer.json() if answer.ok else {"connector": {"state": None}, "tasks": []}
         return (
             found["connector"]["state"] == wanted
             and bool(found["tasks"])
@@ -265,7 +266,7 @@ class Rehearsal:
             except subprocess.TimeoutExpired:
                 self._application.kill()
                 self._application.wait()
-            self._application.stdin.close()
+            cast("IO[bytes]", self._application.stdin).close()
             self._application = None
 
     def evidence(self) -> tuple[Path, dict[str, Any]]:

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from importlib._bootstrap_external import _code_to_hash_pyc
+from importlib._bootstrap_external import _code_to_hash_pyc  # type: ignore[attr-defined]
 from pathlib import Path
 
 from lab.jars import LAB

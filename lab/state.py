@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lab.errors import LabError
 from lab.jars import PROJECT
@@ -124,7 +125,7 @@ class Lab:
             "sasl.password": self.load().passwords[principal],
         }
 
-    def status(self) -> dict:
+    def status(self) -> dict[str, Any]:
         """What others need to use this lab, as the command line prints it; without a lab, no cluster is in it."""
         if not self.exists():
             return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
@@ -144,7 +145,7 @@ class Lab:
             "project": record.project,
         }
 
-    def _cluster_status(self, alias: str) -> dict:
+    def _cluster_status(self, alias: str) -> dict[str, Any]:
         return {
             "bootstrap_servers": self.bootstrap_servers(alias),
             "client_properties": {client: self.client_properties(alias, client) for client in CLIENTS},
@@ -152,7 +153,7 @@ class Lab:
             "pids": {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")},
         }
 
-    def _airflow_status(self, record: Record) -> dict:
+    def _airflow_status(self, record: Record) -> dict[str, Any]:
         people = [name for name in ROLES if name != "switchback"]
         return {
             "url": self.airflow_url,

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -36,7 +37,7 @@ FIGURES = (
 )
 
 
-def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict]:
+def rehearse_anew(seed: int, options: argparse.Namespace) -> tuple[Verdict, dict[str, Any]]:
     """Run one seed on a fresh lab; return the verdict and the evidence."""
     state = Path(tempfile.mkdtemp(prefix=f"switchback-seed-{seed}-"))
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import yaml
 
@@ -26,7 +27,7 @@ def write_routing(lab: Lab) -> None:
         lab.routing.write_text(json.dumps(record))
 
 
-def topology(lab: Lab) -> dict:
+def topology(lab: Lab) -> dict[str, Any]:
     """The topology as the product reads it."""
     return {
         "clusters": {alias: _cluster(alias) for alias in ALIASES},
@@ -46,7 +47,7 @@ def topology(lab: Lab) -> dict:
     }
 
 
-def _cluster(alias: str) -> dict:
+def _cluster(alias: str) -> dict[str, Any]:
     return {
         "connection": f"kafka_{alias}",
         "probe_connection": f"kafka_{alias}_probe",
@@ -54,7 +55,7 @@ def _cluster(alias: str) -> dict:
     }
 
 
-def _flow(lab: Lab, source: str, target: str) -> dict:
+def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
     if lab.load().runs_dedicated(target):
         return _dedicated_flow(lab, source, target)
     return {
@@ -65,7 +66,7 @@ def _flow(lab: Lab, source: str, target: str) -> dict:
     }
 
 
-def _dedicated_flow(lab: Lab, source: str, target: str) -> dict:
+def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
     """Nobody can ask such a flow what it does: it is stated."""
     return {
         "source": source,

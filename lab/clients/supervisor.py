@@ -138,7 +138,12 @@ def run(application: Application, until_eof: bool = False) -> None:
     supervisor = Supervisor(application)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: supervisor.end())
+
+    def end_with_input() -> None:
+        sys.stdin.read()
+        supervisor.end()
+
     if until_eof:
-        threading.Thread(target=lambda: (sys.stdin.read(), supervisor.end()), daemon=True).start()
+        threading.Thread(target=end_with_input, daemon=True).start()
     with serving(application.drain_url, supervisor):
         supervisor.watch()

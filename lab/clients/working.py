@@ -79,7 +79,7 @@ class ProducingClient:
             on_delivery=self._delivered,
         )
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self._log.write("refused", cluster=self._route.cluster, topic=message.topic(), error=error.name())
             return
@@ -161,8 +161,8 @@ def _positions(places: Sequence[TopicPartition]) -> list[tuple[str, int, int]]:
     return [(place.topic, place.partition, place.offset) for place in places if place.offset >= 0 and not place.error]
 
 
-def _id_of(message: Message) -> str | None:
-    value = dict(message.headers() or ()).get("id")
+def _id_of(message: Any) -> str | None:
+    value: bytes | None = dict(message.headers() or ()).get("id")
     return value.decode() if value else None
 
 

@@ -64,7 +64,8 @@ class Demo:
     def __init__(self, choices: Choices, state: Path, console: Console) -> None:
         self._choices, self._state, self._console = choices, state, console
         self._stages = Stages(console)
-        self._rehearsal: Rehearsal | None = None
+        # Each demo makes one of its own kind.
+        self._rehearsal: Any = None
 
     def run(self) -> int:
         """Go through all stages; return the exit code."""
@@ -103,7 +104,8 @@ class Demo:
         seconds = PERSON_SECONDS if self._choices.ask else RUN_SECONDS
         approver = None if self._choices.ask else APPROVER
         with GateWatcher(status["airflow"], self._rehearsal.dag_id, self._console, self._choices.ask):
-            return self._rehearsal.run(approver, f"make demo: {self.kind}", seconds)
+            code: int = self._rehearsal.run(approver, f"make demo: {self.kind}", seconds)
+        return code
 
     def _check(self, code: int) -> int:
         self._stages.begin("Check by record ids, sharing nothing with the product")

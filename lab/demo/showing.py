@@ -85,7 +85,7 @@ class GateWatcher:
         account = {"username": "approver", "password": self._airflow["users"]["approver"]["password"]}
         answer = requests.post(f"{self._airflow['url']}/auth/token", json=account, timeout=REQUEST_SECONDS)
         answer.raise_for_status()
-        return answer.json()["access_token"]
+        return str(answer.json()["access_token"])
 
     def _show_new(self, token: str) -> None:
         answer = requests.get(self._url, headers={"Authorization": f"Bearer {token}"}, timeout=REQUEST_SECONDS)
@@ -159,7 +159,7 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
 
 def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     """Return the groups that MirrorMaker 2's own checkpoints would set back most, beside our bound."""
-    figures = next(
+    figures: dict[str, Any] = next(
         (step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {}
     )
     table = _table(

@@ -258,9 +258,8 @@ def _second_findings(evidence: Mapping[str, Any]) -> list[Finding]:
 
 
 def _is_digest_of(plan: Mapping[str, Any] | str, digest: str) -> bool:
-    if isinstance(plan, str):
-        plan = json.loads(Path(plan).read_text(encoding="utf-8"))
-    return digest.removeprefix("sha256:") in _digests(plan)
+    document = json.loads(Path(plan).read_text(encoding="utf-8")) if isinstance(plan, str) else plan
+    return digest.removeprefix("sha256:") in _digests(document)
 
 
 def _digests(value: Mapping[str, Any]) -> list[str]:

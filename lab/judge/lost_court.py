@@ -384,7 +384,7 @@ def _contradicted(
     return findings
 
 
-def _planned_loss(evidence: Mapping[str, object]) -> list[Finding]:
+def _planned_loss(evidence: Mapping[str, Any]) -> list[Finding]:
     """What was approved as lost must be listed as lost, or be told beside what was found out of it since; more may
     have been found since.
     """
@@ -403,12 +403,11 @@ def _beyond_approved(evidence: Mapping[str, Any], again: Mapping[str, int]) -> l
     return [
         Finding(
             "approved bound",
-            f"one of its positions reads {count} records again, at most {told[group]} were told before the loss was"
-            " approved",
+            f"one of its positions reads {count} records again, at most {most} were told before the loss was approved",
             group,
         )
         for group, count in again.items()
-        if told.get(group) is not None and count > told[group]
+        if (most := told.get(group)) is not None and count > most
     ]
 
 

@@ -57,7 +57,8 @@ def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
 
 def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
     """Return the source offsets that must have been mirrored: the first one of every content that the target holds."""
-    there, first = set(target), {}
+    there = set(target)
+    first: dict[int, int] = {}
     for offset, digest in known:
         first.setdefault(digest, offset)
     return {offset for digest, offset in first.items() if digest in there}
@@ -91,7 +92,9 @@ def _source_offset(
     known = places.get(digest, [])
     if len(known) == 1:
         return known[0]
-    following = None if before is None else before + 1
+    if before is None:
+        return None
+    following = before + 1
     fits = taken.get(following) == digest if known else following not in taken
     return following if fits else None
 

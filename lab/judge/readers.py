@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from lab.judge.records import Held
@@ -105,7 +105,7 @@ class ClusterReader:
         """
         answers: dict[str, str] = {}
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
             answers[message.topic()] = error.name() if error else ""
 
         # Not idempotent: such a producer dies of its first refusal instead of asking for every topic.
@@ -135,7 +135,7 @@ class ClusterReader:
         open_logs = set(logs)
         last_heard = time.monotonic()
         while open_logs:
-            messages = consumer.consume(10000, 1.0)
+            messages: list[Any] = consumer.consume(10000, 1.0)
             if messages:
                 last_heard = time.monotonic()
             elif time.monotonic() - last_heard > SILENCE_SECONDS:
@@ -149,7 +149,7 @@ class ClusterReader:
                     raise NothingRead(f"{self.alias}: {message.topic()}-{message.partition()}: {message.error()}")
 
 
-def _held(message: Message, keyed: bool) -> Held:
+def _held(message: Any, keyed: bool) -> Held:
     key, value, headers = message.key(), message.value(), message.headers()
     held = Held(message.offset(), content_digest(key, value, headers), key_digest(key) if keyed else 0, value is None)
     # Millions of records have no headers, and hardly one is a replay.

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -65,7 +65,7 @@ class Load:
 
     def create_topics(self) -> None:
         """Create the topics, the last of them with LogAppendTime."""
-        configs = [{} for _ in self.topics]
+        configs: list[dict[str, str]] = [{} for _ in self.topics]
         configs[-1] = {"message.timestamp.type": "LogAppendTime"}
         new = [
             NewTopic(name, count, 1, config=config)
@@ -93,8 +93,9 @@ class Load:
                 "properties": self._properties["producer"],
             }
             # The pipe stays open: its end tells the process that nobody is left to stop it.
-            process.stdin.write(json.dumps(task) + "\n")
-            process.stdin.flush()
+            pipe = cast("IO[str]", process.stdin)
+            pipe.write(json.dumps(task) + "\n")
+            pipe.flush()
 
     def counts(self) -> dict[str, int]:
         """Return how many records were acknowledged and how many refused so far."""
@@ -148,5 +149,5 @@ class Load:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            process.stdin.close()
+            cast("IO[str]", process.stdin).close()
         self._processes = []

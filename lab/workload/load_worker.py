@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 TICK = 0.01
 KNOCKS_PER_SECOND = 20
@@ -114,7 +114,7 @@ class Worker:
             return False
         return True
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self._count_error(error)
             return

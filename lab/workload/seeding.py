@@ -136,7 +136,7 @@ class Workload:
 
     def _offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
         place = TopicPartition(topic, partition)
-        return self._admin.list_offsets({place: spec}, request_timeout=REQUEST_SECONDS)[place].result().offset
+        return int(self._admin.list_offsets({place: spec}, request_timeout=REQUEST_SECONDS)[place].result().offset)
 
     def _returned(self, topic: str, partition: int, start: int) -> list[int]:
         reading = {
@@ -150,7 +150,8 @@ class Workload:
         offsets: list[int] = []
         try:
             while True:
-                for message in consumer.consume(5000, 1.0):
+                messages: list[Any] = consumer.consume(5000, 1.0)
+                for message in messages:
                     if message.error() is None:
                         offsets.append(message.offset())
                     elif message.error().code() == KafkaError._PARTITION_EOF:

@@ -39,7 +39,8 @@ def content_digest(key: bytes | None, value: bytes | None, headers: Headers = No
         # A header's name may be any bytes; the client hands undecodable ones over as surrogates.
         encoded = name.encode("utf-8", "surrogatepass")
         parts += [_LENGTHS.pack(len(encoded), -1 if content is None else len(content)), encoded, content or b""]
-    return _LENGTH.unpack(blake2b(b"".join(parts), digest_size=8).digest())[0]
+    digest: int = _LENGTH.unpack(blake2b(b"".join(parts), digest_size=8).digest())[0]
+    return digest
 
 
 def key_digest(key: bytes | None) -> int:

@@ -71,7 +71,7 @@ class TopicWriter:
             producer.poll(0)
 
     def _remember(self, draft: Draft, state: str) -> Callable[[KafkaError | None, Message], None]:
-        def delivered(error: KafkaError | None, message: Message) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 return
             self._acknowledged += 1

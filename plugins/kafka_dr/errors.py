@@ -40,7 +40,13 @@ class SwitchbackError(Exception):
 
 
 class BadInput(SwitchbackError):
-    """Params, topology or names that cannot be used; nothing was touched."""
+    """Params, topology or names that cannot be used; nothing was touched.
+
+    Attributes:
+        problems: everything that is wrong with them, where that was listed.
+    """
+
+    problems: tuple[str, ...] = ()
 
 
 class Refusal(SwitchbackError):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from kafka_dr.domain.patterns import ALL, list_items, pattern_problem
+from kafka_dr.domain.patterns import ALL, Kind, list_items, pattern_problem
 from kafka_dr.errors import BadInput
 from kafka_dr.topology import Deadlines, Flow, Model, Topology
 
@@ -191,7 +191,8 @@ def _invisible(text: str) -> str | None:
 
 def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     flow = _flow(topology, given)
-    for key, kind in (("topics", "topic"), ("groups", "group")):
+    kinds: dict[str, Kind] = {"topics": "topic", "groups": "group"}
+    for key, kind in kinds.items():
         text = given.get(key, ALL)
         if not isinstance(text, str) or not text.strip():
             yield f"{key}: {shown(text)}; regular expressions, parted by commas; leave it out for all of the flow"
@@ -210,8 +211,8 @@ def _all_of_flow(text: str, key: str, flow: Flow | None) -> bool:
 
 
 def _flow(topology: Topology, given: Mapping[str, Any]) -> Flow | None:
-    ends = (given.get("source"), given.get("target"))
-    return topology.find_flow(*ends) if all(isinstance(end, str) for end in ends) else None
+    source, target = given.get("source"), given.get("target")
+    return topology.find_flow(source, target) if isinstance(source, str) and isinstance(target, str) else None
 
 
 def _switches(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
@@ -259,8 +260,9 @@ def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, 
         return Deadlines(**(stated.model_dump() | wanted)), []
     except ValidationError as error:
         return stated, [
-            f"{fault['loc'][0]}: {shown(wanted[fault['loc'][0]])}; {_expected(fault)}, in seconds"
+            f"{key}: {shown(wanted[key])}; {_expected(fault)}, in seconds"
             for fault in error.errors()
+            for key in map(str, fault["loc"][:1])
         ]
 
 
@@ -275,4 +277,5 @@ def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _expected(fault: Mapping[str, Any]) -> str:
-    return fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    message: str = fault["msg"]
+    return message.removeprefix("Input should be ").removeprefix("Value error, ")

@@ -1,5 +1,6 @@
-"""What each procedure is, one row a DAG: its steps in order and its params. Forms, gates, the live page, the timeline
-and the manual commands are derived from these rows.
+"""What each procedure is, one row a DAG: its steps in order and its params.
+
+Forms, gates, the live page, the timeline and the manual commands are derived from these rows.
 """
 
 from __future__ import annotations

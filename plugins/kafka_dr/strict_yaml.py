@@ -92,7 +92,7 @@ def _refuse_what_can_explode(path: Path, text: str) -> None:
     # Events come before anything is built, so that a bomb is seen while it is still small.
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1  # type: ignore[union-attr]  # a parsed event has its mark
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise BadInput(

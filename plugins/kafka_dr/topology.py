@@ -24,6 +24,7 @@ from pydantic import (
 from kafka_dr.domain.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.patterns import (
     NameFilter,
+    PatternList,
     TopicFilter,
     group_filter_of,
     pattern_list,
@@ -355,5 +356,5 @@ class Topology(Model):
         return next(matching, "earliest")
 
     @cached_property
-    def _group_policies(self) -> tuple:
+    def _group_policies(self) -> tuple[tuple[PatternList, Policy], ...]:
         return tuple((pattern_list(stated.pattern, "group"), stated.policy) for stated in self.groups)

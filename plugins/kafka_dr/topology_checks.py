@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from kafka_dr.domain.naming import NamingSpec, naming_problems
-from kafka_dr.domain.patterns import pattern_problem
+from kafka_dr.domain.patterns import Kind, pattern_problem
 from kafka_dr.strict_yaml import Place
 
 Problem = tuple[Place, str]
@@ -27,7 +27,7 @@ SECRET_KEY = re.compile(
 )
 SECRET_VALUE = re.compile(r"pass(word|wd)|secret|token|jaas|LoginModule|BEGIN [A-Z ]*KEY|://[^/\s]*@", re.IGNORECASE)
 ADDRESS_KEY = re.compile(r"bootstrap[._-]?servers|(^|[._-])(url|uri|host|hosts|address|endpoint)$", re.IGNORECASE)
-PATTERN_KEYS = {
+PATTERN_KEYS: Mapping[str, Kind] = {
     "topics": "topic",
     "topics.exclude": "topic",
     "topics.blacklist": "topic",
@@ -156,8 +156,9 @@ def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
 def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
     """The naming policy gives names that can be read back for these aliases."""
     naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
+    policy: Any = naming.get("policy")
     spec = NamingSpec(
-        naming.get("policy"),
+        policy,
         naming.get("separator", "."),
         naming.get("internal_topic_separator", True),
         naming.get("template"),

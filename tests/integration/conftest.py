@@ -13,6 +13,7 @@ import pytest
 from lab.bring_up import up
 from lab.state import Lab
 from lab.take_down import down
+from tests.support.rehearsals import keep_files
 
 TURN = int(os.environ.get("SWITCHBACK_SEED") or datetime.now(UTC).date().toordinal())
 POLICIES = ("identity", "default") if TURN % 2 else ("default", "identity")
@@ -31,9 +32,11 @@ class LabInUse:
         up(state, **choices)
         return Lab(state)
 
-    def take_down(self) -> None:
-        """Take the lab down, if one is up, and remove its folder."""
+    def take_down(self, keep: bool = False) -> None:
+        """Take the lab down, if one is up, and remove its folder; `keep` copies evidence, archive and logs."""
         if self._state is not None:
+            if keep:
+                keep_files(self._state, self._state.with_name(f"{self._state.name} kept"))
             down(self._state)
             shutil.rmtree(self._state, ignore_errors=True)
             self._state = None
@@ -43,10 +46,10 @@ LAB_IN_USE = LabInUse()
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """No lab runs beside the tests that need none."""
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
-        LAB_IN_USE.take_down()
+        LAB_IN_USE.take_down(keep=item.session.testsfailed > 0)
 
 
 @pytest.fixture(scope="session")

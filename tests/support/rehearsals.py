@@ -56,13 +56,18 @@ def kept_if_it_fails(state: Path, folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        lab = Lab(state)
-        for found in (lab.evidence, lab.archive, lab.logs):
-            # The lab still lives: what vanishes meanwhile must not hide the failure.
-            with suppress(OSError):
-                shutil.copytree(found, folder / "kept" / found.name, dirs_exist_ok=True)
-        print(f"evidence, archive and logs are kept under {folder / 'kept'}", flush=True)
+        keep_files(state, folder / "kept")
         raise
+
+
+def keep_files(state: Path, folder: Path) -> None:
+    """Copy a lab's evidence, archive and logs to a folder."""
+    lab = Lab(state)
+    for files in (lab.evidence, lab.archive, lab.logs):
+        # The lab still lives: what vanishes meanwhile must not hide the failure.
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(files, folder / files.name, dirs_exist_ok=True)
+    print(f"evidence, archive and logs are kept under {folder}", flush=True)
 
 
 def _lost_without_findings(

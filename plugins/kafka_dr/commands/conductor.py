@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ class Conductor:
         point_to(url, self._topology)
         self._terminal.say(f"Airflow's API for this command starts on {url}; logs: {log}")
         # What this process has connected so far is not the child's to use.
-        settings.engine.dispose()
+        settings.engine.dispose()  # type: ignore[union-attr]  # Airflow made it when it was imported
         self._api = OwnApi(listening)
 
     def _with_api(self, conf: dict[str, Any] | None) -> int:
@@ -153,7 +154,7 @@ class Conductor:
         )
         self._held = self._held or _one_command_only(Identity(*self._run).procedure_id)
         self._procedure = self._watched()
-        settings.engine.dispose()
+        settings.engine.dispose()  # type: ignore[union-attr]  # Airflow made it when it was imported
         loop = RunLoop(self._api, *self._run)
         try:
             return self._follow(loop)
@@ -287,7 +288,7 @@ class Conductor:
                 return self._handed_over(loop)
             gate = next((task for task in tasks if task.state == "awaiting_input"), None)
             if gate is not None and not loop.busy:
-                asker.ask(gate, lambda wanted=gate: self._still_waits(loop, wanted))
+                asker.ask(gate, partial(self._still_waits, loop, gate))
             time.sleep(_PAUSE)
             state, tasks = loop.once()
         self._print(tasks)

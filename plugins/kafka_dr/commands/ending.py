@@ -14,11 +14,11 @@ from kafka_dr.vocabulary import Outcome
 _GREEN = {"abort_procedure": Outcome.ABORTED}
 
 
-class Task(Protocol):
-    """A task as far as its end is concerned."""
-
-    task_id: str
-    state: str | None
+class _Task(Protocol):
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def state(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Ending:
 
 
 def ending_of(
-    topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[Task]
+    topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[_Task]
 ) -> Ending:
     """How a run ended.
 
@@ -60,6 +60,7 @@ def ending_of(
 
 def _evidence(path: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        evidence: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    return evidence

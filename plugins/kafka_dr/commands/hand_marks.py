@@ -8,6 +8,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
@@ -75,7 +76,7 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
             "; ".join(wrong[:5]),
             "Run the script's commands for it again, then note it again.",
         )
-    figures = {
+    figures: dict[Step, Callable[[], dict[str, Any]]] = {
         Step.REVIEW_TRANSLATION: lambda: {"asked": False},
         Step.COMMIT_GROUPS: lambda: _committed(procedure, hand),
         Step.SEED_REVERSE_REPLICATION: lambda: {"seeded": len(hand.seeds or {})},

@@ -264,7 +264,7 @@ def _seeds(procedure: Procedure, done: frozenset[str]) -> dict[TopicPartition, i
 
 
 def _notes(procedure: Procedure, done: frozenset[str]) -> dict[str, str]:
-    notes = {}
+    notes: dict[str, str] = {}
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
         found = procedure.figures(Step.TRANSLATE_OFFSETS)
         more = [

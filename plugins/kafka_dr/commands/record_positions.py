@@ -18,7 +18,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.archive import Archive
@@ -30,7 +30,7 @@ from kafka_dr.recorder.looking import Looker
 from kafka_dr.recorder.mirror_topics import read_so_far
 from kafka_dr.recorder.recording import Recording
 from kafka_dr.settings import load_topology
-from kafka_dr.topology import Flow, Topology
+from kafka_dr.topology import Flow, Recorder, Topology
 
 #: Records that wait within a client: they are the recorder's largest part of memory where they are large.
 _QUEUED_KBYTES = 16_384
@@ -82,7 +82,8 @@ def recording(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended
         _worker(settings["workers"], flow),
         _flow_back(topology, flow, settings["workers"]),
     )
-    name, kept = f"{flow.source}->{flow.target}", topology.recorder
+    # Who starts this process refuses a topology without one.
+    name, kept = f"{flow.source}->{flow.target}", cast("Recorder", topology.recorder)
     archive = Archive(kept.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
     looker = Looker(flow, topology.names, access, kept.interval_seconds, lambda: read_so_far(archive))
     return Recording(name, looker.look, archive, kept.interval_seconds, timedelta(days=kept.retention_days), ended)

@@ -35,10 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         conf = _conf(options)
         if options.own_database:
             os.environ.update(own_database_environment(options.own_database))
-        return importlib.import_module(_CONDUCTOR).conduct(options, conf)
+        code: int = importlib.import_module(_CONDUCTOR).conduct(options, conf)
     except SwitchbackError as error:
         print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pandas as pd
 from jinja2 import UndefinedError
@@ -125,7 +125,7 @@ def receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from filter(_is_receipt, told.values())
 
 
-def _is_receipt(value: Any) -> bool:
+def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and {"file", "sha256"} <= value.keys()
 
 

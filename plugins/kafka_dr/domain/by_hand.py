@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from shlex import quote
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote as in_url
 
 from kafka_dr.domain.acl import AclEntry
@@ -113,6 +113,11 @@ class Hand:
     notes: Mapping[str, str] = field(default_factory=dict)
     given_up: bool = False
     fence_hook: str = ""
+
+    @property
+    def forward(self) -> Flow:
+        """The flow, on all ways but that without a source, where alone it may be None."""
+        return cast("Flow", self.flow)
 
 
 @dataclass(frozen=True)
@@ -291,14 +296,14 @@ def _zero_lag(hand: Hand) -> Block:
         ),
         "then read the last record of both partitions and compare.",
     )
-    return Block(Step.WAIT_FOR_ZERO_LAG, says, (hand.flow.ask("GET", hand.flow.source, "/offsets"),))
+    return Block(Step.WAIT_FOR_ZERO_LAG, says, (hand.forward.ask("GET", hand.forward.source, "/offsets"),))
 
 
 def _stop(hand: Hand) -> Block:
     stop = [
         line
-        for name in (hand.flow.source, hand.flow.checkpoint)
-        for line in (hand.flow.ask("PUT", name, "/stop"), hand.flow.until(name, "STOPPED"))
+        for name in (hand.forward.source, hand.forward.checkpoint)
+        for line in (hand.forward.ask("PUT", name, "/stop"), hand.forward.until(name, "STOPPED"))
     ]
     return Block(
         Step.STOP_MIRROR_MAKER,
@@ -330,7 +335,7 @@ def _review(hand: Hand) -> Block:
 
 
 def _commit(hand: Hand) -> Block:
-    says = (
+    says: tuple[str, ...] = (
         (
             "Every group of the files must be without members on the target. Each line of the output is a position as"
             " it was set."
@@ -422,7 +427,7 @@ def _verify(hand: Hand) -> Block:
 def _start_reverse(hand: Hand) -> Block:
     if not hand.start_reverse or hand.reverse is None:
         return Block(Step.START_REVERSE_REPLICATION, ("Not asked for.",))
-    flow, forward = hand.reverse, hand.flow
+    flow, forward = hand.reverse, hand.forward
     lines = [
         f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(_STOPPED)}",
         flow.ask("PUT", flow.source, "/resume"),

@@ -38,8 +38,8 @@ def read_properties(text: str) -> list[Property]:
 
 
 def _property(line: int, logical: str) -> Property:
-    key_end = _KEY.match(logical).end()
-    written = logical[_BETWEEN.match(logical, key_end).end() :]
+    key_end = _KEY.match(logical).end()  # type: ignore[union-attr]  # both match the empty text too
+    written = logical[_BETWEEN.match(logical, key_end).end() :]  # type: ignore[union-attr]
     return Property(line, _unescape(logical[:key_end], line), _unescape(written, line), written)
 
 

@@ -13,7 +13,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -79,31 +79,35 @@ def lineage_of(moves: Sequence[Move], source: str, target: str) -> Lineage:
         source: where clients are now, and where the last one took them.
         target: the other cluster.
     """
-    begin: dict[str, int | None] = {source: 0, target: 0}
+    begin = {source: 0, target: 0}
     segments: list[Segment] = []
     unknown = None
     for move in moves:
         if move.anew:
             begin, segments, unknown = {source: 0, target: 0}, [], None
-        end = {move.source: move.source_end, move.target: move.target_end}
-        if None in end.values():
+        end = _known({move.source: move.source_end, move.target: move.target_end})
+        if len(end) < 2:
             segments, unknown = [], f"nobody knows what of {move.source} was on {move.target} when clients left it"
-        elif None not in begin.values() and not _nothing_came(begin, end, move):
+        elif len(begin) == 2 and not _nothing_came(begin, end, move):
             segments.append(_segment(begin, end, source, target, move.source == target, move.drained))
-        begin = {move.source: _resumes(move), move.target: move.target_end}
-    if None in begin.values():
+        begin = _known({move.source: _resumes(move), move.target: move.target_end})
+    if len(begin) < 2:
         return Lineage((), unknown)
     return Lineage((*segments, _segment(begin, {}, source, target, copied_back=False)), unknown)
 
 
-def _nothing_came(begin: dict[str, int | None], end: dict[str, int | None], move: Move) -> bool:
+def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
+    return {cluster: offset for cluster, offset in offsets.items() if offset is not None}
+
+
+def _nothing_came(begin: dict[str, int], end: dict[str, int], move: Move) -> bool:
     """Whether neither log grew before this change of sides, and nothing is stranded: a stretch of nothing."""
     return end == begin and _resumes(move) == move.source_end
 
 
 def _segment(
-    begin: dict[str, int | None],
-    end: dict[str, int | None],
+    begin: dict[str, int],
+    end: dict[str, int],
     source: str,
     target: str,
     copied_back: bool,

@@ -35,16 +35,17 @@ def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
     none.
     """
     rows = sorted(
-        (row for row in loss if _possible(row) != 0), key=lambda row: (-_certain(row), -(_possible(row) or 0))
+        (row for row in loss if _possible(row) != 0), key=lambda row: (-certainly_lost(row), -(_possible(row) or 0))
     )
     whole = 100.0 - _UNKNOWN * any(row["possible_to"] is None for row in rows)
-    most = max((max(_certain(row), _possible(row) or 0) for row in rows), default=0) or 1
+    most = max((max(certainly_lost(row), _possible(row) or 0) for row in rows), default=0) or 1
     return first_of((_lane(row, whole / most) for row in rows), LANES_SHOWN)
 
 
-def _certain(row: Mapping[str, Any]) -> int:
+def certainly_lost(row: Mapping[str, Any]) -> int:
     """Offsets that are certainly lost."""
-    return max(0, (row["certain_to"] or 0) - row["from_offset"])
+    certain: int = (row["certain_to"] or 0) - row["from_offset"]
+    return max(0, certain)
 
 
 def _possible(row: Mapping[str, Any]) -> int | None:
@@ -53,7 +54,7 @@ def _possible(row: Mapping[str, Any]) -> int | None:
 
 
 def _lane(row: Mapping[str, Any], scale: float) -> Lane:
-    certain, at_most = _certain(row), _possible(row)
+    certain, at_most = certainly_lost(row), _possible(row)
     left = round(certain * scale, 2)
     beyond = 100.0 - left if at_most is None else max(0, at_most - certain) * scale
     name = f"{row['topic']}-{row['partition']}"

@@ -463,7 +463,12 @@ def _row_now(place: TopicPartition, before: Mapping[str, Any] | None, found: Fou
         why.append(f"the source accepted records since the loss was assessed, and ends at {end}")
     if before is not None and not why:
         return row
-    return row | {"records": None, "evidence": "; ".join(why), "accepted_to": end, "approved": _offsets(before)}
+    return row | {
+        "records": None,
+        "evidence": "; ".join(why),
+        "accepted_to": end,
+        "approved": before and _offsets(before),
+    }
 
 
 def _shrank(then: int | None, now: int | None) -> bool:
@@ -479,11 +484,10 @@ def grown(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     """
     known = {(row["topic"], row["partition"]): row for row in approved}
     found = [(row, known.get((row["topic"], row["partition"]))) for row in now]
-    told = [(row, before, _more(before, row)) for row, before in found]
     return [
-        Grown(row["topic"], row["partition"], _offsets(before), _offsets(row), f"{more}: {_because(row)}")
-        for row, before, more in told
-        if more
+        Grown(row["topic"], row["partition"], before and _offsets(before), _offsets(row), f"{more}: {_because(row)}")
+        for row, before in found
+        if (more := _more(before, row))
     ]
 
 
@@ -512,8 +516,8 @@ def _because(row: Mapping[str, Any]) -> str:
     return str(row.get("reason") or row.get("evidence"))
 
 
-def _offsets(row: Mapping[str, Any] | None) -> dict[str, int | None] | None:
-    return None if row is None else {name: row[name] for name in ("from_offset", "certain_to", "possible_to")}
+def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
+    return {name: row[name] for name in ("from_offset", "certain_to", "possible_to")}
 
 
 def review_digest(translation: str, more: Sequence[Grown]) -> str:

@@ -92,6 +92,7 @@ NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 UNKNOWN = "no setting of MirrorMaker 2 that Switchback knows; nothing here depends on it"
 
 Worker = Literal["dedicated", "connect"]
+Connections = dict[str, dict[str, str | dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Converted:
     """
 
     topology: dict[str, Any]
-    connections: dict[str, dict[str, str | dict[str, str]]] = field(repr=False)
+    connections: Connections = field(repr=False)
     to_make: dict[str, str]
     ignored: dict[str, str]
     notes: list[str]
@@ -138,7 +139,9 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
         "evidence": "evidence",
     }
     clients = {alias: for_librdkafka(settings.client(alias)) for alias in settings.aliases}
-    connections = {f"kafka_{alias}": {"conn_type": "kafka", "extra": client.extra} for alias, client in clients.items()}
+    connections: Connections = {
+        f"kafka_{alias}": {"conn_type": "kafka", "extra": client.extra} for alias, client in clients.items()
+    }
     notes = [f"kafka_{alias}: {note}" for alias, client in clients.items() for note in client.notes]
     return Converted(
         topology, connections, settings.to_make(), settings.ignored(), notes + settings.notes() + _form_notes(entries)
@@ -324,7 +327,8 @@ def _reason(key: str) -> str:
 
 def _form_notes(entries: Iterable[Property]) -> list[str]:
     """What Java reads otherwise than it was probably meant: lost backslashes, and keys that stand twice."""
-    notes, first = [], {}
+    notes: list[str] = []
+    first: dict[str, int] = {}
     for entry in entries:
         if entry.key in first:
             notes.append(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from struct import Struct, unpack
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
@@ -152,37 +152,44 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
     if clean is not None:
         return clean
     read = decode_checkpoints(*zip(*records, strict=True))
-    newest = {(c.group, c.topic, c.partition): c for c in read.records}
-    columns = [[c[field] for c in newest.values()] for field in range(5)]
-    return CheckpointColumns(*columns, malformed=len(read.malformed))
+    newest = {(c.group, c.topic, c.partition): c for c in read.records}.values()
+    return CheckpointColumns(
+        [c.group for c in newest],
+        [c.topic for c in newest],
+        [c.partition for c in newest],
+        [c.upstream for c in newest],
+        [c.downstream for c in newest],
+        len(read.malformed),
+    )
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
     """Reads a million quickly if each is as MM2 writes it; None when any is not, so that each is read by itself."""
-    if (
-        None in newest
-        or set(map(type, newest.values())) - {bytes}
-        or set(map(len, newest.values())) - {_BARE_CHECKPOINT}
-    ):
+    keys, values = list(newest), list(newest.values())
+    if not (_all_bytes(keys) and _all_bytes(values)) or set(map(len, values)) - {_BARE_CHECKPOINT}:
         return None
     # One flat tuple: a tuple for each of a million rows keeps the garbage collector busy for seconds.
-    flat = unpack(">" + "hqqh" * len(newest), b"".join(newest.values()))
+    flat = unpack(">" + "hqqh" * len(newest), b"".join(values))
     version, upstream, downstream, metadata = (list(flat[field::4]) for field in range(4))
     if set(version) - {VERSION} or set(metadata) - {0} or min(upstream + downstream, default=0) < 0:
         return None
-    heads = [key[:-4] for key in newest]
+    heads = [key[:-4] for key in keys]
     try:
         # Few groups and topics stand in very many keys: each beginning is read once.
-        known = {head: _whole_head(key) for head, key in dict(zip(heads, newest, strict=True)).items()}
+        known = {head: _whole_head(key) for head, key in dict(zip(heads, keys, strict=True)).items()}
     except Malformed:
         return None
     named = list(map(known.__getitem__, heads))
-    partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in newest])))
+    partition = list(unpack(">" + "i" * len(newest), b"".join([key[-4:] for key in keys])))
     return (
         CheckpointColumns([group for group, _ in named], [topic for _, topic in named], partition, upstream, downstream)
         if min(partition, default=0) >= 0
         else None
     )
+
+
+def _all_bytes(parts: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
+    return set(map(type, parts)) <= {bytes}
 
 
 def _whole_head(key: bytes) -> tuple[str, str]:
@@ -195,7 +202,7 @@ def _whole_head(key: bytes) -> tuple[str, str]:
 
 def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[OffsetSync] | None:
     """Reads millions quickly if all of them are as they should be; None when any is not, so that somebody names it."""
-    if len(keys) != len(values) or set(map(type, values)) != {bytes} or set(map(len, values)) != {_SYNC_VALUE.size}:
+    if len(keys) != len(values) or not _all_bytes(values) or set(map(len, values)) != {_SYNC_VALUE.size}:
         return None
     joined = b"".join(values)
     if max(joined[::8]) > 127:  # a sign bit
@@ -209,14 +216,14 @@ def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
 
 
 def _bulk(
-    read_key: Callable[[bytes | None], tuple],
-    read_value: Callable[[bytes | None], tuple],
+    read_key: Callable[[bytes | None], tuple[Any, ...]],
+    read_value: Callable[[bytes | None], tuple[Any, ...]],
     kind: Callable[..., Record],
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
 ) -> Decoded[Record]:
     # A topic has few distinct keys and millions of records: reading each key once halves the time.
-    known: dict[bytes | None, tuple] = {}
+    known: dict[bytes | None, tuple[Any, ...]] = {}
     decoded: Decoded[Record] = Decoded([], [])
     keep = decoded.records.append
     for index, (key, value) in enumerate(zip(keys, values, strict=True)):
@@ -231,8 +238,9 @@ def _bulk(
 
 
 def _topic_partition(kind: str, key: bytes | None, at: int = 0) -> TopicPartition:
-    topic, at = _read_string(kind, "topic", _present(kind, "key", key), at)
-    (partition,) = _unpack(kind, "partition", _INT32, key, at)
+    data = _present(kind, "key", key)
+    topic, at = _read_string(kind, "topic", data, at)
+    (partition,) = _unpack(kind, "partition", _INT32, data, at)
     if not topic or partition < 0:
         raise Malformed(f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist")
     return TopicPartition(topic, partition)
@@ -244,8 +252,9 @@ def _checkpoint_key(key: bytes | None) -> tuple[str, str, int]:
 
 
 def _heartbeat_key(key: bytes | None) -> tuple[str, str]:
-    source, at = _read_string("heartbeat", "source alias", _present("heartbeat", "key", key), 0)
-    target, _ = _read_string("heartbeat", "target alias", key, at)
+    data = _present("heartbeat", "key", key)
+    source, at = _read_string("heartbeat", "source alias", data, 0)
+    target, _ = _read_string("heartbeat", "target alias", data, at)
     if not source or not target:
         raise Malformed("heartbeat without an alias", seen=f"{source!a} to {target!a}")
     return source, target
@@ -259,11 +268,11 @@ def _sync_value(value: bytes | None) -> tuple[int, int]:
 
 
 def _checkpoint_value(value: bytes | None) -> tuple[int, int, str]:
-    fields = _unpack("checkpoint", "offsets", _CHECKPOINT_VALUE, _present("checkpoint", "value", value), 0)
-    version, upstream, downstream = fields
+    data = _present("checkpoint", "value", value)
+    version, upstream, downstream = _unpack("checkpoint", "offsets", _CHECKPOINT_VALUE, data, 0)
     _require_version("checkpoint", version)
     _require_positions("checkpoint", 0, upstream, downstream)
-    metadata, _ = _read_string("checkpoint", "metadata", value, _CHECKPOINT_VALUE.size)
+    metadata, _ = _read_string("checkpoint", "metadata", data, _CHECKPOINT_VALUE.size)
     return upstream, downstream, metadata
 
 

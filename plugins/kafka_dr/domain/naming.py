@@ -120,10 +120,11 @@ class Naming(ABC):
 
     def is_cycle(self, topic: str, target_alias: str) -> bool:
         """Tells whether a topic came from `target_alias`, at any hop, so that a flow to it leaves the topic out."""
-        while (source := self.source_alias(topic)) is not None:
+        hop: str | None = topic
+        while hop is not None and (source := self.source_alias(hop)) is not None:
             if source == target_alias:
                 return True
-            topic = self.upstream(topic)
+            hop = self.upstream(hop)
         return False
 
     @property
@@ -224,7 +225,7 @@ class TemplateNaming(Naming):
         return self.original(topic) == HEARTBEATS
 
     def _around(self, alias: str) -> tuple[str, str]:
-        before, after = self.spec.template.split(TOPIC)
+        before, after = self.spec.template.split(TOPIC)  # type: ignore[union-attr]  # policy `template` has one
         return before.replace(SOURCE, alias), after.replace(SOURCE, alias)
 
     def _strip(self, alias: str, topic: str) -> str | None:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
-from re import (  # the pattern's own parse tree; the only way to see its shape without writing a parser
-    _constants as ops,
-)
-from re import _parser
+
+# The pattern's own parse tree: the only way to see its shape without writing a parser.
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Literal
 
 from kafka_dr.domain.naming import LONGEST_TOPIC, DefaultNaming, Naming, NamingSpec
@@ -188,7 +188,7 @@ def _shown(text: str) -> str:
 def _as_python(java: str, kind: Kind) -> str:
     parts, at = [], 0
     while at < len(java):
-        token = _TOKEN.match(java, at).group()
+        token = _TOKEN.match(java, at).group()  # type: ignore[union-attr]  # any character matches
         at += len(token)
         if token in ("[", "[^"):
             body, at = _class_body(java, at)
@@ -228,7 +228,7 @@ def _escape(token: str) -> str:
 def _class_body(java: str, at: int) -> tuple[str, int]:
     parts: list[str] = []
     while at < len(java):
-        token = _IN_CLASS.match(java, at).group()
+        token = _IN_CLASS.match(java, at).group()  # type: ignore[union-attr]  # any character matches
         at += len(token)
         if token == "]" and parts:
             return "".join(parts) + "]", at
@@ -257,7 +257,7 @@ def _steps(tree: Any, at_end: bool) -> float:
     items = [item for item in tree if item[0] is not ops.AT]
     total = 1.0
     for item, following in zip_longest(items, items[1:]):
-        total *= 1.0 if _goes_one_way(item, following) else _item_steps(*item, at_end and following is None)
+        total *= 1.0 if _goes_one_way(item, following) else _item_steps(item, at_end and following is None)
     return total
 
 
@@ -293,9 +293,10 @@ def _either_case(first: int, last: int) -> frozenset[int]:
     return frozenset(other for code in codes for other in (code, *((ord(chr(code).swapcase()),) if code < 128 else ())))
 
 
-def _item_steps(op: Any, argument: Any, last: bool) -> float:
+def _item_steps(item: Any, last: bool) -> float:
+    op, argument = item
     if op in _REPEATS:
-        return _repeat_steps(*argument, last)
+        return _repeat_steps(argument, last)
     if op is ops.BRANCH:
         return _branch_steps(argument[1], last)
     if op is ops.SUBPATTERN:
@@ -309,7 +310,8 @@ def _item_steps(op: Any, argument: Any, last: bool) -> float:
     return 1.0
 
 
-def _repeat_steps(least: int, most: int, body: Any, last: bool) -> float:
+def _repeat_steps(repeat: tuple[int, int, Any], last: bool) -> float:
+    least, most, body = repeat
     if last and most is ops.MAXREPEAT and body[0][0] is ops.ANY:
         return 1.0  # nothing follows that could fail
     times = min(int(most), LONGEST_TOPIC)

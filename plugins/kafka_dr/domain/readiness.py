@@ -479,7 +479,6 @@ def _dedicated_note(o: Observation) -> Iterator[str]:
 NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _dedicated_note)
 
 
-def isolation_of(config: dict[str, str] | object) -> str:
+def isolation_of(config: Mapping[str, str]) -> str:
     """Isolation level at which a source connector reads."""
-    values = dict(config)  # type: ignore[call-overload]
-    return values.get("source.consumer.isolation.level") or values.get("consumer.isolation.level") or "read_uncommitted"
+    return config.get("source.consumer.isolation.level") or config.get("consumer.isolation.level") or "read_uncommitted"

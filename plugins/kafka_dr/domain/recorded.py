@@ -13,11 +13,13 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
-_K = TypeVar("_K", bound=Hashable)
+from kafka_dr.domain.topic_partition import TopicPartition
+
+_K = TypeVar("_K", str, TopicPartition)
 _V = TypeVar("_V")
 
 #: What Connect keeps of a partition that it has not begun, or whose offset was deleted: another thing than not having
@@ -160,10 +162,10 @@ class Rows:
         """Add one row."""
         self.extend(kind, **{name: [value] for name, value in values.items()})
 
-    def extend(self, kind: Kind, **values: list[object]) -> None:
+    def extend(self, kind: Kind, **values: Sequence[object]) -> None:
         """Add rows, given as columns of equal length."""
         count = len(next(iter(values.values())))
-        given = {"at": [self.at] * count, "kind": [kind.value] * count, **values}
+        given: dict[str, Sequence[object]] = {"at": [self.at] * count, "kind": [kind.value] * count, **values}
         for name, column in self.columns.items():
             column.extend(given.get(name) or [None] * count)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
-from kafka_dr.domain.loss_picture import loss_picture
+from kafka_dr.domain.loss_picture import certainly_lost, loss_picture
 from kafka_dr.domain.loss_plan import what_was_listed
 from kafka_dr.domain.plain_text import (
     Shown,
@@ -36,7 +36,7 @@ Evidence = Mapping[str, Any]
 ROWS_SHOWN = 100
 GROUPS_SHOWN = 20
 _FAILURES_SHOWN = 5
-_MEANING = {
+_MEANING: Mapping[str, str] = {
     TranslationClass.END: "everything had been read: placed at the boundary",
     TranslationClass.SYNC: "an offset sync names this very position",
     TranslationClass.CONTENT: "found by comparing the records around it on both clusters",
@@ -265,8 +265,8 @@ def _lost(e: Evidence) -> str:
 
 
 def _certain(row: Mapping[str, Any]) -> int:
-    counted_there = row.get("records")
-    return counted_there if counted_there is not None else max(0, (row["certain_to"] or 0) - row["from_offset"])
+    known: int | None = row.get("records")
+    return certainly_lost(row) if known is None else known
 
 
 # -- what failed, and what to do ---------------------------------------------------------------------------------

@@ -178,7 +178,8 @@ class Archive:
 
     def _made_from(self, name: str) -> list[str]:
         with self._border("reading", name), self._fs.open(f"{self._root}/{name}", "rb") as file:
-            return json.loads((pq.read_schema(file).metadata or {}).get(_MADE_FROM, b"[]"))
+            made_from: list[str] = json.loads((pq.read_schema(file).metadata or {}).get(_MADE_FROM, b"[]"))
+            return made_from
 
     # -- one file ------------------------------------------------------------------------------------------------------
 

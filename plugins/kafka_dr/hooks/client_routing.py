@@ -115,11 +115,12 @@ class FileRouting(ClientRouting):
 
     def _read(self, timeout: float) -> dict[str, Any] | None:
         try:
-            return json.loads(self._path.read_bytes())
+            document: dict[str, Any] = json.loads(self._path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise HookUnavailable("the routing record cannot be read", one_line(error), f"repair {self}") from error
+        return document
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
         try:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as WirePartition
@@ -63,7 +63,7 @@ class Commit:
     def __init__(self, group: str, wanted: Mapping[TopicPartition, int | Position]) -> None:
         self.group = group
         self.wanted = dict(wanted)
-        self.plain = set(map(type, self.wanted.values())) == {int}
+        self.plain = self.wanted if _all_plain(self.wanted) else None
         if not group:
             self.outcomes = dict.fromkeys(self.wanted, "INVALID_GROUP_ID")
         elif self._clean():
@@ -76,7 +76,7 @@ class Commit:
         """Whether all positions are plain and valid, seen without a look at each: ten thousand groups hold a
         million.
         """
-        if not self.plain or min(self.wanted.values()) < 0:
+        if not self.plain or min(self.plain.values()) < 0:
             return False
         topics, partitions = zip(*self.wanted, strict=True)
         return min(partitions) >= 0 and all(topics)
@@ -103,11 +103,11 @@ class CommitRequest:
 
     def wire(self) -> list[WirePartition]:
         """The client's own form of it."""
-        wanted = self.commit.wanted
-        if self.commit.plain and self.partitions is wanted:
-            return [WirePartition(topic, partition, offset) for (topic, partition), offset in wanted.items()]
-        if self.commit.plain:
-            return [WirePartition(tp[0], tp[1], wanted[tp]) for tp in self.partitions]
+        wanted, plain = self.commit.wanted, self.commit.plain
+        if plain and self.partitions is wanted:
+            return [WirePartition(topic, partition, offset) for (topic, partition), offset in plain.items()]
+        if plain:
+            return [WirePartition(tp[0], tp[1], plain[tp]) for tp in self.partitions]
         return [_wire(tp, wanted[tp]) for tp in self.partitions]
 
     def settled(self, outcome: Any, last: bool) -> CommitRequest | None:
@@ -144,6 +144,10 @@ def commit_word(error: KafkaError | None) -> str:
     return GROUP_IS_ACTIVE if error.code() in _ACTIVE else error.name()
 
 
+def _all_plain(wanted: dict[TopicPartition, int | Position]) -> TypeGuard[dict[TopicPartition, int]]:
+    return set(map(type, wanted.values())) == {int}
+
+
 def _offset(position: int | Position) -> int:
     return position.offset if isinstance(position, Position) else position
 
@@ -151,7 +155,7 @@ def _offset(position: int | Position) -> int:
 def _wire(tp: TopicPartition, position: int | Position) -> WirePartition:
     if not isinstance(position, Position):
         return WirePartition(tp.topic, tp.partition, position)
-    given = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
+    given: dict[str, Any] = {"metadata": position.metadata or None, "leader_epoch": position.leader_epoch}
     return WirePartition(
         tp.topic, tp.partition, position.offset, **{key: value for key, value in given.items() if value is not None}
     )
@@ -185,9 +189,11 @@ class Window:
             self._drained()
 
 
-def pipelined(items: Iterable[_T], send: Callable[[_T], Future], window: Window) -> Iterator[tuple[_T, Future]]:
+def pipelined(
+    items: Iterable[_T], send: Callable[[_T], Future[Any]], window: Window
+) -> Iterator[tuple[_T, Future[Any]]]:
     """Send items one by one, never more than the window ahead of the result that is looked at."""
-    waiting: deque[tuple[_T, Future]] = deque()
+    waiting: deque[tuple[_T, Future[Any]]] = deque()
     for item in items:
         while waiting and (window.draining or len(waiting) >= window.now):
             yield waiting.popleft()
@@ -199,8 +205,8 @@ def pipelined(items: Iterable[_T], send: Callable[[_T], Future], window: Window)
     window.is_empty()
 
 
-def failed(error: KafkaError) -> Future:
+def failed(error: KafkaError) -> Future[Any]:
     """A future that has already ended with an error."""
-    future: Future = Future()
+    future: Future[Any] = Future()
     future.set_exception(KafkaException(error))
     return future

@@ -165,7 +165,7 @@ class JsonEndpoint:
             stop=stop_after_attempt(_ASKED),
             wait=wait_exponential(0.1, max=1.0),
             retry=retry_if_result(lambda a: a.status == NO_ANSWER or a.status >= 500),
-            retry_error_callback=lambda state: state.outcome.result(),
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
         )
         answer = attempts(self.attempt, method, path, timeout=timeout / _ASKED, **given)
         return self.accept(answer, f"{method} {path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
@@ -113,7 +114,7 @@ def _any_of(kind: ResourceType) -> AclBindingFilter:
     return AclBindingFilter(kind, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
 
 
-def _fields(entry: AclEntry) -> tuple:
+def _fields(entry: AclEntry) -> tuple[Any, ...]:
     """An entry's fields as the client wants them; BadInput for words it does not know, empty names and filters."""
     try:
         pattern = ResourcePatternType[entry.pattern.upper()]

@@ -120,7 +120,7 @@ def border(alias: str, what: str, last_error: Callable[[], str] = str) -> Iterat
     raise unavailable
 
 
-def outcome_of(future: Future, timeout: float) -> Any:
+def outcome_of(future: Future[Any], timeout: float) -> Any:
     """A future's result, or the KafkaError that it ended with; never raises."""
     try:
         return future.result(timeout)

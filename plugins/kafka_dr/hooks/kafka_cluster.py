@@ -215,7 +215,8 @@ class KafkaCluster:
     def cluster_id(self, timeout: float = _REQUEST_SECONDS) -> str:
         """The id that the cluster was formatted with."""
         with self._border("asking for the cluster's id"):
-            return self._admin.list_topics(timeout=timeout).cluster_id
+            cluster_id: str = self._admin.list_topics(timeout=timeout).cluster_id
+        return cluster_id
 
     def brokers(self, timeout: float = _REQUEST_SECONDS) -> list[Broker]:
         """All live brokers by id, at least one; KafkaUnavailable also where the cluster answers and names none."""
@@ -237,7 +238,8 @@ class KafkaCluster:
     def users(self, timeout: float = _REQUEST_SECONDS) -> frozenset[str] | None:
         """Names of SCRAM users; None where they may not be listed."""
         try:
-            return frozenset(self._admin.describe_user_scram_credentials(request_timeout=timeout).result(timeout + 5))
+            asked: Any = self._admin.describe_user_scram_credentials(request_timeout=timeout)
+            return frozenset(asked.result(timeout + 5))
         except (KafkaException, FutureTimeout):
             return None
 
@@ -357,7 +359,7 @@ class KafkaCluster:
             isolation
         ]
 
-        def send(wanted: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future]]:
+        def send(wanted: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
             asked = {WirePartition(topic, partition): spec for topic, partition in wanted}
             if asked:
                 futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
@@ -419,8 +421,8 @@ class KafkaCluster:
     ) -> Iterator[tuple[str, Any]]:
         """Each group's answer, 128 requests in flight."""
 
-        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
-            def ask(group: str) -> Future:
+        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
+            def ask(group: str) -> Future[Any]:
                 request = [ConsumerGroupTopicPartitions(group)]
                 asked = self._coordinators().list_consumer_group_offsets(
                     request, require_stable=require_stable, request_timeout=min(timeout, _COORDINATOR_SECONDS)
@@ -467,7 +469,8 @@ class KafkaCluster:
             if on_result:
                 on_result(commit.group, dict(commit.outcomes))
 
-        pending, window = commit_requests(commits, settle), Window(in_flight, self._forget_coordinators)
+        pending: Iterable[CommitRequest] = commit_requests(commits, settle)
+        window = Window(in_flight, self._forget_coordinators)
         ends_at = time.monotonic() + timeout
         for pause in pauses():
             again = []
@@ -527,13 +530,13 @@ class KafkaCluster:
         return border(self.alias, what, self.complaint)
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
-        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future]]:
+        def send(wanted: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             for batch in batches(list(wanted), _BATCH):
                 yield from self._coordinators().describe_consumer_groups(batch, request_timeout=timeout).items()
 
         return {name: _group(answer) for name, answer in self._settled("describing groups", names, send, timeout)}
 
-    def _existing(self, what: str, asked: list[dict[_T, Future]], timeout: float) -> dict[_T, Any]:
+    def _existing(self, what: str, asked: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
         """Results by key, without the topics that do not exist."""
         found = {key: outcome_of(future, timeout + 5) for futures in asked for key, future in futures.items()}
         with self._border(what):
@@ -547,7 +550,7 @@ class KafkaCluster:
         self,
         what: str,
         items: Iterable[_T],
-        send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future]]],
+        send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future[Any]]]],
         timeout: float,
         window: Window | None = None,
         of_groups: bool = True,
@@ -587,7 +590,7 @@ class KafkaCluster:
                 raise KafkaException(error)
         return value
 
-    def _send_commit(self, request: CommitRequest, ends_at: float) -> Future:
+    def _send_commit(self, request: CommitRequest, ends_at: float) -> Future[Any]:
         if time.monotonic() > ends_at:
             return failed(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
         wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
@@ -599,10 +602,10 @@ class KafkaCluster:
         except KafkaException as error:
             return failed(error.args[0])
 
-    def _send_deletion(self, group: str, timeout: float) -> Future:
+    def _send_deletion(self, group: str, timeout: float) -> Future[Any]:
         return self._coordinators().delete_consumer_groups([group], request_timeout=timeout)[group]
 
-    def _done(self, what: str, future: Future, timeout: float, already: int) -> bool:
+    def _done(self, what: str, future: Future[Any], timeout: float, already: int) -> bool:
         """Wait for a change; False when the cluster says that it was already so."""
         outcome = outcome_of(future, timeout + 5)
         if is_error(outcome, already):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -100,6 +100,19 @@ class Record(NamedTuple):
         return digest.hexdigest()
 
 
+class Consumed(Protocol):
+    """A message from a consumer. By the client's own types even a record could be without a place and an offset."""
+
+    topic: Callable[[], str]
+    partition: Callable[[], int]
+    offset: Callable[[], int]
+    timestamp: Callable[[], tuple[int, int]]
+    key: Callable[[], bytes | None]
+    value: Callable[[], bytes | None]
+    headers: Callable[[], list[tuple[str, bytes | None]] | None]
+    error: Callable[[], KafkaError | None]
+
+
 class Span(NamedTuple):
     """Offsets [start, end) of one partition."""
 
@@ -133,7 +146,7 @@ class Tail:
         return self.end - (self.records[-1].offset + 1 if self.records else self.scanned_from)
 
 
-def record_of(message: Message) -> Record:
+def record_of(message: Consumed) -> Record:
     """A message as a record."""
     kind, timestamp = message.timestamp()
     headers = message.headers()
@@ -149,7 +162,7 @@ def record_of(message: Message) -> Record:
     )
 
 
-def key_and_value(message: Message) -> tuple[bytes | None, bytes | None]:
+def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:
     """The two parts that MM2's internal topics consist of."""
     return message.key(), message.value()
 
@@ -224,7 +237,7 @@ class RecordReader:
                 for tp in pending
             }
             found: dict[TopicPartition, list[Record]] = {}
-            for record in self.scan(spans, ends_at - time.monotonic()):
+            for record in self.scan(spans, ends_at - time.monotonic(), take=record_of):
                 found.setdefault(record.topic_partition, []).append(record)
             for tp in pending:
                 tails[tp] = Tail((*found.get(tp, ()), *tails[tp].records)[-n:], spans[tp].start, logs[tp].end)
@@ -244,7 +257,7 @@ class RecordReader:
         any there.
         """
         found: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
-        for record in self.scan(spans, timeout, limit):
+        for record in self.scan(spans, timeout, limit, record_of):
             found[record.topic_partition].append(record)
         return found
 
@@ -252,7 +265,7 @@ class RecordReader:
         self,
         topic: str,
         timeout: float = 600.0,
-        take: Callable[[Message], _T] = record_of,
+        take: Callable[[Consumed], _T] = record_of,  # type: ignore[assignment]  # a type variable has no default
         begin: Mapping[TopicPartition, int] | None = None,
     ) -> Iterator[_T]:
         """Every record of a topic that is there now, partition by partition in order; made for MM2's internal topics.
@@ -286,7 +299,7 @@ class RecordReader:
         spans: Mapping[TopicPartition, Span],
         timeout: float = 60.0,
         limit: int | None = None,
-        take: Callable[[Message], _T] = record_of,
+        take: Callable[[Consumed], _T] = record_of,  # type: ignore[assignment]  # a type variable has no default
         given_up: dict[TopicPartition, str] | None = None,
     ) -> Iterator[_T]:
         """Records of all spans as they come, ordered within a partition; ends when every position has passed its span.
@@ -351,10 +364,10 @@ class RecordReader:
         waiting: dict[TopicPartition, Span],
         ends_at: float,
         limit: int | None,
-        take: Callable[[Message], _T],
+        take: Callable[[Consumed], _T],
         given_up: dict[TopicPartition, str] | None,
     ) -> Iterator[_T]:
-        counts: dict[tuple[str, int], int] = {}
+        counts: dict[TopicPartition, int] = {}
         complaint = ""
         while waiting:
             if time.monotonic() > ends_at:
@@ -362,12 +375,14 @@ class RecordReader:
                     raise self._unfinished(waiting, complaint)
                 given_up |= dict.fromkeys(waiting, "not reached in time")
                 return
-            for message in consumer.consume(_CONSUME, 0.1):
-                if message.error():
-                    complaint = self._noted(message, waiting, given_up) or complaint
+            messages: list[Consumed] = consumer.consume(_CONSUME, 0.1)  # type: ignore[assignment]
+            for message in messages:
+                if error := message.error():
+                    complaint = self._noted(message, error, waiting, given_up) or complaint
                     continue
-                where, offset = (message.topic(), message.partition()), message.offset()
-                span = waiting.get(where)
+                # Equal to a TopicPartition, and made faster.
+                where: TopicPartition = (message.topic(), message.partition())  # type: ignore[assignment]
+                offset, span = message.offset(), waiting.get(where)
                 if span is None:
                     continue
                 if offset < span.end:
@@ -377,18 +392,23 @@ class RecordReader:
                     del waiting[where]
 
     def _noted(
-        self, message: Message, waiting: dict[TopicPartition, Span], given_up: dict[TopicPartition, str] | None
+        self,
+        message: Consumed,
+        error: KafkaError,
+        waiting: dict[TopicPartition, Span],
+        given_up: dict[TopicPartition, str] | None,
     ) -> str:
         """An end of partition finishes it; errors that pass are remembered; all others are raised, unless the
         partition may be given up.
         """
-        error, where = message.error(), TopicPartition(message.topic(), message.partition())
+        where = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             if where in waiting and message.offset() >= waiting[where].end:
                 del waiting[where]
             return ""
         if error.code() in _PASSING:
             return described(error)
+        # An error of the whole client has no topic.
         if where.topic is not None and where not in waiting:
             return ""
         if given_up is not None and where in waiting:
@@ -496,7 +516,8 @@ class RecordWriter:
         verdicts: list[WriteResult] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            verdicts.append(Accepted(message.offset(), leader) if error is None else _verdict(error, refusals, leader))
+            offset: Any = message.offset()
+            verdicts.append(Accepted(offset, leader) if error is None else _verdict(error, refusals, leader))
 
         producer = self._producer()
         try:
@@ -520,7 +541,7 @@ class RecordWriter:
         found = outcome_of(asked[topic], timeout + 5)
         if isinstance(found, KafkaError):
             return found
-        leaders = {p.id: p.leader.id for p in found.partitions if p.leader is not None}
+        leaders: dict[int, int] = {p.id: p.leader.id for p in found.partitions if p.leader is not None}
         if partition not in {p.id for p in found.partitions}:
             return KafkaError(KafkaError._UNKNOWN_PARTITION)
         return leaders.get(partition, KafkaError(KafkaError.LEADER_NOT_AVAILABLE))

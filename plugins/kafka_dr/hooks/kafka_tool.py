@@ -91,14 +91,11 @@ class KafkaTool:
         return done.stdout
 
     def _finished(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
-        own = {
-            "env": {key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"},
-            "pass_fds": (settings,),
-        }
         try:
             return subprocess.run(
                 command,
-                **own,
+                env={key: os.environ[key] for key in _INHERITED if key in os.environ} | {"LC_ALL": "C.UTF-8"},
+                pass_fds=(settings,),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",

@@ -1,4 +1,4 @@
-"""Link-local addresses, such as a cloud's metadata service: nothing is ever sent there, whatever name leads to them."""
+"""Link-local addresses, such as a cloud's metadata service: nothing is sent there by any name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Guarded:
     """
 
     def _new_conn(self) -> socket.socket:
-        connected: socket.socket = super()._new_conn()  # type: ignore[misc] (of the connection it is mixed into)
+        connected: socket.socket = super()._new_conn()  # type: ignore[misc]  # of the connection it is mixed into
         if is_link_local(str(connected.getpeername()[0])):
             connected.close()
             raise NewConnectionError(self, "the name leads to a link-local address")  # type: ignore[arg-type]

@@ -314,7 +314,7 @@ class MirrorMaker:
             stop=stop_after_delay(timeout),
             wait=wait_exponential(0.1, max=2.0),
             retry=retry_if_result(_transient),
-            retry_error_callback=lambda state: state.outcome.result(),
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
         )
         answer = attempts(
             lambda: self._endpoint.attempt(

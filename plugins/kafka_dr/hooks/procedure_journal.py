@@ -276,7 +276,7 @@ class Journal:
         newer epoch of its own.
         """
         rows = self._read(_newest_lease(pair))
-        _refuse_if_lost(_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
+        _held_lease(_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
     def release_lease(
         self, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime | None = None
@@ -346,7 +346,7 @@ class Journal:
         rows = self._read(select(_SIGNS.c.at).where(_SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None
 
-    def _read(self, query: Any) -> list[Row]:
+    def _read(self, query: Any) -> list[Row[Any]]:
         with self._translated("readable"), self._engine.connect() as connection:
             return list(connection.execute(query))
 
@@ -465,28 +465,27 @@ def _last_end(pair: str, before: int | None = None) -> Any:
     return older.order_by(_LEASES.c.epoch.desc()).limit(1)
 
 
-def _cool_down(row: Row | None, now: datetime, seconds: float) -> CoolDown | None:
+def _cool_down(row: Row[Any] | None, now: datetime, seconds: float) -> CoolDown | None:
     """The cool-down after a lease, if it runs now."""
     if row is None:
         return None
-    ended = _lease(row)
-    ends_at = ended.released_at + timedelta(seconds=seconds)
-    return CoolDown(ended.holder, ended.outcome, ended.released_at, ends_at) if now < ends_at else None
+    ended_at = datetime.fromisoformat(row.released_at)
+    ends_at = ended_at + timedelta(seconds=seconds)
+    return CoolDown(row.holder, row.outcome, ended_at, ends_at) if now < ends_at else None
 
 
-def _refuse_if_lost(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> None:
+def _held_lease(current: Lease | None, pair: str, procedure_id: str, epoch: int) -> Lease:
+    """The newest lease, if the procedure holds the pair by it under this very epoch."""
     if current and (current.holder, current.released_at) == (procedure_id, None) and current.epoch > epoch:
         raise _superseded(procedure_id, epoch, current.epoch)
-    held = current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None)
-    if not held:
-        seen = (
-            f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}"
-            if current
-            else "nobody ever held it"
-        )
-        raise LeaseLost(
-            f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does"
-        )
+    if current and (current.holder, current.epoch, current.released_at) == (procedure_id, epoch, None):
+        return current
+    seen = (
+        f"now: {current.holder}, epoch {current.epoch}, outcome {current.outcome}" if current else "nobody ever held it"
+    )
+    raise LeaseLost(
+        f"{procedure_id} does not hold the clusters {pair} under epoch {epoch}", seen, "stop; look at who does"
+    )
 
 
 def _superseded(procedure_id: str, epoch: int, newer: int) -> Superseded:
@@ -503,7 +502,7 @@ def _pass(
 ) -> int:
     row = connection.execute(_newest_lease(pair)).first()
     current = _lease(row) if row else None
-    _refuse_if_lost(current, pair, giver, current.epoch if current else 0)
+    lease = _held_lease(current, pair, giver, current.epoch if current else 0)
     newest = connection.execute(
         select(_ENTRIES.c.sequence, _ENTRIES.c.step)
         .where(_ENTRIES.c.procedure_id == giver)
@@ -514,9 +513,9 @@ def _pass(
         raise LeaseLost(
             f"{giver} is still at work", f"its step {newest.step} wrote meanwhile", "look at it, then try again"
         )
-    _close_row(connection, current, outcome, now)
-    connection.execute(_LEASES.insert().values(pair=pair, epoch=current.epoch + 1, holder=taker, taken_at=_iso(now)))
-    return current.epoch + 1
+    _close_row(connection, lease, outcome, now)
+    connection.execute(_LEASES.insert().values(pair=pair, epoch=lease.epoch + 1, holder=taker, taken_at=_iso(now)))
+    return lease.epoch + 1
 
 
 def _release(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:
@@ -528,8 +527,7 @@ def _release(connection: Connection, pair: str, procedure_id: str, epoch: int, o
         raise Contradiction(
             f"{procedure_id} has already ended otherwise", f"{current.outcome}, not {outcome}", "look at its evidence"
         )
-    _refuse_if_lost(current, pair, procedure_id, epoch)
-    _close_row(connection, current, outcome, now)
+    _close_row(connection, _held_lease(current, pair, procedure_id, epoch), outcome, now)
 
 
 def _close_row(connection: Connection, lease: Lease, outcome: str, now: datetime) -> None:
@@ -598,6 +596,6 @@ def _entry(values: Any) -> JournalEntry:
     )
 
 
-def _lease(row: Row) -> Lease:
+def _lease(row: Row[Any]) -> Lease:
     released = None if row.released_at is None else datetime.fromisoformat(row.released_at)
     return Lease(row.pair, row.holder, row.epoch, datetime.fromisoformat(row.taken_at), released, row.outcome)

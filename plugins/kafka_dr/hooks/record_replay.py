@@ -118,16 +118,17 @@ class RecordReplay:
             NotReady: the cluster will never take one of the records as it is; none of them is there.
             KafkaUnavailable: no answer in time; whether they are there is known after the next `fence`.
         """
-        if self._producer is None:
+        producer = self._producer
+        if producer is None:
             raise BadInput(f"{self._id} was not taken before writing to {self._alias}", "no fence", "call fence first")
         ends_at = time.monotonic() + self._timeout
-        self._until(lambda _: self._producer.begin_transaction(), "beginning a transaction", ends_at)
+        self._until(lambda _: producer.begin_transaction(), "beginning a transaction", ends_at)
         try:
-            self._send(records, ends_at)
+            self._send(producer, records, ends_at)
             still_allowed()
-            self._until(self._producer.commit_transaction, "committing a transaction", ends_at)
+            self._until(producer.commit_transaction, "committing a transaction", ends_at)
         except BaseException:
-            self._abort()
+            self._abort(producer)
             raise
 
     def close(self) -> None:
@@ -136,12 +137,12 @@ class RecordReplay:
         if producer is not None:
             producer.purge()
 
-    def _send(self, records: Iterable[Outgoing], ends_at: float) -> None:
+    def _send(self, producer: Producer, records: Iterable[Outgoing], ends_at: float) -> None:
         self._failed.clear()
         for record in records:
-            stamp = {} if record.timestamp is None else {"timestamp": record.timestamp}
+            stamp: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
             try:
-                self._producer.produce(
+                producer.produce(
                     record.topic,
                     record.value,
                     record.key,
@@ -155,7 +156,7 @@ class RecordReplay:
             except (TypeError, ValueError, BufferError) as error:
                 raise BadInput(f"a record cannot be written to {record.topic!r} of {self._alias}", str(error)) from None
         try:
-            left = self._producer.flush(max(0.1, ends_at - time.monotonic()))
+            left = producer.flush(max(0.1, ends_at - time.monotonic()))
         except (KafkaException, SystemError) as error:
             raise self._refusal("writing", _told_by(error)) from None
         if self._failed:
@@ -189,10 +190,10 @@ class RecordReplay:
             else:
                 return
 
-    def _abort(self) -> None:
+    def _abort(self, producer: Producer) -> None:
         """Leave nothing open; a client that cannot do that any more is given up."""
         try:
-            self._producer.abort_transaction(_ABORT_SECONDS)
+            producer.abort_transaction(_ABORT_SECONDS)
         except KafkaException:
             with suppress(KafkaException):
                 self.close()
@@ -240,4 +241,5 @@ def _told_by(error: Exception) -> KafkaError:
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if not isinstance(cause, KafkaException):
         raise error
-    return cause.args[0]
+    reason: KafkaError = cause.args[0]
+    return reason

@@ -27,6 +27,13 @@ _PACKAGES = Path(__file__).parents[2]
 _MORE_SECONDS = 30.0
 
 
+class _Child(subprocess.Popen[bytes]):
+    """A process with both pipes."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+
+
 class ReplayProcess:
     """A `RecordReplay` that outlives its caller by one transaction at most. Started on first use."""
 
@@ -42,16 +49,14 @@ class ReplayProcess:
         RecordReplay(config, alias, transactional_id, batch_bytes, timeout)
         self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout)
         self._alias, self._id, self._patience = alias, transactional_id, timeout + _MORE_SECONDS
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: _Child | None = None
 
     def __repr__(self) -> str:
         return f"ReplayProcess({self._alias!r}, {self._id!r})"
 
     def fence(self) -> None:
         """Make the transactional id this writer's, as of `RecordReplay.fence`."""
-        if self._process is None:
-            self._start()
-        self._ask("fence")
+        self._ask(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
         """Write records in one transaction, as of `RecordReplay.write`; once they are handed over they are committed if
@@ -60,11 +65,12 @@ class ReplayProcess:
         Args:
             still_allowed: asked when all are at hand and none is written; what it raises keeps them from it.
         """
-        if self._process is None:
+        process = self._process
+        if process is None:
             raise BadInput(f"{self._id} was not taken before writing to {self._alias}", "no fence", "call fence first")
         together = [*records]
         still_allowed()
-        self._ask("write", together)
+        self._ask(process, "write", together)
 
     def close(self) -> None:
         """Let the process end, after what it has under way."""
@@ -80,39 +86,41 @@ class ReplayProcess:
             process.wait()
         process.stdout.close()
 
-    def _start(self) -> None:
+    def _start(self) -> _Child:
         path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
         # A session of its own: signals for the task's whole group do not reach it.
-        self._process = subprocess.Popen(
+        self._process = process = _Child(
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,
         )
-        self._send(self._settings)
+        self._send(process, self._settings)
+        return process
 
-    def _ask(self, what: str, *arguments: Any) -> None:
-        self._send((what, arguments))
-        answer = self._answer()
+    def _ask(self, process: _Child, what: str, *arguments: Any) -> None:
+        self._send(process, (what, arguments))
+        answer = self._answer(process)
         if answer is not None:
             raise answer
 
-    def _send(self, message: Any) -> None:
+    def _send(self, process: _Child, message: Any) -> None:
         try:
-            pickle.dump(message, self._process.stdin)
-            self._process.stdin.flush()
+            pickle.dump(message, process.stdin)
+            process.stdin.flush()
         except OSError as error:
             raise self._gone(type(error).__name__) from None
 
-    def _answer(self) -> SwitchbackError | None:
-        if not select.select([self._process.stdout], [], [], self._patience)[0]:
-            self._process.kill()
+    def _answer(self, process: _Child) -> SwitchbackError | None:
+        if not select.select([process.stdout], [], [], self._patience)[0]:
+            process.kill()
             raise self._gone(f"no answer within {self._patience:g} s")
         try:
-            return pickle.load(self._process.stdout)  # noqa: S301 (a pipe from a child of one's own)
+            answer: SwitchbackError | None = pickle.load(process.stdout)  # noqa: S301 (a pipe from a child of one's own)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise self._gone(type(error).__name__) from None
+        return answer
 
     def _gone(self, seen: str) -> KafkaUnavailable:
         self.close()

@@ -126,7 +126,7 @@ def _unreached(found: Recorded) -> pd.DataFrame:
         found.partitions[[*PARTITION, "source_start"]], on=PARTITION
     )
     below = (known["position"] < known["source_end"]) & (known["position"] > known["source_start"].fillna(0))
-    return known[below].groupby(PARTITION, as_index=False)["position"].min()
+    return known[below].groupby(PARTITION, as_index=False)[["position"]].min()
 
 
 def _still_unreached(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
@@ -151,13 +151,15 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     rows = rows[~rows["topic"].isin(gone)]
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
     samples, seen = of[Kind.SAMPLE], _with_last_replicated(of[Kind.PARTITION])
-    told = [
+    told: list[dict[str, Any]] = [
         {"at": at, **json.loads(details)}
         for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)
     ]
     source_at = max((one["at"] for one in told if one["source_answered"]), default=None)
     listed_at = max((one["at"] for one in told if one.get("groups_read") == WHOLE), default=None)
-    last_listing = next((one for one in reversed(told) if one.get("groups_read")), {}) if listed_at is not None else {}
+    last_listing: dict[str, Any] = (
+        next((one for one in reversed(told) if one.get("groups_read")), {}) if listed_at is not None else {}
+    )
     flowed_back_at = _flowed_back_at(told)
     groups, positions = (of[kind][of[kind]["at"] >= (listed_at or 0)] for kind in (Kind.GROUP, Kind.POSITION))
     return Recorded(
@@ -184,7 +186,9 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
 
 def _frame(tables: Iterable[pa.Table]) -> pd.DataFrame:
     whole = pa.concat_tables([SCHEMA.empty_table(), *(table.select(SCHEMA.names).cast(SCHEMA) for table in tables)])
-    frame = whole.to_pandas(types_mapper=lambda kind: pd.Int64Dtype() if pa.types.is_integer(kind) else None)
+    frame: pd.DataFrame = whole.to_pandas(
+        types_mapper=lambda kind: pd.Int64Dtype() if pa.types.is_integer(kind) else None
+    )
     return frame.sort_values("at", kind="stable", ignore_index=True)
 
 
@@ -212,7 +216,7 @@ def _made_anew(rows: pd.DataFrame, column: str) -> dict[str, int]:
     known = rows[(rows["kind"] == Kind.PARTITION.value) & rows[column].notna()]
     before = known.groupby("topic")[column].shift()
     changed = known[before.notna() & (before != known[column])]
-    return {topic: int(at) for topic, at in changed.groupby("topic")["at"].max().items()}
+    return {str(topic): int(at) for topic, at in changed.groupby("topic")["at"].max().items()}
 
 
 def _newest_partitions(seen: pd.DataFrame, source_at: int | None) -> pd.DataFrame:

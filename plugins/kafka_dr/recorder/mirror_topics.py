@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
-from confluent_kafka import Message
 
 from kafka_dr.domain.mirror_records import Decoded, decode_checkpoints, decode_offset_syncs
 from kafka_dr.domain.naming import Naming
@@ -21,7 +20,7 @@ from kafka_dr.domain.recorded import Kind, Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.kafka_records import RecordReader, Span
+from kafka_dr.hooks.kafka_records import Consumed, RecordReader, Span
 from kafka_dr.recorder.access import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.recording import SAMPLES
 from kafka_dr.topology import Flow
@@ -34,7 +33,7 @@ _MOST_RECORDS = 50_000
 class Statement(NamedTuple):
     """A record of one of these topics, not decoded yet."""
 
-    where: tuple[str, int]
+    where: TopicPartition
     offset: int
     key: bytes | None
     value: bytes | None
@@ -111,7 +110,7 @@ class MirrorTopics:
     def _write(self, rows: Rows, kind: Kind, found: list[Statement], decoded: Decoded[Any]) -> list[str]:
         unreadable = {index for index, _ in decoded.malformed}
         sequence = [statement.offset for index, statement in enumerate(found) if index not in unreadable]
-        columns = {
+        columns: dict[str, list[object]] = {
             name: [getattr(one, name) for one in decoded.records]
             for name in ("topic", "partition", "upstream", "downstream")
         }
@@ -126,8 +125,10 @@ class MirrorTopics:
         )
 
 
-def _stated(message: Message) -> Statement:
-    return Statement((message.topic(), message.partition()), message.offset(), message.key(), message.value())
+def _stated(message: Consumed) -> Statement:
+    return Statement(
+        TopicPartition(message.topic(), message.partition()), message.offset(), message.key(), message.value()
+    )
 
 
 def read_so_far(archive: Archive) -> dict[Place, int]:

@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from confluent_kafka import Message
-
 from kafka_dr.domain.own_pairs import OwnPair, PairSearch, suffix_starts
 from kafka_dr.domain.recorded import Kind, PartitionSeen, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.kafka_records import Span, record_of
+from kafka_dr.hooks.kafka_records import Consumed, Span, record_of
 from kafka_dr.recorder.access import ASK_SECONDS, Access
 
 #: Source records looked at in one turn of one sample, over all partitions.
@@ -97,17 +95,17 @@ class Pairing:
         self, wanted: Mapping[TopicPartition, PartitionSeen], ends_at: float
     ) -> dict[TopicPartition, Newest]:
         left = {TopicPartition(seen.target_topic, seen.partition): tp for tp, seen in wanted.items()}
+        ends = {tp: seen.target_end for tp, seen in wanted.items() if seen.target_end is not None}
         found: dict[TopicPartition, Newest] = {}
         for back in _LOOK_BACKS:
             spans = {
-                there: Span(max(wanted[tp].target_start or 0, wanted[tp].target_end - back), wanted[tp].target_end)
-                for there, tp in left.items()
+                there: Span(max(wanted[tp].target_start or 0, ends[tp] - back), ends[tp]) for there, tp in left.items()
             }
             late: dict[TopicPartition, str] = {}
             for where, newest in self._access.target_records.scan(
                 spans, ends_at - time.monotonic(), take=_as_newest, given_up=late
             ):
-                found[left[TopicPartition(*where)]] = newest
+                found[left[where]] = newest
             left = {there: tp for there, tp in left.items() if tp not in found and there not in late}
         self._owed.difference_update(left.values())
         return found
@@ -145,7 +143,8 @@ class Pairing:
 
     def _in_turn(self, spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]:
         """As many as may be read, first those that have waited longest."""
-        chosen, records = {}, 0
+        chosen: dict[TopicPartition, Span] = {}
+        records = 0
         for tp in sorted(spans, key=lambda tp: self._turns.get(tp, 0.0)):
             records += spans[tp].end - spans[tp].start
             if records > _MOST_RECORDS and chosen:
@@ -157,7 +156,8 @@ class Pairing:
         self, spans: Mapping[TopicPartition, Span], quests: Mapping[TopicPartition, Quest], seconds: float
     ) -> dict[TopicPartition, OwnPair | None]:
         """Pairs of the partitions that were read to their end, None where there is none."""
-        searches, late = {tp: PairSearch(quests[tp].newest.offset) for tp in spans}, {}
+        searches = {tp: PairSearch(quests[tp].newest.offset) for tp in spans}
+        late: dict[TopicPartition, str] = {}
         look = _comparing({tp: quests[tp].newest for tp in spans})
         for where, offset, same in self._access.source_records.scan(spans, seconds, take=look, given_up=late):
             searches[where].saw(offset, same)
@@ -169,17 +169,17 @@ def _log(seen: PartitionSeen) -> tuple[TopicPartition, str | None, str | None]:
     return TopicPartition(seen.topic, seen.partition), seen.topic_id, seen.target_topic_id
 
 
-def _as_newest(message: Message) -> tuple[tuple[str, int], Newest]:
-    return (message.topic(), message.partition()), Newest(
+def _as_newest(message: Consumed) -> tuple[TopicPartition, Newest]:
+    return TopicPartition(message.topic(), message.partition()), Newest(
         message.offset(), _glance(message), record_of(message).fingerprint()
     )
 
 
-def _comparing(newest: Mapping[TopicPartition, Newest]) -> Callable[[Message], tuple[TopicPartition, int, bool]]:
+def _comparing(newest: Mapping[TopicPartition, Newest]) -> Callable[[Consumed], tuple[TopicPartition, int, bool]]:
     """Makes of each source record its place, its offset, and whether it has the content of the target's newest one."""
 
-    def compared(message: Message) -> tuple[TopicPartition, int, bool]:
-        where = (message.topic(), message.partition())
+    def compared(message: Consumed) -> tuple[TopicPartition, int, bool]:
+        where = TopicPartition(message.topic(), message.partition())
         wanted = newest[where]
         return (
             where,
@@ -190,6 +190,6 @@ def _comparing(newest: Mapping[TopicPartition, Newest]) -> Callable[[Message], t
     return compared
 
 
-def _glance(message: Message) -> int:
+def _glance(message: Consumed) -> int:
     """A number that differs for nearly all that differ, in a fraction of the time of a fingerprint."""
     return hash((message.key(), message.value()))

@@ -30,7 +30,7 @@ from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.hooks.replay_process import ReplayProcess
 writer = ReplayProcess({"bootstrap.servers": sys.argv[1]}, "east", sys.argv[2], timeout=10)
 writer.fence()
-writer._send(("write", ([Outgoing(sys.argv[2], 0, b"k", b"handed over")],)))
+writer._send(writer._process, ("write", ([Outgoing(sys.argv[2], 0, b"k", b"handed over")],)))
 os.kill(os.getpid(), 9)
 """
 
