@@ -139,8 +139,8 @@ class Flow(Model):
         stop_hook: in its place, where MirrorMaker 2 runs in dedicated mode and has no REST API: connection of the hook
             that stops it.
         isolation: what MirrorMaker 2 reads on the source; its own default is `read_uncommitted`.
-        mirror_maker: settings the flow is meant to have, as MirrorMaker 2 names them; readiness compares them with the
-            worker's.
+        mirror_maker: settings of the flow, as MirrorMaker 2 names them, for where no connector can be asked for them:
+            in dedicated mode, while its worker is away, and converters that the worker's own properties set.
     """
 
     source: Alias

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 from kafka_dr_spark import listing
 from kafka_dr_spark.answers import SOURCE, Limits, Window
-from kafka_dr_spark.listing import Listed, ListingReader, rows_of
+from kafka_dr_spark.listing import Listed, ListingReader, name_of, rows_of
+from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.windows import KafkaAccess
 
 from tests.spark.mock_clusters import MockCluster
@@ -80,9 +81,24 @@ def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(
     with ListingReader(
         KafkaAccess(source.config, source.config), Limits(deadline_seconds=20, rows_per_read=10)
     ) as reader:
-        told = reader.list(windows)
+        told = reader.write(windows)
     for window, path in windows.items():
         assert told[window]["offsets"].tolist() == list(range(5, 60)) and told[window]["records"] == 55
         rows = pq.read_table(path)
         assert rows["value"].to_pylist() == values[5:] and set(rows["partition"].to_pylist()) == {window.partition}
         assert (pq.ParquetFile(path).num_row_groups == 1) == together
+
+
+@pytest.mark.parametrize("topic", ["../../etc", "/orders", "or\0ders", "orders\n", "", ".", "..", "a" * 250])
+def test_only_legal_topics_have_a_file(topic: str) -> None:
+    """A name from a cluster never leaves the folder."""
+    with pytest.raises(ContractBroken, match="is no topic that Kafka allows"):
+        name_of(topic, 0)
+
+
+def test_the_longest_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
+    """File systems take 255 bytes: what is longer is shortened, and no two topics share a file."""
+    names = {name_of("a" * 248 + last, 2**31 - 1) for last in "bc"} | {name_of("orders", 0)}
+    for name in names:
+        (tmp_path / name).touch()
+    assert len(names) == 3 and "orders-0.parquet" in names

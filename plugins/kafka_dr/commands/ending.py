@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.topology import Topology
 from kafka_dr.vocabulary import Outcome
 
@@ -60,7 +60,7 @@ def ending_of(
 
 def _evidence(path: Path) -> dict[str, Any] | None:
     try:
-        evidence: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        evidence: dict[str, Any] = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return evidence

@@ -74,7 +74,7 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
         raise ReadBackFailed(
             "The target is not what it was to become",
             "; ".join(wrong[:5]),
-            "Run the script's commands for it again, then note it again.",
+            "Print the commands again, run those for it, then note it again.",
         )
     figures: dict[Step, Callable[[], dict[str, Any]]] = {
         Step.REVIEW_TRANSLATION: lambda: {"asked": False},
@@ -89,6 +89,8 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
 
 
 def _wrong_positions(procedure: Procedure, hand: Hand) -> list[str]:
+    if hand.positions is None and Step.COMMIT_GROUPS in hand.notes:
+        return [hand.notes[Step.COMMIT_GROUPS]]
     wanted = {
         (group, TopicPartition(topic, partition)): offset for group, topic, partition, offset in hand.positions or ()
     }

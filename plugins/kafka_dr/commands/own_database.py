@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput
 
 USERS = "users.json"
@@ -49,7 +50,7 @@ def _private(file: Path) -> dict[str, Any]:
             f"{file} holds secrets and others may read it", f"mode {file.stat().st_mode & 0o777:o}", f"chmod 600 {file}"
         )
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict) or not found:

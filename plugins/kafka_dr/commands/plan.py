@@ -3,8 +3,9 @@
     python -m kafka_dr.commands.plan PROCEDURE_ID
     python -m kafka_dr.commands.plan --source ALIAS --target ALIAS --commands [--out FOLDER]
 
-It reads the journal and its files, and asks neither cluster. `--commands` writes `to_go_on.sh`, `to_return.sh` and the
-files they need into a folder, and prints both. Kafka's tools read `source.properties` and `target.properties` there:
+It reads the journal and its files. `--commands` writes `to_go_on.sh`, `to_return.sh` and the files they need into a
+folder, and prints both; between translation and commit it asks the clusters for what depends on them, and without an
+answer `to_go_on.sh` ends before the commit. Kafka's tools read `source.properties` and `target.properties` there:
 write them yourself.
 """
 
@@ -33,12 +34,14 @@ from kafka_dr.operators.fencing import added_entries, groups_of, partitions_of_p
 from kafka_dr.operators.fencing_source import asked_fence_hook
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions
+from kafka_dr.operators.offsets import missing_topics, not_mirrored, positions_to_commit
+from kafka_dr.operators.positions import COLUMNS
 from kafka_dr.operators.procedure import Identity, Procedure, frame_partitions
 from kafka_dr.operators.procedure_step import procedure_holding
 from kafka_dr.procedures import steps_of
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import Entry, Step, TranslationClass
+from kafka_dr.vocabulary import Entry, Step
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
@@ -158,6 +161,12 @@ def hand_of(procedure: Procedure) -> Hand:
             "Run the procedure to its approval first.",
         )
     plan, topology, reverse = procedure.plan(), procedure.topology, procedure.reverse_flow
+    notes = _notes(procedure, done)
+    try:
+        positions, local = _positions(procedure, done), _missing_topics(procedure, done)
+    except Exception as error:  # noqa: BLE001 (the way back is printed without them)
+        positions, local = None, ()
+        notes[Step.COMMIT_GROUPS] = f"The positions are not known; print these commands again. Why: {error}"
     return Hand(
         procedure_id=procedure.id,
         source=_place(procedure, "source", procedure.request.source),
@@ -170,15 +179,15 @@ def hand_of(procedure: Procedure) -> Hand:
         opening=tuple(map(entry_of, plan["opening"])),
         added=tuple(added_entries(procedure)),
         removed=tuple(removed_entries(procedure)),
-        positions=_positions(procedure, done),
-        local_topics=tuple(_local_topics(procedure).values()),
+        positions=positions,
+        local_topics=local,
         seeds=None if given_up else _seeds(procedure, done),
         routing=_routing(procedure),
         drain=_address(procedure, topology.drain.connection)[0] if topology.drain else "",
         mark=f'python -m kafka_dr.commands.plan {quote(procedure.id)} --as "${{USER:-somebody}}" --by-hand',
         start_reverse=procedure.request.start_reverse_replication,
         loops=topology.naming.policy != "default",
-        notes=_notes(procedure, done),
+        notes=notes,
         given_up=given_up,
         fence_hook=(
             _address(procedure, topology.fence_hook.connection)[0]
@@ -230,26 +239,16 @@ def _positions(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, s
         return ()
     if Step.TRANSLATE_OFFSETS not in done:
         return None
-    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
-    placed = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
-    named = zip(placed["group"], placed["target_topic"], placed["partition"], placed["target_position"], strict=True)
-    local = _local_topics(procedure)
-    # Topics of their own, where clients go on with others than the mirrored ones: their groups begin at the beginning.
-    begin = [
-        (g, local[t][0], p, 0)
-        for g, t in sorted(set(zip(rows["group"], rows["topic"], strict=True)))
-        if t in local
-        for p in range(local[t][1])
-    ]
-    return (*((g, t, int(p), int(o)) for g, t, p, o in named), *begin)
+    rows = positions_to_commit(procedure)
+    return tuple(zip(*(rows[name].tolist() for name in COLUMNS), strict=True))
 
 
-def _local_topics(procedure: Procedure) -> dict[str, tuple[str, int]]:
-    """Source topic -> the topic that clients will write to and its partitions, where that is not the mirrored one."""
-    plan = procedure.plan()
-    return {
-        t: (plan["local_names"][t], count) for t, remote, count, _ in plan["topics"] if plan["local_names"][t] != remote
-    }
+def _missing_topics(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    """Topics that commit_groups would make, with their partitions."""
+    if Step.COMMIT_GROUPS in done or Step.STOP_MIRROR_MAKER not in done:
+        return ()
+    names = not_mirrored(procedure)
+    return tuple((names[topic], partitions) for topic, partitions in missing_topics(procedure).items())
 
 
 def _seeds(procedure: Procedure, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.commands.own_database import own_database_environment
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput, SwitchbackError
 
 #: Everything that imports Airflow, which reads its environment when it is first imported.
@@ -74,7 +74,7 @@ def _conf(options: argparse.Namespace) -> dict[str, Any] | None:
     if not options.dag_id or not options.conf:
         raise BadInput("Which procedure, and with which params?", "", "Name a DAG and give --conf, or --resume RUN_ID.")
     try:
-        conf = json.loads(options.conf)
+        conf = read_json(options.conf)
     except ValueError as error:
         raise BadInput(
             "--conf is no JSON", str(error), 'Give an object, such as {"source": ..., "target": ..., "reason": ...}.'

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any, TypeGuard
 import pandas as pd
 from jinja2 import UndefinedError
 
-from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.canonical import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
@@ -91,7 +90,7 @@ def _journal() -> Journal:
 def _parsed(raw: bytes) -> dict[str, Any] | None:
     """The evidence if it has the shape that receipts and digest are looked up in."""
     try:
-        evidence = json.loads(raw)
+        evidence = read_json(raw)
         list(receipts(evidence))
         return evidence if {"digest", "procedure_id", "outcome"} <= evidence.keys() else None
     except (ValueError, LookupError, TypeError, AttributeError):

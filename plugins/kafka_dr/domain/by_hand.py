@@ -80,8 +80,9 @@ class Hand:
         done, begun: steps with an outcome, with an intent.
         fence, opening: entries that the plan adds on the source and removes on the target.
         added, removed: entries that the journal's intents name.
-        positions: group, topic, partition and offset on the target; None before they are translated.
-        local_topics: topics that clients will write to and MirrorMaker 2 does not make, with their partitions.
+        positions: group, topic, partition and offset on the target; None before they are translated, and where the
+            notes of commit_groups say why they are not known.
+        local_topics: topics that clients will write to and that are still to be made, with their partitions.
         seeds: last replicated offsets of the reverse flow, None for its beginning; None before the boundary is known.
         routing: where clients look, as `cp` or `curl` words; empty when that is nothing for a shell.
         drain: the application's drain hook; empty without one.
@@ -181,7 +182,8 @@ def to_go_on(hand: Hand) -> list[Block]:
     for step, make in (_without_source() if hand.given_up else _with_source()).items():
         found.append(Block(step, ("done",), done=True) if step in hand.done else make(hand))
         if step == Step.TRANSLATE_OFFSETS and hand.positions is None:
-            return found
+            unknown = hand.notes.get(Step.COMMIT_GROUPS)
+            return [*found, Block(Step.COMMIT_GROUPS, (unknown,), ("exit 1",))] if unknown else found
     return found
 
 
@@ -609,7 +611,7 @@ def script(title: str, blocks: Sequence[Block]) -> str:
         lines += [
             "",
             f"# {block.step}" + (": done" if block.done else ""),
-            *(f"#   {text}" for text in block.says if not block.done),
+            *(f"#   {' '.join(text.splitlines())}" for text in block.says if not block.done),
             *block.commands,
         ]
     return "\n".join(lines) + "\n"

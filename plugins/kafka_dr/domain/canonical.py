@@ -1,4 +1,6 @@
-"""Canonical JSON and its SHA-256: equal content gives equal digests, everywhere and for ever."""
+"""Canonical JSON and its SHA-256: equal content gives equal digests, everywhere and for ever. And how JSON that came
+from outside is read.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,14 @@ from typing import Any
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no white space, and non-ASCII characters as they are."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def read_json(text: str | bytes) -> Any:
+    """What JSON says; ValueError where it is none, or nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
 
 
 def digest_of(value: Any) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 
@@ -18,14 +17,15 @@ def log_sizes(said: str) -> dict[TopicPartition, int]:
     Raises:
         BadInput: there is no such line, or a broker could not look into a directory.
     """
-    told = next((line for line in said.splitlines() if line.startswith("{")), None)
-    if told is None:
+    try:
+        brokers = read_json(next((line for line in said.splitlines() if line.startswith("{")), ""))["brokers"]
+    except (ValueError, KeyError):
         raise BadInput(
             "Kafka's tool told no sizes of logs",
-            f"{len(said.splitlines())} lines without JSON",
+            f"{len(said.splitlines())} lines, none of which is JSON that names brokers",
             "look whether its version is that of the brokers",
-        )
-    folders = [(broker["broker"], folder) for broker in json.loads(told)["brokers"] for folder in broker["logDirs"]]
+        ) from None
+    folders = [(broker["broker"], folder) for broker in brokers for folder in broker["logDirs"]]
     failed = [f"broker {broker}: {folder['error']}" for broker, folder in folders if folder.get("error")]
     if failed:
         raise BadInput(

@@ -87,6 +87,8 @@ class FlowView:
 
     Attributes:
         dedicated: MirrorMaker 2 runs without a worker: the configurations are stated, nobody asked for them.
+        stated: settings that the topology states of the flow, such as its worker's converters, which Connect shows to
+            nobody.
     """
 
     source: str
@@ -97,6 +99,7 @@ class FlowView:
     checkpoint_connector: ConnectorView | None
     replicated: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     dedicated: bool = False
+    stated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source_config(self) -> Mapping[str, str]:

@@ -19,12 +19,13 @@ from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Literal
 
+from kafka_dr.domain.kafka_version import kafka_version
 from kafka_dr.domain.naming import LONGEST_TOPIC, DefaultNaming, Naming, NamingSpec
 from kafka_dr.errors import BadInput
 
 ALL = ".*"
 TOPICS_EXCLUDE = r"mm2.*\.internal, .*\.replica, __.*"
-TOPICS_EXCLUDE_BEFORE_4_0 = r".*[\-\.]internal, .*\.replica, __.*"
+_INTERNAL_BEFORE_4_0 = (".internal", "-internal")
 GROUPS_EXCLUDE = "console-consumer-.*, connect-.*, __.*"
 LONGEST_LIST = 10_000
 MOST_STEPS = 20_000_000
@@ -87,11 +88,13 @@ class TopicFilter(NameFilter):
         naming: tells internal topics, heartbeats and topics that came from the target.
         target: the flow's target alias; None leaves loops out of account.
         heartbeats: `heartbeats.replication.enabled`: heartbeats topics are mirrored whatever the lists say.
+        before_4_0: the worker is of 3.9 or earlier, which takes more names for internal.
     """
 
     naming: Naming
     target: str | None = None
     heartbeats: bool = True
+    before_4_0: bool = False
 
     def selects(self, name: str) -> bool:
         """Tells whether MirrorMaker 2 mirrors the topic."""
@@ -100,6 +103,7 @@ class TopicFilter(NameFilter):
             wanted
             and not self.naming.is_internal(name)
             and not (self.target and self.naming.is_cycle(name, self.target))
+            and not (self.before_4_0 and name.endswith(_INTERNAL_BEFORE_4_0))
         )
 
 
@@ -107,7 +111,7 @@ def topic_filter_of(
     settings: Mapping[str, str],
     naming: Naming | None = None,
     target: str | None = None,
-    before_4_0: bool = False,
+    version: str = "",
 ) -> TopicFilter:
     """Makes the topic filter of a source connector's settings, with MirrorMaker 2's defaults for what they do not
     say.
@@ -116,15 +120,15 @@ def topic_filter_of(
         settings: `topics`, `topics.exclude` (or the older `topics.blacklist`), `heartbeats.replication.enabled`.
         naming: the topology's naming; without it the default separator decides what is internal.
         target: the flow's target alias, for loops.
-        before_4_0: whether the worker is of 3.9 or earlier, which excludes more by default.
+        version: the worker's; an unknown one is taken for 4.0 or later, which leaves out least.
     """
-    default = TOPICS_EXCLUDE_BEFORE_4_0 if before_4_0 else TOPICS_EXCLUDE
-    exclude = settings.get("topics.exclude", settings.get("topics.blacklist", default))
+    # Before 4.0 the default excluded all that was internal then; that is left out whatever the settings exclude.
+    exclude = settings.get("topics.exclude", settings.get("topics.blacklist", TOPICS_EXCLUDE))
     heartbeats = settings.get("heartbeats.replication.enabled", "true").strip().lower() != "false"
     include = pattern_list(settings.get("topics", ALL), "topic")
-    return TopicFilter(
-        include, pattern_list(exclude, "topic"), naming or DefaultNaming(NamingSpec("default"), ()), target, heartbeats
-    )
+    before_4_0 = (kafka_version(version) or (4, 0)) < (4, 0)
+    naming = naming or DefaultNaming(NamingSpec("default"), ())
+    return TopicFilter(include, pattern_list(exclude, "topic"), naming, target, heartbeats, before_4_0)
 
 
 def group_filter_of(settings: Mapping[str, str]) -> NameFilter:

@@ -9,16 +9,17 @@ Invariants
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from kafka_dr.domain.acl import ANY_PRINCIPAL, AclRules
 from kafka_dr.domain.fence import ANYONE, FenceScope, client_principals, opening_entries
+from kafka_dr.domain.kafka_version import kafka_version
 from kafka_dr.domain.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.topic_partition import TopicPartition
 
 _BYTE_ARRAY = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _POLICIES = {
     "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
@@ -115,8 +116,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
     """Connect knows STOPPED and offsets (3.6+)."""
-    numbers = tuple(int(n) for n in re.findall(r"\d+", o.flow.worker_version)[:2])
-    if numbers < _OLDEST_CONNECT and not o.flow.dedicated:
+    if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
         yield Blocker(
             "versions_suffice",
             "Connect is too old to be stopped and seeded safely",
@@ -154,13 +154,16 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
     """Records reach the target as they are: byte converters, no transforms, no skipped failures."""
     config = o.flow.source_config
-    for key in ("key.converter", "value.converter", "header.converter"):
-        if config and config.get(key) != _BYTE_ARRAY:
+    for key in _CONVERTERS if config else ():
+        # A connector that sets none takes its worker's, and Connect shows nobody what that is.
+        seen = config.get(key, o.flow.stated.get(key))
+        if seen != _BYTE_ARRAY:
             yield Blocker(
                 "records_unchanged",
                 f"{key} may rewrite records",
-                config.get(key, "the worker's default"),
-                f"Set {key}={_BYTE_ARRAY}.",
+                seen or "the connector sets none, and what its worker sets is not known",
+                f"Set {key}={_BYTE_ARRAY} on the connector; where the worker's own properties set it, state it under"
+                " `mirror_maker` of the flow in the topology.",
             )
     if config.get("transforms"):
         yield Blocker(
@@ -468,15 +471,26 @@ def _stop_note(o: Observation) -> Iterator[str]:
         )
 
 
+def _converter_note(o: Observation) -> Iterator[str]:
+    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    missing = [key for key in _CONVERTERS if key not in config and o.flow.stated.get(key) == _BYTE_ARRAY]
+    if config and missing:
+        yield (
+            f"{', '.join(missing)}: the connector takes its worker's, which the topology states and nobody could be"
+            " asked for."
+        )
+
+
 def _dedicated_note(o: Observation) -> Iterator[str]:
     if o.flow.dedicated:
         yield (
             "MirrorMaker 2 runs in dedicated mode: its settings are those that the topology states, nobody could be"
-            " asked; it can be stopped, and only a person can start it again."
+            " asked, and where it states no topics.exclude the default of 4.0 is taken; it can be stopped, and only a"
+            " person can start it again."
         )
 
 
-NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _dedicated_note)
+NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _converter_note, _dedicated_note)
 
 
 def isolation_of(config: Mapping[str, str]) -> str:

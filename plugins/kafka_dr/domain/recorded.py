@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import ArchiveUnavailable
 
 _K = TypeVar("_K", str, TopicPartition)
 _V = TypeVar("_V")
@@ -193,3 +195,22 @@ COLUMNS = {
     "sequence": "int64",
     "details": "string",
 }
+
+
+def sample_details(details: str) -> dict[str, Any]:
+    """What a sample's own row says of it.
+
+    Raises:
+        ArchiveUnavailable: it is not what the recorder writes.
+    """
+    try:
+        told = read_json(details)
+    except (ValueError, TypeError):
+        told = None
+    if not isinstance(told, dict):
+        raise ArchiveUnavailable(
+            "a sample in the archive cannot be read",
+            f"its details are {str(details)[:100]!a}",
+            "find out who else writes into the archive; move the file that holds the sample out of it",
+        )
+    return told

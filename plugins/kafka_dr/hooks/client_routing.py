@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
 from kafka_dr.hooks.http_endpoint import JsonEndpoint
 from kafka_dr.hooks.outside_text import one_line
@@ -115,7 +116,7 @@ class FileRouting(ClientRouting):
 
     def _read(self, timeout: float) -> dict[str, Any] | None:
         try:
-            document: dict[str, Any] = json.loads(self._path.read_bytes())
+            document: dict[str, Any] = read_json(self._path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

@@ -6,10 +6,10 @@ those that the topology states. It can be stopped, and nothing else.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed
 from kafka_dr.hooks.mirror_maker import ConnectorOffsets, ConnectorStatus, Worker
@@ -47,7 +47,7 @@ class DedicatedMirrorMaker:
         self._settings = {**_CONVERTERS, "source.cluster.alias": source, "target.cluster.alias": target, **settings}
         self._hook, self._read = hook, read
 
-    def worker(self) -> Worker:
+    def worker(self, timeout: float = 30.0) -> Worker:
         """Nobody tells of which version it is, and where it stores its state."""
         return Worker("", "")
 
@@ -95,10 +95,10 @@ class DedicatedMirrorMaker:
         by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         for key, value in self._read(topic):
             try:
-                connector, where = json.loads(key or b"")
+                connector, where = read_json(key or b"")
                 partition, offset = (
                     TopicPartition(where["topic"], int(where["partition"])),
-                    (int(json.loads(value)["offset"]) if value else None),
+                    (int(read_json(value)["offset"]) if value else None),
                 )
                 if connector == name:
                     by_alias.setdefault(where["cluster"], {})[partition] = offset

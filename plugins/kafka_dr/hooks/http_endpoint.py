@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import requests
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
 from kafka_dr.hooks.link_local import GuardedAdapter, is_link_local
 from kafka_dr.hooks.outside_text import HIDDEN, one_line
@@ -194,8 +194,8 @@ class JsonEndpoint:
                 return Answer(NO_ANSWER, text=f"the answer is larger than {_BODY_LIMIT} bytes", timed_out=True)
         text = self.shown(content[:_LOOKED_AT].decode("utf-8", "replace"))
         try:
-            return Answer(response.status_code, json.loads(content) if content.strip() else None, text)
-        except (ValueError, RecursionError):
+            return Answer(response.status_code, read_json(content) if content.strip() else None, text)
+        except ValueError:
             usable = response.status_code >= 400
             return Answer(
                 response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.continuing import give_back
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.loss_since import loss_grown, loss_since
-from kafka_dr.operators.procedure import Identity, Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep, was_opened
-from kafka_dr.settings import load_topology
+from kafka_dr.operators.procedure import Procedure
+from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload, run_with_bad_params
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 _TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
@@ -37,15 +35,7 @@ class CloseProcedure(ProcedureStep):
         try:
             self.procedure(context)
         except BadInput as error:
-            run = context["dag_run"]
-            if was_opened(Identity(run.dag_id, run.run_id)):
-                raise AirflowFailException(
-                    f"failed: the procedure was opened, and what it was given cannot be used any more: {error}"
-                ) from None
-            refused = evidence_of_bad_params(context, error)
-            raise AirflowFailException(
-                f"{refused['outcome']}: {refused['failing_step']}: {refused['reason_for_outcome']}"
-            ) from None
+            raise AirflowFailException(close_run_with_bad_params(context, error)) from None
         return super().execute(context)
 
     def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
@@ -177,29 +167,23 @@ def _loss_since(procedure: Procedure, until: int, problems: list[str]) -> LossSi
         return None
 
 
-def evidence_of_bad_params(context: Any, error: BadInput) -> dict[str, Any]:
-    """Evidence of a run that was refused for its params; where the topology itself cannot be read there is no place
-    for any.
-    """
-    run, now = context["dag_run"], datetime.now(UTC).isoformat()
-    identity = Identity(run.dag_id, run.run_id)
-    request = {
-        "dag_id": run.dag_id,
-        **{key: str(context["params"].get(key, ""))[:500] for key in ("source", "target", "reason")},
-    }
-    refusal = {"error": type(error).__name__, "reason": error.reason, "seen": error.seen, "next_step": error.next_step}
-    lines = [JournalLine(Step.OPEN_PROCEDURE, Entry.REFUSAL, now, refusal)]
-    evidence = evidence_of(
-        identity.procedure_id, request, lines, [s.value for s in Step], {"cut_off": [], "boundary": []}, now, None
-    )
-    try:
-        folder = Path(load_topology().evidence) / identity.procedure_id
-    except BadInput:
-        return evidence
-    # Params that could be used once, before the topology changed, have evidence of what was really done.
-    if not (folder / "evidence.json").exists():
-        write_evidence(folder, evidence)
-    return evidence
+def close_run_with_bad_params(context: Any, error: BadInput) -> str:
+    """Evidence and closing entry of a run that was refused for its params; answers how it ended."""
+    procedure, refused = run_with_bad_params(context), f"{Outcome.REFUSED.value}: {Step.OPEN_PROCEDURE.value}: {error}"
+    if procedure is None:
+        return refused
+    journal = procedure.journal
+    if procedure.opened is not None:
+        return f"failed: the procedure was opened, and what it was given cannot be used any more: {error}"
+    if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
+        return refused
+    if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
+        # Evidence that this journal does not know may be of what was really done.
+        if (procedure.folder / "evidence.json").exists():
+            return refused
+        journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, failure_payload(error))
+    file_evidence(procedure, 0)
+    return refused
 
 
 def evidence_text(evidence: dict[str, Any]) -> str:

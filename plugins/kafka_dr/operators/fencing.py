@@ -19,7 +19,7 @@ from kafka_dr.hooks.kafka_records import Refused, WriteResult
 from kafka_dr.operators.observing import (
     group_views,
     held_in_scope,
-    scope_of,
+    scope_now,
     source_rules,
 )
 from kafka_dr.operators.open_transactions import aborted_transactions, named_transactions
@@ -216,9 +216,8 @@ def groups_now(procedure: Procedure) -> list[str]:
 def refuse_changed_topics(procedure: Procedure) -> None:
     """The plan's topics are what the flow replicates now: same names, ids and partition counts."""
     planned = {topic: (topic_id, count) for topic, _, count, topic_id in procedure.plan()["topics"]}
-    worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.source
     infos = procedure.source.topics()
-    now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_of(procedure, infos, worker.config(name))}
+    now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_now(procedure, infos)}
     changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))
     if changed:
         raise Refusal(

@@ -28,7 +28,7 @@ from kafka_dr.errors import (
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, known_ends
 from kafka_dr.operators.fencing import WriteFence, fence_writes
-from kafka_dr.operators.observing import scope_of
+from kafka_dr.operators.observing import scope_now, scope_of
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import in_background
@@ -227,12 +227,11 @@ def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
     """Those of the source's topics that the flow mirrors, by its worker's configuration if that answers, else by the
     stated one.
     """
-    flow = procedure.flow
+    topics = list(topics)
     try:
-        config = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONFIG_SECONDS)
+        return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))
     except (BadInput, ConnectUnavailable):
-        config = flow.mirror_maker
-    return set(scope_of(procedure, topics, config))
+        return set(scope_of(procedure, topics, procedure.flow.mirror_maker))
 
 
 def topics_left(procedure: Procedure) -> list[str]:

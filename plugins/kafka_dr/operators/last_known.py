@@ -225,10 +225,12 @@ def selected(procedure: Procedure, there: Mapping[str, TopicInfo]) -> set[str]:
     """
     flow, naming = procedure.flow, procedure.naming
     try:
-        settings = procedure.mirror_maker(flow).config(flow.connectors.source, timeout=_CONNECT_SECONDS)
+        worker = procedure.mirror_maker(flow)
+        settings = worker.config(flow.connectors.source, timeout=_CONNECT_SECONDS)
+        version = worker.worker(timeout=_CONNECT_SECONDS).version
     except (SystemUnavailable, BadInput):
-        settings = dict(flow.mirror_maker)
-    selects = topic_filter_of(settings, naming, flow.target) if settings else None
+        settings, version = dict(flow.mirror_maker), ""
+    selects = topic_filter_of(settings, naming, flow.target, version) if settings else None
     return {name for name in there if selects and naming.remote(flow.source, name) == name and selects(name)}
 
 

@@ -52,7 +52,7 @@ def observe(
             {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))},
         )
         flow = flow_view(procedure, procedure.flow)
-        scope = scope_of(procedure, topics.result(), flow.source_config)
+        scope = scope_of(procedure, topics.result(), flow.source_config, flow.worker_version)
         copies = copies_of_target(procedure, topics.result())
         local = local_names(procedure, scope)
         target_view = start(
@@ -114,10 +114,24 @@ def two_samples(
     return first, last
 
 
-def scope_of(procedure: Procedure, topics: Iterable[str], config: Mapping[str, str]) -> dict[str, str]:
-    """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics."""
+def scope_now(procedure: Procedure, topics: Iterable[str], **timeout: float) -> dict[str, str]:
+    """As of `scope_of`, by what the flow's worker says now."""
+    worker = procedure.mirror_maker(procedure.flow)
+    config = worker.config(procedure.flow.connectors.source, **timeout)
+    return scope_of(procedure, topics, config, worker.worker(**timeout).version)
+
+
+def scope_of(
+    procedure: Procedure, topics: Iterable[str], config: Mapping[str, str], version: str = ""
+) -> dict[str, str]:
+    """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics.
+
+    Args:
+        config: the source connector's.
+        version: the worker's; empty where nobody told it.
+    """
     naming, flow = procedure.naming, procedure.flow
-    selects = topic_filter_of(config, naming, flow.target)
+    selects = topic_filter_of(config, naming, flow.target, version)
     return {
         topic: naming.remote(flow.source, topic)
         for topic in sorted(topics)
@@ -212,6 +226,7 @@ def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
         views["checkpoint"],
         replicated,
         dedicated=flow.connect is None,
+        stated=flow.mirror_maker,
     )
 
 

@@ -223,25 +223,25 @@ class CommitGroups(ResumedStep):
     """Commit the translated positions to groups that are idle on the target, and read every one back."""
 
     def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
-        """Snapshot, commit what differs, read back all, keep a ledger."""
+        """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
-        wanted, refused = wanted_positions(procedure), refused_places(procedure)
-        groups = list(dict.fromkeys([*wanted["group"].tolist(), *refused["group"].tolist()]))
-        active = active_groups(procedure.target, groups)
+        to_commit = ToCommit(procedure)
+        active = active_groups(procedure.target, to_commit.groups)
         if active:
             raise Refusal(
                 "Groups have members on the target",
                 ", ".join(sorted(active)[:10]),
                 "Stop those consumers; positions of a living group are never touched.",
             )
-        before = held_positions(procedure, groups)
+        before = held_positions(procedure, to_commit.groups)
         snapshot = self._snapshot(procedure, before)
-        wanted = with_set_back(procedure, wanted, refused, procedure.kept(snapshot))
+        create_missing_topics(procedure)
+        wanted = to_commit.rows(procedure.kept(snapshot))
         todo = differing(wanted, before)
         procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
         procedure.hold_lease()
         errors = commit(procedure, todo)
-        ledger = ledger_frame(wanted, before, held_positions(procedure, groups), errors)
+        ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
         receipt = procedure.keep("ledger", ledger)
         # A position that is not there at all compares as unknown, and unknown is wrong.
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
@@ -263,16 +263,17 @@ class CommitGroups(ResumedStep):
 
     def _snapshot(self, procedure: Procedure, held: pd.DataFrame) -> dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
-        taken: list[dict[str, Any]] = [
-            e.payload["snapshot"]
-            for e in procedure.journal.entries(procedure.id, step=self.task_id, kind=Entry.NOTE)
-            if "snapshot" in e.payload
-        ]
-        if taken:
-            return taken[0]
-        receipt = procedure.keep("snapshot", held)
-        procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
+        receipt = snapshot_taken(procedure)
+        if receipt is None:
+            receipt = procedure.keep("snapshot", held)
+            procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
         return receipt
+
+
+def snapshot_taken(procedure: Procedure) -> dict[str, Any] | None:
+    """The receipt of what groups held on the target before the procedure's first commit; None before that."""
+    notes = procedure.journal.entries(procedure.id, Step.COMMIT_GROUPS, Entry.NOTE)
+    return next((e.payload["snapshot"] for e in notes if "snapshot" in e.payload), None)
 
 
 def require_reviewed(procedure: Procedure) -> None:
@@ -313,20 +314,50 @@ def groups_born(procedure: Procedure) -> list[str]:
     return [] if procedure.without_source else procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
 
 
+class ToCommit:
+    """Every position that commit_groups writes; nothing is changed by computing them.
+
+    Attributes:
+        groups: those that are written to, and those with a refused position.
+    """
+
+    def __init__(self, procedure: Procedure) -> None:
+        self._procedure = procedure
+        self._wanted, self._refused = wanted_positions(procedure), refused_places(procedure)
+        self.groups = list(dict.fromkeys([*self._wanted["group"].tolist(), *self._refused["group"].tolist()]))
+
+    def rows(self, held: pd.DataFrame) -> pd.DataFrame:
+        """The positions in order; `held` is what the groups held on the target before the first commit."""
+        return with_set_back(self._procedure, self._wanted, self._refused, held)
+
+
+def positions_to_commit(procedure: Procedure) -> pd.DataFrame:
+    """What commit_groups would write if it ran now."""
+    to_commit, taken = ToCommit(procedure), snapshot_taken(procedure)
+    held = held_positions(procedure, to_commit.groups) if taken is None else procedure.kept(taken)
+    return to_commit.rows(held)
+
+
+def translated_positions(procedure: Procedure) -> pd.DataFrame:
+    """The positions on the target that the translation answered, without refused ones."""
+    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    answered = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
+    return answered[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
+
+
 def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown
-    at the review.
+    at the review. Nothing is changed.
 
     Where clients will write to other topics than the mirrored ones, or to one that never came, their groups start at
     those topics' beginning.
     """
-    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
-    found = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
-    wanted = found[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
+    wanted = translated_positions(procedure)
     left_alone = excluded_positions(procedure)
     others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
-    local = make_local_topics(procedure)
+    local = starts_of_clients_topics(procedure)
     if local:
+        rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
         taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
         reading = {
             *zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True),
@@ -390,27 +421,37 @@ def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartit
     return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
 
 
-def make_local_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
-    """Source topic -> log starts of the topic clients will write to, made like the source's where it is missing.
+def starts_of_clients_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
+    """Source topic -> log starts of the topic clients will write to; 0 where that is still to be made.
 
     Empty where clients go on with the mirrored topics themselves, and all of these are there.
     """
     names = not_mirrored(procedure)
     if not names:
         return {}
-    there, configs = procedure.target.topics(), configs_of_clients_topics(procedure, sorted(names))
-    lacking = {
-        topic: partitions
-        for topic, _, partitions, _ in procedure.plan()["topics"]
-        if topic in names and names[topic] not in there
-    }
-    if lacking:
-        procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in lacking]})
-    for topic, partitions in lacking.items():
+    starts = dict(procedure.target.starts(local_partitions(procedure)))
+    for topic, partitions in missing_topics(procedure).items():
+        starts |= {TopicPartition(names[topic], p): 0 for p in range(partitions)}
+    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+
+
+def missing_topics(procedure: Procedure) -> dict[str, int]:
+    """Source topic -> number of partitions, where the topic clients will write to is not on the target yet."""
+    names = not_mirrored(procedure)
+    there = procedure.target.topics(names.values()) if names else {}
+    return {t: count for t, _, count, _ in procedure.plan()["topics"] if t in names and names[t] not in there}
+
+
+def create_missing_topics(procedure: Procedure) -> None:
+    """Make the topics that clients will write to and that are not on the target, like the source's."""
+    missing, names = missing_topics(procedure), not_mirrored(procedure)
+    if not missing:
+        return
+    configs = configs_of_clients_topics(procedure, sorted(missing))
+    procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in missing]})
+    for topic, partitions in missing.items():
         procedure.hold_lease()
         procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
-    starts = procedure.target.starts(list(local_partitions(procedure)))
-    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
 
 
 def not_mirrored(procedure: Procedure) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
 from kafka_dr.operators.procedure import Procedure
-from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload
 from kafka_dr.vocabulary import Entry, Step
 
 _ACKNOWLEDGE = (
@@ -41,16 +41,9 @@ class OpenProcedure(ProcedureStep):
 
     def record_failure(self, procedure: Procedure, error: Any) -> None:
         """A lease that was refused is written without one."""
-        details = {
-            "error": type(error).__name__,
-            "reason": error.reason,
-            "seen": error.seen,
-            "next_step": error.next_step,
-        }
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        procedure.journal.append(
-            procedure.id, self.task_id, kind, procedure.epoch if procedure.took_lease else 0, details
-        )
+        epoch = procedure.epoch if procedure.took_lease else 0
+        procedure.journal.append(procedure.id, self.task_id, kind, epoch, failure_payload(error))
 
 
 def _take_lease(procedure: Procedure) -> int:

@@ -81,16 +81,21 @@ def procedure_holding(source: str, target: str) -> Procedure:
     return Procedure(identity, Request(**opened.payload["request"]), topology, connections)
 
 
-def was_opened(identity: Identity) -> bool:
-    """Whether the journal knows that a run was opened: then it was not refused, whatever became of its params or the
-    topology since.
-    """
+def run_with_bad_params(context: Any) -> Procedure | None:
+    """A run whose params cannot be used, with as much of its request as can be shown; None without a topology."""
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     except BadInput:
-        return False
-    journal = Journal(Connections().journal_url(topology.journal.connection))
-    return journal.last(identity.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) is not None
+        return None
+    run, params = context["dag_run"], context["params"]
+    given: Any = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
+    return Procedure(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())
+
+
+def failure_payload(error: SwitchbackError) -> dict[str, str]:
+    """A refusal or failure as the journal holds it."""
+    told = {"reason": error.reason, "seen": error.seen, "next_step": error.next_step}
+    return {"error": type(error).__name__, **told}
 
 
 class JournaledStep:
@@ -145,13 +150,7 @@ class JournaledStep:
     def record_failure(self, procedure: Procedure, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        details = {
-            "error": type(error).__name__,
-            "reason": error.reason,
-            "seen": error.seen,
-            "next_step": error.next_step,
-        }
-        procedure.write(self.task_id, kind, details)
+        procedure.write(self.task_id, kind, failure_payload(error))
 
     def already_done(self, procedure: Procedure) -> bool:
         """Whether the step has an outcome, and none of its predecessors was done again since."""

@@ -20,11 +20,11 @@ from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan
 from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.operators.fencing import active_groups
-from kafka_dr.operators.offsets import beside, commit, held_positions, ledger_frame
+from kafka_dr.operators.offsets import beside, commit, held_positions, ledger_frame, translated_positions
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, in_order
 from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate, ProcedureStep
-from kafka_dr.vocabulary import APPROVE, REJECT, Entry, Step, TranslationClass
+from kafka_dr.vocabulary import APPROVE, REJECT, Entry, Step
 
 #: What becomes of a position.
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
@@ -111,9 +111,7 @@ def committed_by(undone: Procedure) -> pd.DataFrame:
     done = undone.outcome(Step.COMMIT_GROUPS)
     if done is not None:
         return undone.kept(done["ledger"])[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
-    rows = undone.kept(undone.figures(Step.TRANSLATE_OFFSETS)["translation"])
-    found = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
-    return found[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1).astype(TYPES)
+    return translated_positions(undone).astype(TYPES)
 
 
 def compared(procedure: Procedure, undone: Procedure, overwrites: bool) -> pd.DataFrame:

@@ -16,7 +16,8 @@ import pandas as pd
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from kafka_dr.errors import SparkFailed
+from kafka_dr.domain.naming import LONGEST_TOPIC, topic_problem
+from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.procedure import Procedure
 
@@ -58,8 +59,22 @@ def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
     """Write one file of a job's input. Texts are texts also where there are no rows: pandas alone would give their
     columns no type.
     """
+    _refuse_illegal_topics(frame)
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
     (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
+
+
+def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
+    """Jobs name files after topics: a name that a cluster made up must not lead out of their folder."""
+    for column in ("topic", "target_topic"):
+        for name in sorted(set(frame[column].dropna())) if column in frame else ():
+            if problem := topic_problem(name):
+                raise Contradiction(
+                    "A cluster names a topic that Kafka does not allow",
+                    f"{name[:LONGEST_TOPIC]!a}: {problem}",
+                    "Find out what answers under the cluster's address: no broker makes such a topic. Then start a new"
+                    " run.",
+                )
 
 
 def plain(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
-from kafka_dr.operators.observing import remote_partitions, scope_of
+from kafka_dr.operators.observing import remote_partitions, scope_now
 from kafka_dr.operators.procedure import Procedure, frame_partitions
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
@@ -169,8 +169,7 @@ def _ends_left(procedure: Procedure, last: Procedure) -> dict[TopicPartition, in
 
 def topics_back(procedure: Procedure) -> dict[str, str]:
     """Topics of the new primary that the flow back mirrors -> their names on the returned cluster."""
-    flow = procedure.flow
-    return scope_of(procedure, procedure.source.topics(), procedure.mirror_maker(flow).config(flow.connectors.source))
+    return scope_now(procedure, procedure.source.topics())
 
 
 def partitions_of(procedure: Procedure, topics: Iterable[str]) -> list[TopicPartition]:

@@ -12,7 +12,6 @@ Invariants
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_dr.domain.recorded import Kind, Place
+from kafka_dr.domain.recorded import Kind, Place, sample_details
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.groups import WHOLE
 from kafka_dr.recorder.recording import SAMPLES, SCHEMA
@@ -152,7 +151,7 @@ def recorded(tables: Iterable[pa.Table]) -> Recorded:
     of = {kind: rows[rows["kind"] == kind.value] for kind in Kind}
     samples, seen = of[Kind.SAMPLE], _with_last_replicated(of[Kind.PARTITION])
     told: list[dict[str, Any]] = [
-        {"at": at, **json.loads(details)}
+        {"at": at, **sample_details(details)}
         for at, details in zip(samples["at"].tolist(), samples["details"], strict=True)
     ]
     source_at = max((one["at"] for one in told if one["source_answered"]), default=None)

@@ -47,6 +47,7 @@ class Looker:
             "source": dict(flow.mirror_maker),
             "checkpoint": dict(flow.mirror_maker),
         }
+        self._version = ""
         self._syncs_location = flow.mirror_maker.get(LOCATION)
         self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
         self._replicated: dict[TopicPartition, int | None] | None = None
@@ -105,7 +106,7 @@ class Looker:
     # -- both sides ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> dict[str, str]:
-        """Connectors' states; their configuration and offsets are kept for as long as the worker does not answer."""
+        """Connectors' states; version, configuration and offsets are kept for as long as the worker does not answer."""
         states: dict[str, str] = {}
         worker, names = self.access.worker, self.flow.connectors
         if worker is None:
@@ -114,6 +115,7 @@ class Looker:
             for kind, name in (("source", names.source), ("checkpoint", names.checkpoint)):
                 states[kind] = str(worker.status(name, ASK_SECONDS))
                 self._configs[kind] = worker.config(name, ASK_SECONDS)
+            self._version = worker.worker(ASK_SECONDS).version
             self._syncs_location = self._configs["source"].get(LOCATION, "source")
             self._replicated = worker.offsets(names.source, ASK_SECONDS).of(self.flow.source)
         return states
@@ -141,7 +143,7 @@ class Looker:
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
         """Partitions of the source's topics that the flow mirrors."""
-        selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target)
+        selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         return [
             TopicPartition(name, p)
             for name, info in topics.items()
@@ -154,7 +156,7 @@ class Looker:
         the source.
         """
         known = {self._remote(tp) for tp in self._partitions.known}
-        selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target)
+        selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
         return [
             TopicPartition(name, p)

@@ -7,7 +7,6 @@ newer than what was seen of its topic meanwhile.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_dr.domain.mirror_records import Decoded, decode_checkpoints, decode_offset_syncs
 from kafka_dr.domain.naming import Naming
-from kafka_dr.domain.recorded import Kind, Place, Rows
+from kafka_dr.domain.recorded import Kind, Place, Rows, sample_details
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.archive import Archive
@@ -140,7 +139,7 @@ def read_so_far(archive: Archive) -> dict[Place, int]:
     for hour in archive.back(SAMPLES, ["at", "kind", "details"]):
         samples = hour.filter(pc.equal(hour["kind"], Kind.SAMPLE.value)).sort_by([("at", "descending")])
         for details in samples["details"].to_pylist():
-            read_to = json.loads(details).get("read_to")
+            read_to = sample_details(details).get("read_to")
             if read_to is not None:
                 return {Place(*place): offset for *place, offset in read_to}
     return {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from kafka_dr.domain.canonical import read_json
 from kafka_dr.domain.in_hand import InHand, in_hand
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
@@ -51,7 +51,7 @@ class Reading:
             return None
         folder = Path(self._topology.evidence) / procedure_id
         try:
-            dag_id = json.loads((folder / DATA).read_text(encoding="utf-8"))["dag_id"]
+            dag_id = read_json((folder / DATA).read_text(encoding="utf-8"))["dag_id"]
         except (OSError, ValueError, LookupError, TypeError):
             return None
         return folder / PAGE if self._may_read(str(dag_id)) and (folder / PAGE).is_file() else None

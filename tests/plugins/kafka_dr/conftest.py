@@ -239,6 +239,7 @@ class Worker:
         self.needs_tasks: dict[str, bool] = {}
         self.offsets_set: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
+        self.version = "4.3.1"
         self.replicated: dict[TopicPartition, int | None] = {TopicPartition("orders", 0): 9}
         self.kept: dict[str, dict[TopicPartition, int | None]] = {}
         self.misspelt: frozenset[str] = frozenset()
@@ -249,6 +250,11 @@ class Worker:
         """Fail where the worker is away."""
         if self.away:
             raise ConnectUnavailable("Connect did not do GET /connectors", "no connection", "look at Connect")
+
+    def worker(self, timeout: float = 30.0) -> Any:
+        """Its version; it stands beside the standby."""
+        self.answer()
+        return SimpleNamespace(version=self.version, kafka_cluster_id="id-standby")
 
     def connectors(self, **_: Any) -> list[str]:
         """Names."""
@@ -274,6 +280,7 @@ class Worker:
             name=name,
             state=state,
             tasks={0: "RUNNING"} if state == "RUNNING" else {},
+            traces={},
             stopped=state == "STOPPED",
             running=state == "RUNNING",
         )

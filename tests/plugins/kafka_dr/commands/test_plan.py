@@ -13,10 +13,11 @@ from kafka_dr.commands import plan as command
 from kafka_dr.commands.hand_marks import note
 from kafka_dr.domain.armed import armed_fences
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.errors import ReadBackFailed, Refusal
+from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.clients import RedirectClients
 from kafka_dr.operators.fencing_source import arm, telling_entries
+from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
@@ -366,3 +367,91 @@ def test_returning_by_hand_ends_the_watch_over_the_source(make_lost_run: Any, ru
     assert armed_fences(telling_entries(bench.journal)) == ()
     with pytest.raises(Refusal, match="given back"):
         bench.procedure().refuse_if_going_back()
+
+
+REFUSED, CONTENT = "REFUSED", "CONTENT"
+DEFAULT_NAMING = {"naming": {"policy": "default", "separator": "."}}
+
+
+def translated_planned(bench: Any, remote: str, came: bool, *rows: tuple[str, int | None, str]) -> Any:
+    """A planned run before its commit, with these groups, target positions and classes; group `left` is excluded."""
+    bench.clusters["primary"].committed["left"] = {ORDERS: Position(7)} if came else {}
+    procedure = bench.planned(remote=remote, excluded={"left": "boundary"})
+    at = TopicPartition(remote, 0)
+    bench.clusters["standby"].log_ends[at] = 10
+    boundary = procedure.keep("boundary", partitions_frame({at: 10} if came else {}, "offset"))
+    cut_off = procedure.keep("cut_off", partitions_frame({ORDERS: 10}, "offset"))
+    bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=cut_off)
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=[])
+    bench.done(procedure, Step.STOP_MIRROR_MAKER, boundary=boundary)
+    columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
+    frame = pd.DataFrame(
+        {**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]}
+    )
+    found = {"digest": "t" * 64, "exact": len(rows), "positions": len(rows), "holes": [], "cut": []}
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, translation=procedure.keep("positions", frame), **found)
+    bench.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+    return procedure
+
+
+@pytest.mark.parametrize(
+    ("topology", "remote", "expected"),
+    [
+        ({}, "orders", ["a,orders,0,4", "left,orders,0,10", "stale,orders,0,3"]),
+        (
+            DEFAULT_NAMING,
+            "primary.orders",
+            [
+                *("a,orders,0,3", "a,primary.orders,0,4", "left,orders,0,3", "left,primary.orders,0,10"),
+                *("stale,orders,0,3", "stale,primary.orders,0,3"),
+            ],
+        ),
+    ],
+    ids=["identity", "local topics"],
+)
+def test_printed_positions_are_those_that_commit_groups_writes(
+    make_bench: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    topology: dict[str, Any],
+    remote: str,
+    expected: list[str],
+) -> None:
+    """An excluded group by its policy, a refused position back at the log start, a local topic from its log start."""
+    bench, at = make_bench(**topology), TopicPartition(remote, 0)
+    monkeypatch.setattr(command, "Connections", lambda: bench.connections)
+    standby = bench.clusters["standby"]
+    standby.log_starts |= {at: 3, ORDERS: 3}
+    standby.committed["stale"] = {at: Position(8)}
+    procedure = translated_planned(bench, remote, True, ("a", 4, CONTENT), ("stale", None, REFUSED))
+    assert command.main([ID, "--commands", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "positions-1.csv").read_text().splitlines() == expected
+    ledger = procedure.kept(CommitGroups(task_id="commit_groups").act(procedure, bench.context())["ledger"])
+    rows = ledger[["group", "topic", "partition", "wanted"]].to_numpy().tolist()
+    assert [",".join(map(str, row)) for row in rows] == expected
+
+
+def test_a_topic_that_never_came_is_printed_with_its_groups(bench: Any, run: Any, tmp_path: Path) -> None:
+    """It is made first, and its groups begin at 0; printing makes nothing."""
+    procedure = translated_planned(bench, "orders", False, ("a", None, REFUSED))
+    del bench.clusters["standby"].partitions["orders"]
+    assert run(ID, "--commands", "--out", str(tmp_path))[0] == 0
+    assert "--create --if-not-exists --topic orders --partitions 1" in (tmp_path / "to_go_on.sh").read_text()
+    assert (tmp_path / "positions-1.csv").read_text().splitlines() == ["orders,0,0"]
+    assert "orders" not in bench.clusters["standby"].partitions
+    CommitGroups(task_id="commit_groups").act(procedure, bench.context())
+    assert bench.clusters["standby"].committed["a"] == {ORDERS: Position(0)}
+
+
+def test_without_the_target_only_the_way_back_is_printed(bench: Any, run: Any, tmp_path: Path) -> None:
+    """What would be committed depends on it: the way on ends there, and nothing is noted as opened."""
+    translated_planned(bench, "orders", True, ("a", 4, CONTENT))
+    bench.clusters["standby"].away = KafkaUnavailable("asking standby failed", "no answer\ntouch forged", "look at it")
+    assert run(ID, "--commands", "--out", str(tmp_path))[0] == 0
+    on = (tmp_path / "to_go_on.sh").read_text()
+    assert on.rstrip().endswith("exit 1") and "asking standby failed" in on and "open_target" not in on
+    assert "\ntouch" not in on, "what a cluster answers became a command"
+    assert "returning" in (tmp_path / "to_return.sh").read_text()
+    assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
+    code, text = run(ID, "--by-hand", "opened", "--as", "carol")
+    assert code == 2 and "asking standby failed" in text

@@ -180,6 +180,13 @@ def test_evidence_rewritten_with_a_digest_of_its_own_differs_from_the_journal(
     assert verified(closed, "--journal") == 1 and "another digest" in capsys.readouterr().out
 
 
+def test_deeply_nested_evidence_was_changed(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """No procedure writes such; the command says so instead of ending in an error of its own."""
+    path = folder_of(closed) / "evidence.json"
+    path.write_text(path.read_text().replace("[]", "[" * 100_000 + "]" * 100_000, 1))
+    assert verified(closed) == 1 and "evidence.json was changed" in capsys.readouterr().out
+
+
 def test_no_evidence_is_not_good_evidence(tmp_path: Path) -> None:
     """A folder without evidence.json cannot be verified."""
     assert verify_evidence.main([str(tmp_path)]) == 2

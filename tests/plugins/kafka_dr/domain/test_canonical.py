@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.canonical import canonical_json, digest_of
+from kafka_dr.domain.canonical import canonical_json, digest_of, read_json
 
 from tests.support.examples import examples
 
@@ -47,6 +47,14 @@ def test_the_digest_is_that_of_the_utf8_text() -> None:
 def test_different_texts_have_different_digests(one: object, other: object) -> None:
     """The digest tells different contents apart."""
     assert (digest_of(one) == digest_of(other)) == (canonical_json(one) == canonical_json(other))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, b'{"a":' * 100_000, "{", b"\xff", ""])
+def test_what_cannot_be_read_is_one_kind_of_error(text: str | bytes) -> None:
+    """Also what is nested too deeply, which Python's reader calls something else."""
+    with pytest.raises(ValueError):
+        read_json(text)
+    assert read_json(b'{"a": [1]}') == {"a": [1]}
 
 
 def test_what_is_no_json_is_refused() -> None:

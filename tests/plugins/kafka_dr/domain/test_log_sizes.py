@@ -43,7 +43,7 @@ def test_the_largest_replica_counts() -> None:
     assert log_sizes(said()) == {}
 
 
-@pytest.mark.parametrize("told", ["", "Querying brokers", said((1, "KAFKA_STORAGE_ERROR", []))])
+@pytest.mark.parametrize("told", ["", "Querying brokers", said((1, "KAFKA_STORAGE_ERROR", [])), "{", '{"a":' * 100_000])
 def test_sizes_that_nobody_told_are_none(told: str) -> None:
     """Half of the sum would be taken for the whole."""
     with pytest.raises(BadInput, match="no sizes of logs|broker 1: KAFKA_STORAGE_ERROR"):

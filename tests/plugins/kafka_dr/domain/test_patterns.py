@@ -183,10 +183,14 @@ def test_defaults_of_4_x(topic: str, expected: bool) -> None:
     assert topic_filter_of({}, NAMING, "standby").selects(topic) is expected
 
 
-def test_defaults_before_4_0_exclude_more() -> None:
-    """Up to 3.9 everything that ends in `.internal` or `-internal` is excluded by default."""
-    old = topic_filter_of({}, NAMING, "standby", before_4_0=True)
-    assert not old("my-app.internal") and not old("my-app-internal") and old("orders")
+@pytest.mark.parametrize("settings", [{}, {"topics.exclude": "payments"}])
+@pytest.mark.parametrize(
+    ("version", "mirrored"), [("3.9.2", False), ("7.9.1-ccs", False), ("4.0.0", True), ("8.0.0-ccs", True), ("", True)]
+)
+def test_a_worker_before_4_0_mirrors_less(version: str, mirrored: bool, settings: dict[str, str]) -> None:
+    """Up to 3.9 what ends in `.internal` or `-internal` is internal, whatever is excluded; unknown is taken for 4.0."""
+    selects = topic_filter_of(settings, NAMING, "standby", version)
+    assert [selects(name) for name in ("my-app.internal", "my-app-internal", "orders")] == [mirrored, mirrored, True]
 
 
 def test_heartbeats_pass_whatever_the_filter_says() -> None:

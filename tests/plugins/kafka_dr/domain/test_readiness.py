@@ -154,7 +154,7 @@ CLOSED = {
     ),
     "worker elsewhere": (seen(flow=flow("primary", "standby", "id-other")), "worker_writes_to_target"),
     "old Connect": (
-        seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="3.5.2")),
+        seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="7.5.1-ccs")),
         "versions_suffice",
     ),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
@@ -401,6 +401,28 @@ def test_a_marker_before_the_log_start_is_no_lost_record() -> None:
         last=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}),
     )
     assert blockers(emptied) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "stated", "closed"),
+    [
+        (None, BYTES, False),
+        (None, "org.apache.kafka.connect.json.JsonConverter", True),
+        (None, None, True),
+        ("org.apache.kafka.connect.json.JsonConverter", BYTES, True),
+        (BYTES, "org.apache.kafka.connect.json.JsonConverter", False),
+    ],
+)
+def test_a_connector_without_converters_takes_the_workers(own: str | None, stated: str | None, closed: bool) -> None:
+    """Connect shows no worker's settings: only the topology can state them. What the connector sets goes before."""
+    keys = ("key.converter", "value.converter", "header.converter")
+    healthy = flow("primary", "standby", "id-standby", **{key.replace(".", "__"): own for key in keys})
+    seen_now = seen(flow=replace(healthy, stated=dict.fromkeys(keys, stated) if stated else {}))
+    found = [b for b in blockers(seen_now) if b.gate == "records_unchanged"]
+    assert len(found) == (3 if closed else 0)
+    assert all("`mirror_maker`" in b.next_step and "on the connector" in b.next_step for b in found)
+    relied = own is None and not closed
+    assert any("key.converter" in note and "states" in note for note in notes(seen_now)) is relied
 
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:

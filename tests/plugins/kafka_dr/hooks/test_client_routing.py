@@ -66,6 +66,7 @@ def test_a_missing_record_is_an_error_to_read_and_made_by_a_redirect(tmp_path: P
         b'{"cluster": "east"}',
         b'{"cluster": 1, "bootstrap_servers": "x", "version": 1}',
         b"\xff",
+        b"[" * 100_000,
     ],
 )
 def test_a_broken_record_is_named_and_not_overwritten(record: Path, content: bytes) -> None:

@@ -119,6 +119,7 @@ def test_offsets_are_the_last_kept_of_the_source_connector() -> None:
             (b"not json", None),
             (b'["MirrorSourceConnector"]', b"{}"),
             (b"7", b'{"offset": 1}'),
+            (b"[" * 100_000, b"{}"),
         )
     ]
     records = [

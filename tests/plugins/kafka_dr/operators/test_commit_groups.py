@@ -10,7 +10,7 @@ import pytest
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, ReadBackFailed, Refusal
 from kafka_dr.hooks.group_requests import Position
-from kafka_dr.operators.offsets import CommitGroups
+from kafka_dr.operators.offsets import CommitGroups, wanted_positions
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)
@@ -158,3 +158,23 @@ def test_an_excluded_group_is_placed_by_its_policy(bench: Any, policy: str, posi
     procedure = translated(bench, ("a", 4, "CONTENT"), excluded={"left": policy})
     commit(bench, procedure)
     assert held(bench) == {"a": 4} | ({} if position is None else {"left": position})
+
+
+def test_topics_are_made_after_the_snapshot_and_before_the_commit(make_bench: Any) -> None:
+    """Computing what is wanted makes nothing, and neither does a commit that is refused."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    standby = bench.clusters["standby"]
+    procedure = translated(bench, ("a", 4, "CONTENT"), remote="primary.orders")
+    del standby.partitions["orders"]
+    written = len(bench.entries(STEP))
+    assert len(wanted_positions(procedure)) == 2
+    assert "orders" not in standby.partitions and len(bench.entries(STEP)) == written
+    standby.members = {"a": 1}
+    with pytest.raises(Refusal, match="Groups have members on the target"):
+        commit(bench, procedure)
+    assert "orders" not in standby.partitions and len(bench.entries(STEP)) == written
+    standby.members = {}
+    commit(bench, procedure)
+    acts = [entry.payload for entry in bench.entries(STEP)[written:]]
+    assert [set(payload) for payload in acts] == [{"snapshot"}, {"creates_topics"}, {"positions", "of"}]
+    assert acts[1] == {"creates_topics": ["orders"]}

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.commands.verify_evidence import changed_journal
 from kafka_dr.domain.canonical import digest_of
+from kafka_dr.domain.in_hand import in_hand
 from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.vocabulary import Entry, Step
+
+from tests.plugins.kafka_dr.conftest import Connections
 
 
 def close(bench: Any, run_id: str = "r1") -> dict[str, Any]:
@@ -167,9 +173,51 @@ def test_a_lease_taken_before_a_crash_is_let_go(bench: Any) -> None:
 def test_a_run_with_bad_params_has_evidence_too(bench: Any) -> None:
     """Refused runs have evidence, also those whose params cannot be used."""
     bench.params = bench.params | {"target": "nowhere"}
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(AirflowFailException, match="refused: open_procedure: the params cannot be used"):
         close(bench)
     assert evidence(bench)["outcome"] == "refused"
+
+
+def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
+    """As other refused runs: it names the evidence before it, holds no lease and starts no cool-down; closing again
+    changes nothing, and clearing it once the params can be used moves nobody.
+    """
+    completed(bench, "r1")
+    close(bench, "r1")
+    held, usable = bench.journal.lease("primary+standby"), bench.params
+    bench.params = usable | {"target": "nowhere"}
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match="refused: open_procedure"):
+            close(bench, "r2")
+    entries = bench.journal.entries("planned_failover-r2")
+    assert [(e.step, e.kind) for e in entries] == [
+        (Step.OPEN_PROCEDURE, Entry.REFUSAL),
+        (Step.CLOSE_PROCEDURE, Entry.INTENT),
+        (Step.CLOSE_PROCEDURE, Entry.CLOSED),
+    ]
+    filed = evidence(bench, "r2")
+    assert entries[-1].payload["digest"] == filed["digest"] and entries[-1].payload["outcome"] == "refused"
+    assert filed["previous_digest"] == evidence(bench, "r1")["digest"]
+    assert (
+        bench.journal.lease("primary+standby") == held
+        and in_hand("planned_failover-r2", entries, datetime.now(UTC)) is None
+    )
+    assert list(changed_journal(bench.journal, filed)) == []
+    bench.params = usable
+    with pytest.raises(AirflowFailException, match="This run has ended"):
+        OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context("r2"))
+
+
+def test_evidence_that_the_journal_does_not_know_is_left_alone(bench: Any) -> None:
+    """The journal was lost, and the topology broke: the file of what was really done stays."""
+    completed(bench)
+    close(bench)
+    first = evidence(bench)
+    bench.connections = Connections(f"sqlite:///{bench.folder}/new.db")
+    bench.params = bench.params | {"target": "nowhere"}
+    with pytest.raises(AirflowFailException, match="refused: open_procedure: the params cannot be used"):
+        close(bench)
+    assert evidence(bench) == first
 
 
 def test_an_opened_procedure_is_never_called_refused(bench: Any) -> None:

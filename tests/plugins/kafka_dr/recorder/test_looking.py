@@ -24,7 +24,7 @@ from kafka_dr.domain.mirror_records import (
     encode_offset_sync,
 )
 from kafka_dr.domain.naming import NamingSpec, naming_of
-from kafka_dr.domain.recorded import Place, Rows
+from kafka_dr.domain.recorded import Kind, Place, Rows
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ArchiveUnavailable, ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -168,7 +168,7 @@ class Worker:
     """A Connect worker of a flow that runs."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.away, self.version = False, "4.3.1"
         self.settings = {"topics": "orders", "groups": ".*", "offset-syncs.topic.location": "target"}
 
     def status(self, name: str, timeout: float) -> str:
@@ -176,6 +176,10 @@ class Worker:
         if self.away:
             raise ConnectUnavailable("Connect did not answer", "no connection", "look")
         return f"{name} RUNNING"
+
+    def worker(self, timeout: float) -> Any:
+        """Its version."""
+        return SimpleNamespace(version=self.version)
 
     def config(self, name: str, timeout: float) -> dict[str, str]:
         """What the recorder needs of it."""
@@ -339,6 +343,15 @@ def test_in_dedicated_mode_the_topology_says_where_syncs_are(
     assert [row["upstream"] for row in rows(sample, "sync")] == found
 
 
+@pytest.mark.parametrize(("version", "topics"), [("3.9.2", ["orders"]), ("4.0.0", ["app-internal", "orders"])])
+def test_a_worker_before_4_0_mirrors_less(site: Any, version: str, topics: list[str]) -> None:
+    """What it takes for internal is no topic of the flow."""
+    site.east.write(TopicPartition("app-internal", 0), b"1")
+    site.looker.access.worker.version = version
+    site.looker.access.worker.settings |= {"topics": "orders, app-internal"}
+    assert sorted({row["topic"] for row in rows(site.looker.look(True), "partition")}) == topics
+
+
 def write_sync(site: Any, upstream: int) -> None:
     """MirrorMaker 2 writes another one."""
     key, value = encode_offset_sync(OffsetSync("orders", 0, upstream, upstream))
@@ -368,6 +381,19 @@ def test_another_recorder_goes_on_where_the_first_one_ended(site: Any, tmp_path:
     }
     site.west.made += 1
     assert [row["upstream"] for row in rows(again(site, archive).look(True), "sync")] == [1, 2]
+
+
+@pytest.mark.parametrize("details", ['{"a":' * 100_000, "{", "[]"])
+def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_path: Path, details: str) -> None:
+    """Somebody else wrote into the archive: the sample says so, and readers are told that the archive is damaged."""
+    archive = Archive(f"file://{tmp_path}", "f")
+    rows = Rows(int(time.time() * 1000))
+    rows.add(Kind.SAMPLE, details=details)
+    keep(archive, rows)
+    told = json.loads(again(site, archive).look(True).columns["details"][-1])
+    assert any("a sample in the archive cannot be read" in problem for problem in told["problems"])
+    with pytest.raises(ArchiveUnavailable, match="a sample in the archive cannot be read"):
+        last_known(archive)
 
 
 def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
