@@ -15,62 +15,37 @@ Exit code 0 if the output is there; otherwise one line on stderr says why not.
 
 from __future__ import annotations
 
-import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafka_dr_spark import session, sinks, sources
-from kafka_dr_spark.digests import input_digest
+from kafka_dr_spark import sinks, sources
 from kafka_dr_spark.finding import OLDER, SearchTask, summarise, weight_of, write_findings
 from kafka_dr_spark.listing import STRANDED, UNCOMMITTED
-from kafka_dr_spark.running import Clock, access, exit_code, options, say
+from kafka_dr_spark.running import Run, run_job, say
 from kafka_dr_spark.tagging import FLOOR, SYNC
 
 NAME = "find_stranded_records"
-PARTITIONS_PER_TASK = 500
 
 
-def run() -> None:
-    """Search, unless this very search was done."""
-    wanted = options(__doc__).parse_args()
-    clock, output = Clock(), wanted.output.absolute()
-    if wanted.wait_for_input:
-        session.ready(NAME)
-        sources.await_input(wanted.input, wanted.wait_for_input)
-        clock.phase("start")
-    limits = sources.load_limits(wanted.input, wanted.content_limit, wanted.rows_per_read)
-    digest = input_digest(wanted.input, asdict(limits))
-    if sinks.is_done(output, digest):
-        say(f"{output} exists already: nothing to do")
-        return
-    clients = access(wanted, source_readable=True)
-    bounds = sources.load_bounds(wanted.input, source_readable=True)
-    returned = sources.load_returned(wanted.input, bounds)
-    rows = sources.tagged_rows(wanted.input, needed=(SYNC,), optional=(FLOOR,))
+def find(run: Run) -> None:
+    """Find the stranded records of one input."""
+    bounds, returned = run.bounds, sources.load_returned(run.given, run.bounds)
+    rows = sources.tagged_rows(run.given, needed=(SYNC,), optional=(FLOOR,))
     say(f"partitions: {len(bounds)}")
-    clock.phase("plan")
-    folder = sinks.aside(output)
-    try:
-        for name in (STRANDED, UNCOMMITTED, OLDER):
-            (folder / name).mkdir()
-        spark = session.running(NAME)
-        tasks = max(1, min(len(bounds), max(spark.defaultParallelism, len(bounds) // PARTITIONS_PER_TASK)))
-        clock.phase("session")
+    with run.started(STRANDED, UNCOMMITTED, OLDER) as (spark, folder):
+        tasks = sources.task_count(len(bounds), spark.defaultParallelism)
         spread = sources.spread({key: weight_of(one, returned[key]) for key, one in bounds.items()}, tasks)
         packed = sources.packed_for_tasks(rows, spread, tasks)
         parts = [([key for key, task in spread.items() if task == number], one) for number, one in enumerate(packed)]
-        made = spark.parallelize(parts, tasks).map(SearchTask(bounds, returned, limits, clients, str(folder))).collect()
-        clock.phase("search")
-        found = write_findings(made, folder)
-        summary = {**summarise(found, digest), "seconds": clock.seconds}
-        sinks.publish(folder, output, summary, "stranded_figures")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        search = SearchTask(bounds, returned, run.limits, run.clients, str(folder))
+        made = spark.parallelize(parts, tasks).map(search).collect()
+        run.clock.phase("search")
+        summary = summarise(write_findings(made, folder), run.digest)
+        sinks.publish(folder, run.output, summary | {"seconds": run.clock.seconds}, "stranded_figures")
     say(f"stranded records: {summary['records']} on {summary['stranding']} partitions; lacking: {summary['lacking']}")
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(run))
+    sys.exit(run_job(NAME, __doc__, find, reads_source=True))

@@ -12,17 +12,13 @@ a second run does nothing. Exit code 0 if the output is there; otherwise one lin
 
 from __future__ import annotations
 
-import shutil
 import sys
-from argparse import Namespace
-from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafka_dr_spark import session, sinks, sources
-from kafka_dr_spark.digests import input_digest
-from kafka_dr_spark.running import Clock, access, exit_code, options, say
+from kafka_dr_spark.running import Run, run_job, say
 from kafka_dr_spark.tasks import PartitionTask
 
 NAME = "translate_offsets"
@@ -32,54 +28,27 @@ RECORDS_PER_TASK = 250_000
 RECORDS_OF_A_START = 50_000
 
 
-def run() -> None:
-    """Translate, unless this very translation exists."""
-    wanted = options(__doc__).parse_args()
-    clock = Clock()
-    if wanted.wait_for_input:
-        session.start(NAME)
-        sources.await_input(wanted.input, wanted.wait_for_input)
-        clock.phase("start")
-    translate(wanted, wanted.input, wanted.output.absolute(), clock)
-
-
-def translate(wanted: Namespace, given: Path, output: Path, clock: Clock) -> None:
-    """Translate one input into one output, which is there whole or not at all.
-
-    Args:
-        wanted: what the command line asks for; its folders may be those of another job.
-    """
-    limits = sources.load_limits(given, wanted.content_limit, wanted.rows_per_read)
-    digest = input_digest(given, asdict(limits))
-    if sinks.is_done(output, digest):
-        say(f"{output} exists already: nothing to do")
-        return
-    clients = access(wanted, limits.source_readable)
-    bounds = sources.load_bounds(given, limits.source_readable)
-    segments = sources.load_segments(given)
-    rows = sources.tagged_rows(given)
+def translate(run: Run) -> None:
+    """Translate the positions of one input."""
+    segments = sources.load_segments(run.given)
+    rows = sources.tagged_rows(run.given)
     extents = sources.measure_positions(rows)
-    reading = {key: sources.records_at_most(extent, bounds.get(key), limits) for key, extent in extents.items()}
+    reading = {key: sources.records_at_most(extent, run.bounds.get(key), run.limits) for key, extent in extents.items()}
     say(
         f"positions: {sources.total_rows(extents)} on {len(extents)} partitions; records to read at most:"
         f" {2 * sum(reading.values())}"
     )
-    clock.phase("plan")
     weights = {key: extent.rows + 2 * reading[key] + 100 for key, extent in extents.items()}
-    folder = sinks.aside(output)
-    try:
-        spark = session.running(NAME)
-        clock.phase("session")
+    with run.started() as (spark, folder):
         tasks = task_count(sources.total_rows(extents), sum(reading.values()), len(extents), spark.defaultParallelism)
         packed = sources.packed_for_tasks(rows, sources.spread(weights, tasks), tasks)
-        finished = spark.parallelize(packed, tasks).map(PartitionTask(bounds, limits, clients, segments)).collect()
-        clock.phase("translate")
+        task = PartitionTask(run.bounds, run.limits, run.clients, segments)
+        finished = spark.parallelize(packed, tasks).map(task).collect()
+        run.clock.phase("translate")
         reports = sinks.write_rows(finished, folder)
-        clock.phase("write")
-        summary = {**sinks.summarise(reports, digest), "seconds": clock.seconds}
-        sinks.publish(folder, output, summary)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        run.clock.phase("write")
+        summary = sinks.summarise(reports, run.digest)
+        sinks.publish(folder, run.output, summary | {"seconds": run.clock.seconds})
     say(
         f"classes: {summary['classes']}; exact: {summary['exact']} of {summary['positions']}; records read:"
         f" {summary['records_read']}"
@@ -95,4 +64,4 @@ def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(run))
+    sys.exit(run_job(NAME, __doc__, translate, prepare=session.start))

@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kafka_dr_spark.columns import Ints, Mask
+
 UNUSABLE = np.iinfo(np.int64).max // 2
 
 
@@ -49,6 +51,24 @@ class Bounds:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class SourceBounds(Bounds):
+    """Bounds whose source offsets are known."""
+
+    source_start: int
+    cut_off: int
+
+
+class TargetBounds(Bounds):
+    """Bounds of a partition whose target exists."""
+
+    target_start: int
+    boundary: int
+
+
+class FullBounds(SourceBounds, TargetBounds):
+    """Bounds of which all offsets are known."""
 
 
 class Segment(NamedTuple):
@@ -87,8 +107,8 @@ class Pairs:
         discarded: how many syncs later ones contradict.
     """
 
-    upstream: np.ndarray
-    downstream: np.ndarray
+    upstream: Ints
+    downstream: Ints
     discarded: int = 0
 
     def __len__(self) -> int:
@@ -102,7 +122,7 @@ class Pairs:
         """Return the ``count`` earliest pairs."""
         return self.only(slice(count))
 
-    def only(self, indexes: np.ndarray | slice) -> Pairs:
+    def only(self, indexes: Ints | Mask | slice) -> Pairs:
         """Return the pairs with the given indexes."""
         return Pairs(self.upstream[indexes], self.downstream[indexes], self.discarded)
 
@@ -124,10 +144,10 @@ class Floors:
             that the source has no more.
     """
 
-    source_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    target_end: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    replicated: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    sampled_at: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    source_end: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    target_end: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    replicated: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    sampled_at: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     fell: bool = False
 
     def __len__(self) -> int:
@@ -153,9 +173,7 @@ class Floors:
         return int(np.searchsorted(self.target_end, offset, side="right")) - 1
 
 
-def usable_floors(
-    source_end: np.ndarray, target_end: np.ndarray, replicated: np.ndarray, sampled_at: np.ndarray, bounds: Bounds
-) -> Floors:
+def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: Bounds) -> Floors:
     """Order floors by time, and keep those since a log, or what Connect kept, last fell: before that they speak of
     another log.
     """
@@ -165,12 +183,11 @@ def usable_floors(
     since = int(falls[-1]) if len(falls) else 0
     # One that is above the target's end now was read before the target was truncated.
     inside = columns[1][since:] <= (-1 if bounds.boundary is None else bounds.boundary)
-    return Floors(*(column[since:][inside] for column in columns), fell=since > 0)
+    ends, targets, kept, at = (column[since:][inside] for column in columns)
+    return Floors(ends, targets, kept, at, since > 0)
 
 
-def usable_pairs(
-    upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds, unwatched: bool = False
-) -> Pairs:
+def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: Bounds, unwatched: bool = False) -> Pairs:
     """Order syncs by time, discard what later ones contradict, and keep those inside both logs.
 
     Args:
@@ -193,18 +210,18 @@ def usable_pairs(
     return Pairs(u[inside], d[inside], since)
 
 
-def _inside(offsets: np.ndarray, start: int | None, end: int | None) -> np.ndarray:
+def _inside(offsets: Ints, start: int | None, end: int | None) -> Mask:
     inside = offsets >= (0 if start is None else start)
     return inside if end is None else inside & (offsets < end)
 
 
-def pair_below(pairs: Pairs, positions: np.ndarray) -> np.ndarray:
+def pair_below(pairs: Pairs, positions: Ints) -> Ints:
     """Return for each position the index of the last pair with u <= position, -1 if there is none."""
     lowest_from_here = np.minimum.accumulate(pairs.upstream[::-1])[::-1]
     return np.searchsorted(lowest_from_here, positions, side="right") - 1
 
 
-def stretches(pairs: Pairs, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+def stretches(pairs: Pairs, bounds: TargetBounds) -> tuple[Ints, Ints]:
     """Return the lengths on source and target of the stretch after each pair; the last one ends at both logs' ends.
 
     A source whose end is unknown gives the last stretch a length of -1, which equals none.
@@ -214,7 +231,7 @@ def stretches(pairs: Pairs, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
     return on_source, np.diff(np.append(pairs.downstream, bounds.boundary if len(pairs) else []))
 
 
-def longest_hiding_place(pairs: Pairs, bounds: Bounds, reach: int) -> np.ndarray:
+def longest_hiding_place(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
     """Return for each pair, and for the logs' ends, the longest later stretch that may hide a restart, in target
     records.
 
@@ -235,9 +252,7 @@ def longest_hiding_place(pairs: Pairs, bounds: Bounds, reach: int) -> np.ndarray
     return np.append(np.where(lowest_later <= pairs.upstream, UNUSABLE, longest), 0)
 
 
-def top_for(
-    pairs: Pairs, bounds: Bounds, hiding: np.ndarray, lowest: np.ndarray, proven: int | np.ndarray
-) -> np.ndarray:
+def top_for(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints, proven: int | Ints) -> Ints:
     """Return the first pair at or after ``lowest`` that is far enough up, judged by the pairs alone; one past the
     last is the logs' ends.
 
@@ -252,7 +267,7 @@ def top_for(
     return usable[np.maximum(enough, np.searchsorted(usable, lowest))]
 
 
-def repeats_known(pairs: Pairs, bounds: Bounds) -> int:
+def repeats_known(pairs: Pairs, bounds: TargetBounds) -> int:
     """Return how many records the pairs prove to stand on the target more often than MirrorMaker 2 read the source."""
     if not len(pairs):
         return 0

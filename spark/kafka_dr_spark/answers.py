@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-from kafka_dr_spark.anchors import WHOLE, Bounds, Floors, Pairs, Segment
+from kafka_dr_spark.anchors import WHOLE, Bounds, Floors, FullBounds, Pairs, Segment, SourceBounds, TargetBounds
 from kafka_dr_spark.matching import Records
 
 SOURCE, TARGET = "source", "target"
@@ -57,12 +57,13 @@ def noted(answer: Answer, note: str) -> Answer:
 
 def by_policy(policy: str, bounds: Bounds) -> Answer:
     """Return what a group's own policy says where there is no evidence at all."""
-    if policy == "earliest":
-        size = bounds.boundary - bounds.target_start
-        return Answer(bounds.target_start, "POLICY", size == 0, size, "policy earliest: no sync and no readable source")
-    if policy == "boundary":
-        return Answer(bounds.boundary, "POLICY", False, None, "policy boundary: no sync and no readable source")
-    return refused("policy fail: no sync and no readable source")
+    start, end = bounds.target_start, bounds.boundary
+    if policy == "earliest" and start is not None and end is not None:
+        size = end - start
+        return Answer(start, "POLICY", size == 0, size, "policy earliest: no sync and no readable source")
+    if policy == "boundary" and end is not None:
+        return Answer(end, "POLICY", False, None, "policy boundary: no sync and no readable source")
+    return refused(f"policy {policy}: no sync and no readable source")
 
 
 @dataclass
@@ -127,8 +128,9 @@ class Case:
         have taken the first one.
         """
         floor = self.floors.below(upstream)
-        start = self.bounds.target_start if floor is None and not self.target_cut else floor
-        return None if start is None or start < self.bounds.target_start or self.bounds.target_compacted else start
+        begin = self.bounds.target_start
+        start = begin if floor is None and not self.target_cut else floor
+        return None if start is None or begin is None or start < begin or self.bounds.target_compacted else start
 
     def window(self, side: str, start: int, end: int) -> Window:
         """Return a window of this partition on one side."""
@@ -152,3 +154,36 @@ class Case:
             return False
         self.left[side] -= count
         return True
+
+
+class SourceCase(Case):
+    """A case whose source offsets are known."""
+
+    bounds: SourceBounds
+
+
+class TargetCase(Case):
+    """A case whose target exists."""
+
+    bounds: TargetBounds
+
+
+class FullCase(SourceCase, TargetCase):
+    """A case of which all offsets of both logs are known."""
+
+    bounds: FullBounds
+
+
+def source_known(case: Case) -> TypeGuard[SourceCase]:
+    """Say whether a case's source offsets are known."""
+    return case.bounds.source_start is not None and case.bounds.cut_off is not None
+
+
+def target_known(case: Case) -> TypeGuard[TargetCase]:
+    """Say whether a case's target exists."""
+    return case.bounds.target_exists
+
+
+def both_known(case: Case) -> TypeGuard[FullCase]:
+    """Say whether all offsets of both logs are known."""
+    return source_known(case) and target_known(case)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_dr_spark.anchors import Bounds, Floors
-from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window
+from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Search, Window, target_known
 from kafka_dr_spark.listing import list_stranded
 from kafka_dr_spark.loss import LastSeen, Loss, Unbroken, loss_of, loss_with_source
 from kafka_dr_spark.rereads import rereads_before_translation
@@ -54,9 +54,11 @@ def seen_of(key: Key, kinds: Kinds) -> Seen:
     rows = kinds[SEEN]
     if len(rows) != 1:
         raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows")
-    values = [None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"]
+    source_end, replicated, sampled_at, stable_end = (
+        None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"
+    )
     stretches = sorted(map(Unbroken, *(kinds[STRETCH].numbers(name).tolist() for name in "abc")))
-    return Seen(*values, tuple(stretches))
+    return Seen(source_end, replicated, sampled_at, stable_end, tuple(stretches))
 
 
 class AssessmentTask:
@@ -99,8 +101,11 @@ class AssessmentTask:
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
         """Write what the source holds beyond what was replicated, and tell of each partition what was written."""
-        spans = {key: Window(SOURCE, *key, loss.from_offset, self._bounds[key].cut_off) for key, loss in losses.items()}
-        windows = {key: window for key, window in spans.items() if window.start < window.end}
+        windows = {
+            key: Window(SOURCE, *key, loss.from_offset, end)
+            for key, loss in losses.items()
+            if (end := self._bounds[key].cut_off) is not None and loss.from_offset < end
+        }
         told = list_stranded(
             self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()}
         )
@@ -167,10 +172,9 @@ def rereads_of(case: Case, rows: Rows) -> dict[str, list[Any]]:
     positions, moved = rows.numbers("a"), rows.numbers("c") == 1
     # A cut-off that is no proof of what the target holds is none for the translation either.
     settled = answers_without_reading(case, np.unique(positions)) if case.bounds.drained else {}
-    may_be_placed = case.bounds.target_exists and not case.bounds.recreated
     bounds = (
         rereads_before_translation(case, first_available(case, positions), moved).tolist()
-        if may_be_placed
+        if target_known(case) and not case.bounds.recreated
         else [None] * len(rows)
     )
     answers = [

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_dr_spark.anchors import Pairs, longest_hiding_place, pair_below, stretches, top_for
-from kafka_dr_spark.answers import SOURCE, TARGET, Answer, Case, Search, refused
+from kafka_dr_spark.answers import SOURCE, TARGET, Answer, Case, FullCase, Search, refused
+from kafka_dr_spark.columns import Ints, Mask
 from kafka_dr_spark.matching import ABSENT, Records, first_copies, join, last_of_key, match_from_end, no_records
 
 
@@ -35,7 +36,7 @@ def proven_floor(case: Case, pairs: Pairs, index: int) -> Search:
     return -1
 
 
-def proven_pairs(case: Case, indexes: np.ndarray) -> Search:
+def proven_pairs(case: Case, indexes: Ints) -> Search:
     """Return those of some pairs whose two records are equal."""
     some = case.pairs.only(indexes)
     offsets = list(zip(some.upstream.tolist(), some.downstream.tolist()))
@@ -51,7 +52,7 @@ def proven_pairs(case: Case, indexes: np.ndarray) -> Search:
 class Stretch:
     """Positions of one partition that are settled by reading one stretch of both logs."""
 
-    def __init__(self, case: Case, positions: np.ndarray, top: int) -> None:
+    def __init__(self, case: FullCase, positions: Ints, top: int) -> None:
         """Prepare to settle ``positions`` (ascending) below the pair with index ``top``; one past the last pair is
         the logs' end.
         """
@@ -206,21 +207,21 @@ class Stretch:
         places = zip(first.tolist(), *(column.tolist() for column in columns))
         where = "the logs' ends" if self.at_the_end else f"sync {self.pairs.name(self.top)}"
         return [
-            refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(*place, where)
+            refuse_hole(self.case, view, last_hole) if row <= last_hole else self._answer(where, *place)
             for row, *place in places
         ]
 
-    def _pair_at(self, found: np.ndarray, first: np.ndarray, view: Records) -> np.ndarray:
+    def _pair_at(self, found: Ints, first: Ints, view: Records) -> Ints:
         """Return for each place the index of the pair that stands there, -1 where none does."""
         index = np.searchsorted(self.pairs.downstream, found)
         upstream, downstream = np.append(self.pairs.upstream, -1)[index], np.append(self.pairs.downstream, -1)[index]
         return np.where((downstream == found) & (upstream == np.append(view.offsets, -2)[first]), index, -1)
 
-    def _target_from(self, found: np.ndarray) -> np.ndarray:
+    def _target_from(self, found: Ints) -> Ints:
         """Return how many target records were read from each place on."""
         return self.target.size() - np.searchsorted(self.target.offsets, found)
 
-    def _missing(self, view: Records) -> tuple[np.ndarray, np.ndarray]:
+    def _missing(self, view: Records) -> tuple[Mask, Mask]:
         """Return two masks of unmatched records: those that should be on the target, and those that its retention
         deleted.
         """
@@ -238,7 +239,7 @@ class Stretch:
         return missing & ~cut, missing & cut
 
     def _answer(
-        self, found: int, unread: int, cut: int, pair: int, target: int, bound: int, where: str
+        self, where: str, found: int, unread: int, cut: int, pair: int, target: int, bound: int
     ) -> Answer | None:
         clamped = raised_over(self.case, cut)
         if not unread:
@@ -262,7 +263,7 @@ class Stretch:
         return None
 
 
-def report_missing(case: Case, view: Records, hole: np.ndarray, cut: np.ndarray) -> None:
+def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
     """Note in a case which source records are not on the target, and which its retention deleted there.
 
     Args:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafka_dr_spark.answers import TARGET, Case, Search
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.matching import Records, content_codes
 
 Span = tuple[int, int]
@@ -42,7 +43,7 @@ class Count(NamedTuple):
     floor: int
 
 
-def counted_down(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.ndarray) -> Search:
+def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Search:
     """Return by row the target offsets above `targets`, each with what it rests on.
 
     Args:
@@ -97,7 +98,7 @@ class New:
         return start if last_outside < 0 else int(self._offsets[last_outside]) + 1
 
 
-def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.ndarray) -> list[Count]:
+def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Count]:
     """What can come out higher than `targets` and may be counted: what lies between a sample's floor and an own
     pair.
     """
@@ -116,9 +117,10 @@ def _counts(case: Case, positions: np.ndarray, above: np.ndarray, targets: np.nd
     whole = case.limits.only_mirrored and not floors.fell
     rows = np.flatnonzero((sampled | whole) & (chosen < len(pairs)) & (highest > targets))
     needed = np.where(sampled, floors.replicated[samples] + 1, 0)
-    starts = {offset: case.first_offset(offset) for offset in np.unique(needed[rows]).tolist()}
+    numbers = np.unique(needed[rows]).tolist()
+    starts = {offset: start for offset in numbers if (start := case.first_offset(offset)) is not None}
     found = zip(rows.tolist(), chosen[rows].tolist(), needed[rows].tolist(), lowest[rows].tolist())
-    return [Count(row, pair, starts[offset], floor) for row, pair, offset, floor in found if starts[offset] is not None]
+    return [Count(row, pair, starts[offset], floor) for row, pair, offset, floor in found if offset in starts]
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kafka_dr_spark.schemas import column_names
 
@@ -57,7 +58,7 @@ def _portions(pieces: list[tuple[int, pa.Table, bool]]) -> Iterator[list[tuple[i
         yield portion
 
 
-def _as_json(rows: pa.Table) -> tuple[memoryview, np.ndarray]:
+def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
     """Return rows as canonical JSON lists, a comma before each, and where each begins and the last one ends."""
     columns = [_column_as_json(rows[name].combine_chunks()) for name in column_names("translation")]
     lines = pc.binary_join_element_wise(",[", pc.binary_join_element_wise(*columns, ","), "]", "")

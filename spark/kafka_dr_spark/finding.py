@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_dr_spark.anchors import Bounds
+from kafka_dr_spark.anchors import SourceBounds
 from kafka_dr_spark.answers import SOURCE, TARGET, Case, Limits, Window
 from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.inventory import total
@@ -37,7 +37,12 @@ class SearchTask:
     """Searches the partitions of one Spark task. Instances travel to the workers; so do the client settings inside."""
 
     def __init__(
-        self, bounds: dict[Key, Bounds], returned: dict[Key, Returned], limits: Limits, access: KafkaAccess, folder: str
+        self,
+        bounds: dict[Key, SourceBounds],
+        returned: dict[Key, Returned],
+        limits: Limits,
+        access: KafkaAccess,
+        folder: str,
     ) -> None:
         """Prepare.
 
@@ -119,9 +124,10 @@ class SearchTask:
         return bool(told["records"])
 
 
-def weight_of(bounds: Bounds, known: Returned) -> int:
+def weight_of(bounds: SourceBounds, known: Returned) -> int:
     """Return how many records of both sides a partition may make a task read."""
-    theirs = bounds.boundary - bounds.target_start if bounds.target_exists else 0
+    start, end = bounds.target_start, bounds.boundary
+    theirs = 0 if start is None or end is None else end - start
     since = (
         0
         if known.deleted_to is None
@@ -130,7 +136,7 @@ def weight_of(bounds: Bounds, known: Returned) -> int:
     return max(bounds.cut_off - bounds.source_start, 0) + max(theirs, 0) + max(since, 0)
 
 
-def stranded_window(key: Key, told: Stranded, bounds: Bounds) -> Window | None:
+def stranded_window(key: Key, told: Stranded, bounds: SourceBounds) -> Window | None:
     """Return the stretch of the source that holds all stranded records; None where there are none for certain."""
     last = int(told.missing[-1]) + 1 if len(told.missing) else 0
     window = Window(SOURCE, *key, told.frontier, last if told.rest == 0 else bounds.cut_off)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_dr_spark.anchors import pair_below
-from kafka_dr_spark.answers import TARGET, Answer, Case, Search
+from kafka_dr_spark.answers import TARGET, Answer, Case, Search, TargetCase
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.counting import counted_down
 from kafka_dr_spark.matching import content_codes
 from kafka_dr_spark.rereads import rereads_at_most
 
 
-def from_floors(case: Case, positions: np.ndarray) -> Search:
+def from_floors(case: TargetCase, positions: Ints) -> Search:
     """Answer ascending positions from the pairs below them, lowered to first copies, from the floor, or by counting
     down from the pair above: the highest of these.
     """
@@ -49,7 +50,7 @@ def _first_copies(case: Case, indexes: list[int]) -> Search:
     return copies
 
 
-def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
+def _placed(case: TargetCase, index: int, copy: int | None, position: int) -> tuple[int, str] | None:
     """Return the higher one of a pair's first copy and the floor, and what it rests on; None where neither lies at
     or below the position.
     """
@@ -66,7 +67,7 @@ def _placed(case: Case, index: int, copy: int | None, position: int) -> tuple[in
     return known.target_start, f"the target's log start {known.target_start}"
 
 
-def _answer(case: Case, target: int, name: str, bound: int) -> Answer:
+def _answer(case: TargetCase, target: int, name: str, bound: int) -> Answer:
     known = case.bounds
     # What a cleaner removed on either side, or retention on the target, may hide that something else follows here than
     # there.

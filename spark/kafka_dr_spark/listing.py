@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_dr_spark.answers import SOURCE, Limits, Window
+from kafka_dr_spark.columns import Ints, Mask
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.windows import KafkaAccess, OpenWindow, WindowReader, runs, uncollected
+from kafka_dr_spark.windows import Headers, KafkaAccess, OpenWindow, WindowReader, runs, uncollected
 
 #: Of a partition, until they are written down together: whichever is reached first.
 RECORDS_HELD, BYTES_HELD = 5_000, 8_000_000
@@ -43,10 +44,10 @@ _LONGEST = 200
 class Chosen(NamedTuple):
     """Which records of a window are listed: some below an offset, by ascending offsets, and all from there on."""
 
-    some: np.ndarray
+    some: Ints | range
     all_from: int
 
-    def of(self, offsets: np.ndarray) -> np.ndarray:
+    def of(self, offsets: Ints) -> Mask:
         """Return a mask of those that are."""
         return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
@@ -86,7 +87,7 @@ class Listed(OpenWindow):
             self._hold(rows, offsets)
         return self._reached >= self.window.end
 
-    def _hold(self, rows: pa.Table, offsets: np.ndarray) -> None:
+    def _hold(self, rows: pa.Table, offsets: Ints) -> None:
         self._rows.append(rows)
         self._offsets.append(offsets)
         self._rows_held += len(rows)
@@ -164,21 +165,22 @@ def _hashes(keys: list[bytes | None]) -> pa.Array:
     return pc.if_else(pa.array([key is not None for key in keys]), found, None) if None in keys else found
 
 
-def _headers(messages: list[Message]) -> tuple[list | pa.Array, list | pa.Array]:
+def _headers(messages: list[Message]) -> tuple[Any, Any]:
     """Names and values of the headers, a list a record; most records have none."""
     if not any(map(Message.headers, messages)):
         none = pa.array(np.zeros(len(messages) + 1, np.int32))
         return pa.ListArray.from_arrays(none, pa.array([], pa.string())), pa.ListArray.from_arrays(
             none, pa.array([], pa.binary())
         )
-    found = [message.headers() or () for message in messages]
+    # What may be given as a dict comes back as pairs.
+    found: list[Headers] = [message.headers() or () for message in messages]  # type: ignore[misc]
     return [[name for name, _ in one] for one in found], [[content for _, content in one] for one in found]
 
 
 class ListingReader(WindowReader):
     """Lists windows of the source, many partitions at once."""
 
-    def list(
+    def write(
         self, windows: Mapping[Window, Path], chosen: Mapping[Window, Chosen] | None = None
     ) -> dict[Window, dict[str, Any]]:
         """Write the records of each window to its file, and tell what is in it; one window a partition.
@@ -186,17 +188,17 @@ class ListingReader(WindowReader):
         Args:
             chosen: of a window of which not all records are wanted.
         """
-        pending = {
+        self._listed = {
             (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
             for window, path in windows.items()
         }
-        self._listed, self._bytes_kept = list(pending.values()), 0
+        self._bytes_kept = 0
         with uncollected():
-            self._read_side(SOURCE, pending)
-        return {one.window: one.close() for one in self._listed}
+            self._read_side(SOURCE, dict(self._listed))
+        return {one.window: one.close() for one in self._listed.values()}
 
     def _take_in(
-        self, side: str, messages: list[Message], pending: dict[tuple[str, int], Listed]
+        self, side: str, messages: list[Message], pending: dict[tuple[str, int], OpenWindow]
     ) -> list[tuple[str, int]]:
         """As of every reader, but all records become rows at once, while they are in the processor's cache: by
         partition, or later, they cost an eighth more.
@@ -207,17 +209,17 @@ class ListingReader(WindowReader):
         records = [message for message in messages if message.error() is None] if others else messages
         return (self._take_rows(records, pending) if records else []) + super()._take_in(side, others, pending)
 
-    def _take_rows(self, records: list[Message], pending: dict[tuple[str, int], Listed]) -> list[tuple[str, int]]:
+    def _take_rows(self, records: list[Message], pending: dict[tuple[str, int], OpenWindow]) -> list[tuple[str, int]]:
         """Hand records to their windows as rows; return those that are complete, which are pending no more."""
         rows, finished = rows_of(records), []
         for name, where in runs(records):
-            if name in pending and pending[name].add_rows(rows.slice(where.start, where.stop - where.start)):
+            if name in pending and self._listed[name].add_rows(rows.slice(where.start, where.stop - where.start)):
                 del pending[name]
                 finished.append(name)
         self._bytes_kept += rows["value"].nbytes
         if self._bytes_kept >= BYTES_KEPT:
             self._bytes_kept = 0
-            for one in self._listed:
+            for one in self._listed.values():
                 one.flush()
         return finished
 
@@ -266,10 +268,10 @@ def write_records(
     chosen: Mapping[Window, Chosen] | None = None,
 ) -> dict[Window, dict[str, Any]]:
     """Write the records of windows of the source, a file a partition; tell what is in each."""
-    told = {}
+    told: dict[Window, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
-            told |= reader.list(
+            told |= reader.write(
                 {
                     window: folder / name_of(window.topic, window.partition)
                     for window in windows[start : start + AT_ONCE]
@@ -316,7 +318,7 @@ def uncommitted(
     return {w: table for w, table in found.items() if len(table)}
 
 
-def _states(window: Window, offsets: np.ndarray, committed: np.ndarray, stable_end: int) -> pa.Table:
+def _states(window: Window, offsets: Ints, committed: Ints, stable_end: int) -> pa.Table:
     left = np.setdiff1d(offsets, committed)
     states = np.where(left < stable_end, "aborted", "undecided")
     columns = {

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kafka_dr_spark.anchors import Pairs
-from kafka_dr_spark.answers import SOURCE, TARGET, Case, Search
+from kafka_dr_spark.answers import SOURCE, TARGET, Case, FullCase, Search, both_known, target_known
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.matching import Records, content_codes, join
 
 
@@ -57,7 +58,7 @@ class LastSeen:
             offset = end if start <= offset < end else offset
         return offset
 
-    def mirrored_below(self, offsets: np.ndarray, new_from: int) -> int | None:
+    def mirrored_below(self, offsets: Ints, new_from: int) -> int | None:
         """Return a source offset that nothing on the target comes from or from above; None where nobody knows one.
 
         Args:
@@ -149,16 +150,16 @@ def highest_confirmed(pairs: Pairs) -> int:
 
 
 class Claim(NamedTuple):
-    """The source's next ``count`` records from ``upstream`` on are on the target, if what it rests on is true."""
+    """The source's next ``records`` records from ``upstream`` on are on the target, if what it rests on is true."""
 
     upstream: int
-    count: int
+    records: int
     evidence: str
 
     @property
     def end(self) -> int:
         """Below it nothing is missing."""
-        return self.upstream + self.count
+        return self.upstream + self.records
 
 
 class Claims(NamedTuple):
@@ -187,7 +188,12 @@ def _claims(case: Case, pairs: Pairs, seen: LastSeen) -> Search:
     sample = case.floors.index_when_target_ended_by(first)
     kept = -1 if sample < 0 else int(case.floors.replicated[sample])
     start = case.first_offset(kept + 1)
-    if start is None or start > first or not case.may_read(TARGET, case.bounds.boundary - start):
+    if (
+        start is None
+        or start > first
+        or not target_known(case)
+        or not case.may_read(TARGET, case.bounds.boundary - start)
+    ):
         return Claims([])
     (tail,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if tail is None or not tail.size():
@@ -218,19 +224,20 @@ def _counted(case: Case, seen: LastSeen, claims: Claims, least: Loss) -> Loss:
     source had no gap from the first of them on.
     """
     both = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
-    told = max([*both, *([claims.kept] if claims.kept else [])], key=lambda claim: claim.end, default=None)
+    told = max(
+        [*both, *([claims.kept] if claims.kept else [])],
+        key=lambda claim: claim.end,
+        default=Claim(least.from_offset, 0, least.evidence),
+    )
     agreed = (
         bool(both)
         and {claim.end for claim in claims.stated} == {told.end}
         and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= told.end
     )
-    end, evidence = (
-        (least.from_offset, least.evidence)
-        if told is None or told.end < least.from_offset
-        else (told.end, told.evidence)
-    )
-    certain = (agreed and end == told.end if claims.below is None else end == claims.below) and end < seen.source_end
-    return Loss(end, seen.source_end if certain else None, case.bounds.cut_off, evidence)
+    end, evidence = (least.from_offset, least.evidence) if told.end < least.from_offset else (told.end, told.evidence)
+    certain = agreed and end == told.end if claims.below is None else end == claims.below
+    below_end = seen.source_end is not None and end < seen.source_end
+    return Loss(end, seen.source_end if certain and below_end else None, case.bounds.cut_off, evidence)
 
 
 def loss_with_source(case: Case, stored: int | None) -> Search:
@@ -247,7 +254,7 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
     )
     least = Loss(first, None, case.bounds.cut_off, "up to what MirrorMaker 2 said that it replicated")
     start, lowest = where_copies_begin(case, first)
-    if start is None or not case.may_read(TARGET, case.bounds.boundary - start):
+    if start is None or not both_known(case) or not case.may_read(TARGET, case.bounds.boundary - start):
         return least
     (there,) = yield from case.fetch(case.window(TARGET, start, case.bounds.boundary))
     if there is None or not there.size():
@@ -267,11 +274,12 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
     return (start if lowest >= (known.source_start or 0) else None), lowest
 
 
-def _enough_of_the_source(case: Case, lowest: int, first: int, count: int) -> Search:
+def _enough_of_the_source(case: FullCase, lowest: int, first: int, count: int) -> Search:
     """Return the source's records from ``lowest`` on, as many from ``first`` on as there may have been mirrored;
     None if they are too many to read.
     """
-    parts, start, end = [], lowest, min(case.bounds.cut_off, first + count)
+    parts: list[Records] = []
+    start, end = lowest, min(case.bounds.cut_off, first + count)
     while start < case.bounds.cut_off and sum(part.between(first, end).size() for part in parts) <= count:
         if not case.may_read(SOURCE, end - start):
             return None

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from kafka_dr_spark.columns import Hashes, Ints, Mask
+
 ABSENT = np.iinfo(np.int64).max
 
 
@@ -29,20 +31,20 @@ class Records(NamedTuple):
         tombstone: bool, whether the value is null.
     """
 
-    offsets: np.ndarray
-    high: np.ndarray
-    low: np.ndarray
-    key: np.ndarray
-    tombstone: np.ndarray
+    offsets: Ints
+    high: Hashes
+    low: Hashes
+    key: Hashes
+    tombstone: Mask
 
     def between(self, start: int, end: int) -> Records:
         """Return the records with ``start <= offset < end``."""
         first, last = np.searchsorted(self.offsets, [start, end])
-        return Records(*(column[first:last] for column in self))
+        return Records._make(column[first:last] for column in self)
 
-    def where(self, mask: np.ndarray) -> Records:
+    def where(self, mask: Mask) -> Records:
         """Return the records that a mask chooses."""
-        return Records(*(column[mask] for column in self))
+        return Records._make(column[mask] for column in self)
 
     def size(self) -> int:
         """Return how many records there are."""
@@ -58,22 +60,22 @@ class Records(NamedTuple):
 
 def no_records() -> Records:
     """Return an empty set of records."""
-    return Records(*(np.empty(0, dtype) for dtype in (np.int64, np.uint64, np.uint64, np.uint64, np.bool_)))
+    return Records._make(np.empty(0, dtype) for dtype in (np.int64, np.uint64, np.uint64, np.uint64, np.bool_))
 
 
 def join(parts: list[Records]) -> Records:
     """Put parts of one partition together, given in offset order."""
-    return Records(*(np.concatenate(columns) for columns in zip(no_records(), *parts)))
+    return Records._make(np.concatenate(columns) for columns in zip(no_records(), *parts))
 
 
-def content_codes(records: Records) -> np.ndarray:
+def content_codes(records: Records) -> Ints:
     """Return one small int64 per record, equal exactly where contents are equal."""
     # Both halves are numbered first: their pair then fits one int64, and no byte strings need to be hashed.
     high, low = pd.factorize(records.high)[0], pd.factorize(records.low)[0]
     return pd.factorize(high.astype(np.int64) * (len(records.low) + 1) + low)[0].astype(np.int64)
 
 
-def occurrence_from_end(codes: np.ndarray) -> np.ndarray:
+def occurrence_from_end(codes: Ints) -> Ints:
     """Return for each element how many equal elements follow it: 0 for the last one of its kind."""
     backwards = codes[::-1]
     order = np.argsort(backwards, kind="stable")
@@ -86,13 +88,13 @@ def occurrence_from_end(codes: np.ndarray) -> np.ndarray:
     return counts[::-1]
 
 
-def match_from_end(source: Records, target: Records) -> np.ndarray:
+def match_from_end(source: Records, target: Records) -> Ints:
     """Return for each source record the target offset of its counterpart, ABSENT where the target has none."""
     codes = content_codes(join([source, target]))
     return match_codes_from_end(codes[: source.size()], codes[source.size() :], target.offsets)
 
 
-def match_codes_from_end(ours: np.ndarray, theirs: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
     """Return for each of our codes the offset of its counterpart among theirs, ABSENT where there is none.
 
     Args:
@@ -100,7 +102,7 @@ def match_codes_from_end(ours: np.ndarray, theirs: np.ndarray, offsets: np.ndarr
         theirs: likewise.
         offsets: of theirs.
     """
-    width = max(np.max(ours, initial=0), np.max(theirs, initial=0), len(ours), len(theirs)) + 1
+    width = max(int(np.max(ours, initial=0)), int(np.max(theirs, initial=0)), len(ours), len(theirs)) + 1
     wanted = ours * width + occurrence_from_end(ours)
     offered = theirs * width + occurrence_from_end(theirs)
     order = np.argsort(offered)
@@ -112,12 +114,13 @@ def match_codes_from_end(ours: np.ndarray, theirs: np.ndarray, offsets: np.ndarr
     return matched
 
 
-def first_copies(source: Records, matched: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def first_copies(source: Records, matched: Ints, positions: Ints) -> Ints:
     """Return for each position the smallest matched target offset of the records at or after it, ABSENT if none."""
     smallest = np.append(np.minimum.accumulate(matched[::-1])[::-1], ABSENT)
     return smallest[np.searchsorted(source.offsets, positions)]
 
 
-def last_of_key(records: Records) -> np.ndarray:
+def last_of_key(records: Records) -> Mask:
     """Return a mask of the records that have no later record with the same key."""
-    return occurrence_from_end(pd.factorize(records.key)[0].astype(np.int64)) == 0
+    last: Mask = occurrence_from_end(pd.factorize(records.key)[0].astype(np.int64)) == 0
+    return last

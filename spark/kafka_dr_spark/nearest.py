@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from kafka_dr_spark.anchors import Bounds, Pairs, pair_below, stretches
-from kafka_dr_spark.answers import SOURCE, TARGET, Answer, Case, Search, refused
+from kafka_dr_spark.anchors import Pairs, TargetBounds, pair_below, stretches
+from kafka_dr_spark.answers import SOURCE, TARGET, Answer, FullCase, Search, TargetCase, refused
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.content import proven_floor
-from kafka_dr_spark.matching import content_codes, match_from_end, occurrence_from_end
+from kafka_dr_spark.matching import content_codes, match_from_end, no_records, occurrence_from_end
 
 
-def nearest_pairs(case: Case, positions: np.ndarray) -> Search:
+def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
     """Answer ascending positions from the nearest proven pair at or below each."""
     if not case.bounds.drained:
         return [refused("not drained, and too much to read: nothing proves what is on the target")] * len(positions)
@@ -32,22 +33,27 @@ def nearest_pairs(case: Case, positions: np.ndarray) -> Search:
     return [_from_lower(case, case.pairs, int(index), proven[index], int(p)) for index, p in zip(below, positions)]
 
 
-def _from_lower(case: Case, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
+def _from_lower(case: TargetCase, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
     """Answer from the pair ``index`` where it is trusted, otherwise from an earlier one with a bound that reaches as
     far.
     """
-    best = nearest_answer(case.pairs, case.bounds, index, position, **known)
-    if index == lower:
-        return best
-    safe = nearest_answer(trusted, case.bounds, lower, position)
-    bound = best.target_position + best.bound - safe.target_position
-    return safe._replace(exact=bound == 0, bound=bound)
+    target, bound, class_, evidence = nearest_place(case.pairs, case.bounds, index, position, **known)
+    if index != lower:
+        end = target + bound
+        target, _, class_, evidence = nearest_place(trusted, case.bounds, lower, position)
+        bound = end - target
+    return Answer(target, class_, bound == 0, bound, evidence)
 
 
-def nearest_answer(
-    pairs: Pairs, bounds: Bounds, index: int, position: int, exact_pairs: bool = False, unique_from: int | None = None
-) -> Answer:
-    """Return the answer that the pair ``index`` gives for a position; -1 is the target's log start.
+def nearest_place(
+    pairs: Pairs,
+    bounds: TargetBounds,
+    index: int,
+    position: int,
+    exact_pairs: bool = False,
+    unique_from: int | None = None,
+) -> tuple[int, int, str, str]:
+    """Return target position, bound, class and evidence by the pair ``index``; -1 is the target's log start.
 
     Args:
         pairs: pairs of the partition.
@@ -65,14 +71,14 @@ def nearest_answer(
     if bounds.source_compacted:
         bound = bounds.boundary - target
     elif exact_pairs and hit and (unique or last_hiding_end(pairs, bounds, index) is None):
-        return Answer(target, "SYNC", True, 0, name)
+        return target, 0, "SYNC", name
     else:
         upper = bounds.boundary if index + 1 >= len(pairs) else int(pairs.downstream[index + 1])
         bound = max(upper, 0 if unique else last_hiding_end(pairs, bounds, index + 1) or 0) - target
-    return Answer(target, "NEAREST", bound == 0, bound, f"nearest: {name}")
+    return target, bound, "NEAREST", f"nearest: {name}"
 
 
-def last_hiding_end(pairs: Pairs, bounds: Bounds, first: int) -> int | None:
+def last_hiding_end(pairs: Pairs, bounds: TargetBounds, first: int) -> int | None:
     """Return where the last stretch ends that may hide a restart from before the pair ``first``, None if there is
     none.
 
@@ -93,7 +99,7 @@ def last_hiding_end(pairs: Pairs, bounds: Bounds, first: int) -> int | None:
     return int(np.append(pairs.downstream, bounds.boundary)[first + 1 + hiding[-1]]) if len(hiding) else None
 
 
-def after_last_copy(case: Case) -> Search:
+def after_last_copy(case: FullCase) -> Search:
     """Answer for a group that has read all of the source where the target's end alone proves nothing.
 
     The position is right after the last copy of the source's last record: whatever another writer put behind it is
@@ -114,8 +120,8 @@ def after_last_copy(case: Case) -> Search:
     while True:
         start = max(known.target_start, known.boundary - span)
         (theirs,) = yield from case.fetch(case.window(TARGET, start, known.boundary))
-        copies = match_from_end(last, theirs) if theirs else []
-        if len(copies) and copies[0] < known.boundary:
+        copies = match_from_end(last, theirs or no_records())
+        if copies[0] < known.boundary:
             bound = known.boundary - int(copies[0]) - 1
             return Answer(
                 int(copies[0]) + 1,
@@ -129,7 +135,7 @@ def after_last_copy(case: Case) -> Search:
         span *= 8
 
 
-def _newest_record(case: Case) -> Search:
+def _newest_record(case: FullCase) -> Search:
     known, span = case.bounds, 64
     while True:
         start = max(known.source_start, known.cut_off - span)
@@ -142,7 +148,7 @@ def _newest_record(case: Case) -> Search:
         span *= 8
 
 
-def without_source(case: Case, positions: np.ndarray) -> Search:
+def without_source(case: TargetCase, positions: Ints) -> Search:
     """Answer ascending positions from the pairs and the target alone; without any pair each group's policy decides."""
     if not len(case.pairs):
         return [None] * len(positions)
@@ -154,7 +160,7 @@ def without_source(case: Case, positions: np.ndarray) -> Search:
     return [_from_lower(case, settled, int(index), int(lower), int(p), **known) for index, lower, p in below]
 
 
-def _settled_pairs(case: Case, positions: np.ndarray) -> Search:
+def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
     """Return the pairs after which MirrorMaker 2 went on to the end of what it ever mirrored, and where contents
     stop recurring.
 
@@ -164,20 +170,20 @@ def _settled_pairs(case: Case, positions: np.ndarray) -> Search:
     pairs, known = case.pairs, case.bounds
     first = first_unsettled(pairs, known)
     offsets = np.append(pairs.downstream, known.target_start)
-    unsettled = known.boundary if first is None else int(offsets[first])
+    settled, unsettled = (pairs, known.boundary) if first is None else (pairs.first(first + 1), int(offsets[first]))
     lowest = min(unsettled, int(offsets[pair_below(pairs, positions[:1])[0]]))
     start = lowest if known.boundary - lowest <= case.left[TARGET] else unsettled
     if not case.may_read(TARGET, known.boundary - start):
-        return pairs.first(first + 1), known.boundary
+        return settled, known.boundary
     (tail,) = yield from case.fetch(case.window(TARGET, start, known.boundary))
     if tail is None or (known.target_compacted and tail.size() < known.boundary - start):
-        return pairs if first is None else pairs.first(first + 1), known.boundary
+        return settled, known.boundary
     again = tail.offsets[occurrence_from_end(content_codes(tail)) > 0]
     unique_from = int(again[-1]) + 1 if len(again) else start
     return pairs if first is None else _before_restart(pairs, first, again[again >= unsettled]), unique_from
 
 
-def _before_restart(pairs: Pairs, first: int, again: np.ndarray) -> Pairs:
+def _before_restart(pairs: Pairs, first: int, again: Ints) -> Pairs:
     """Return the pairs before the first sign of a restart from stretch ``first`` on: u going back, or a content that
     recurs.
     """
@@ -188,7 +194,7 @@ def _before_restart(pairs: Pairs, first: int, again: np.ndarray) -> Pairs:
     return pairs.first(min(before_back, before_again))
 
 
-def first_unsettled(pairs: Pairs, bounds: Bounds) -> int | None:
+def first_unsettled(pairs: Pairs, bounds: TargetBounds) -> int | None:
     """Return the index of the first pair whose following stretch may hold records that were never mirrored again.
 
     The stretch before the first pair has the index -1. A stretch is settled once as many different later records are

@@ -21,12 +21,13 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_dr_spark.anchors import Pairs
-from kafka_dr_spark.answers import SOURCE, TARGET, Answer, Case, Search
+from kafka_dr_spark.answers import SOURCE, TARGET, Answer, Case, FullCase, Search
+from kafka_dr_spark.columns import Ints, Mask
 from kafka_dr_spark.content import proven_pairs, raised_over, refuse_hole, report_missing
 from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, match_codes_from_end, no_records
 
 
-def to_originals(case: Case, positions: np.ndarray) -> Search:
+def to_originals(case: FullCase, positions: Ints) -> Search:
     """Answer ascending positions by content where the segment can be read on both sides, else by pairs and by
     counting originals.
     """
@@ -41,7 +42,7 @@ def to_originals(case: Case, positions: np.ndarray) -> Search:
     return _Matched(case, copies or no_records(), originals or no_records()).answers(positions)
 
 
-def _trusted(case: Case, positions: np.ndarray) -> Search:
+def _trusted(case: Case, positions: Ints) -> Search:
     """Return the pairs around the positions that a look at the records bears out; without the source all of them."""
     if not case.limits.source_readable:
         return case.pairs
@@ -53,7 +54,7 @@ def _trusted(case: Case, positions: np.ndarray) -> Search:
 class _Matched:
     """A segment that was read whole, as far as it is left, on both sides."""
 
-    def __init__(self, case: Case, copies: Records, originals: Records) -> None:
+    def __init__(self, case: FullCase, copies: Records, originals: Records) -> None:
         self._case, self._copies, self._originals = case, copies, originals
         codes = content_codes(join([copies, originals]))
         self._ours, self._theirs = codes[: copies.size()], codes[copies.size() :]
@@ -62,7 +63,7 @@ class _Matched:
         self._source_whole = known.source_start == case.segment.source_from and not known.source_compacted
         self._target_whole = not case.target_cut and not known.target_compacted
 
-    def answers(self, positions: np.ndarray) -> list[Answer]:
+    def answers(self, positions: Ints) -> list[Answer]:
         """Return one answer a position."""
         copies, places = self._copies, np.append(self._case.bounds.target_start, self._originals.offsets + 1)
         places[-1] = self._case.bounds.boundary
@@ -100,7 +101,7 @@ class _Matched:
             note,
         )
 
-    def _reached(self, first: np.ndarray) -> np.ndarray:
+    def _reached(self, first: Ints) -> Ints:
         """Return how many originals were reached at least, by the copies below each place."""
         at = _first_rows(self._theirs, self._size)
         if not self._target_whole:
@@ -111,7 +112,7 @@ class _Matched:
         highest = np.maximum.accumulate(np.where(numbers == ABSENT, 0, numbers + 1))
         return np.append(0, highest)[first]
 
-    def _not_above(self, positions: np.ndarray) -> np.ndarray:
+    def _not_above(self, positions: Ints) -> Ints:
         """Return how many originals were reached at least, since those above have copies, each its own, from each
         position on.
         """
@@ -122,25 +123,24 @@ class _Matched:
         copy[: there[0] if len(there) else len(copy)] = -1
         return np.searchsorted(np.minimum.accumulate(copy[::-1])[::-1], positions)
 
-    def _lowest_unread(self, first: np.ndarray) -> np.ndarray:
+    def _lowest_unread(self, first: Ints) -> Ints:
         number = match_codes_from_end(self._ours, self._theirs, np.arange(len(self._theirs)))
         lowest = np.minimum.accumulate(np.append(number, len(self._theirs))[::-1])[::-1]
         return lowest[first]
 
-    def _bounds(self, positions: np.ndarray, first: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    def _bounds(self, positions: Ints, first: Ints, reached: Ints) -> Ints:
         """Return how many originals from each place on the group may have read."""
         behind = len(self._theirs) - reached
         consumed = first if self._source_whole else positions - self._case.segment.source_from
-        if self._case.bounds.source_compacted:
-            return np.minimum(behind, consumed)
-        bounds = np.minimum(behind, np.maximum(consumed - reached, 0))
-        if self._source_whole:
+        compacted = self._case.bounds.source_compacted
+        bounds: Ints = np.minimum(behind, consumed if compacted else np.maximum(consumed - reached, 0))
+        if self._source_whole and not compacted:
             # The next original has no copy below the position.
             copied = np.append(_first_rows(self._ours, self._size)[self._theirs], ABSENT)
             bounds[copied[reached] >= first] = 0
         return bounds
 
-    def _missing(self) -> tuple[np.ndarray, np.ndarray]:
+    def _missing(self) -> tuple[Mask, Mask]:
         """Return two masks of first copies without an original: those whose original should be there, and those that
         retention took it of.
         """
@@ -161,10 +161,10 @@ class _Counted:
     above.
     """
 
-    def __init__(self, case: Case, pairs: Pairs, originals: Records | None) -> None:
+    def __init__(self, case: FullCase, pairs: Pairs, originals: Records | None) -> None:
         self._case, self._pairs, self._originals = case, pairs, originals
 
-    def answers(self, positions: np.ndarray) -> list[Answer]:
+    def answers(self, positions: Ints) -> list[Answer]:
         """Return one answer a position."""
         known = self._case.bounds
         paired, counted = self._paired(positions), self._counted_down(positions)
@@ -181,7 +181,7 @@ class _Counted:
         rows = zip(places.tolist(), self._bounds(positions, places).tolist(), names.tolist())
         return [Answer(place, "NEAREST", bound == 0, bound, f"nearest: {name}") for place, bound, name in rows]
 
-    def _paired(self, positions: np.ndarray) -> np.ndarray:
+    def _paired(self, positions: Ints) -> Ints:
         """Return the place behind the highest original that a pair below each position names, or at that of a pair
         at the position.
         """
@@ -190,9 +190,10 @@ class _Counted:
         start = self._case.bounds.target_start
         highest = np.append(start, np.maximum.accumulate(originals + 1))[below]
         here = np.append(copies, -1)[below] == positions
-        return np.maximum(highest, np.where(here, np.append(originals, start)[below], start))
+        places: Ints = np.maximum(highest, np.where(here, np.append(originals, start)[below], start))
+        return places
 
-    def _counted_down(self, positions: np.ndarray) -> np.ndarray:
+    def _counted_down(self, positions: Ints) -> Ints:
         """Return the place above which no more originals are left to a pair, or to the end, than offsets on the
         source.
         """
@@ -205,7 +206,7 @@ class _Counted:
         above = np.searchsorted(self._pairs.upstream, positions)
         return np.append(known.target_start, offsets + 1)[np.maximum(positions + ahead[above], 0)]
 
-    def _not_below(self, positions: np.ndarray) -> np.ndarray:
+    def _not_below(self, positions: Ints) -> Ints:
         """Return the place that no copy from each position on is of an original below.
 
         A stretch between two pairs with more copies than originals has jumped back by so many, wherever in it that was;
@@ -231,7 +232,7 @@ class _Counted:
         not_below = np.clip(np.minimum(inside, lowest[above]), 0, number[-1])
         return self._place_of(np.where(positions == at[-1], number[-1], not_below))
 
-    def _numbered(self, places: np.ndarray) -> np.ndarray:
+    def _numbered(self, places: Ints) -> Ints:
         """Return how many originals lie below each place; their offsets stand for them where they were not read."""
         return (
             places - self._case.bounds.target_start
@@ -239,7 +240,7 @@ class _Counted:
             else np.searchsorted(self._originals.offsets, places)
         )
 
-    def _place_of(self, numbers: np.ndarray) -> np.ndarray:
+    def _place_of(self, numbers: Ints) -> Ints:
         """Return the place of an original by its number, as of `_numbered`."""
         known = self._case.bounds
         return (
@@ -248,18 +249,19 @@ class _Counted:
             else np.append(self._originals.offsets, known.boundary)[numbers]
         )
 
-    def _bounds(self, positions: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def _bounds(self, positions: Ints, places: Ints) -> Ints:
         """Return how many originals from each place on the group may have read: no more than it read copies, less
         those that lie below.
         """
-        consumed = positions - self._case.segment.source_from
-        if self._originals is None:
-            return np.minimum(consumed, self._case.bounds.boundary - places)
-        below = np.searchsorted(self._originals.offsets, places)
-        return np.minimum(np.maximum(consumed - below, 0), self._originals.size() - below)
+        most, behind = positions - self._case.segment.source_from, self._case.bounds.boundary - places
+        if self._originals is not None:
+            below = np.searchsorted(self._originals.offsets, places)
+            most, behind = np.maximum(most - below, 0), self._originals.size() - below
+        bounds: Ints = np.minimum(most, behind)
+        return bounds
 
 
-def _first_rows(codes: np.ndarray, size: int) -> np.ndarray:
+def _first_rows(codes: Ints, size: int) -> Ints:
     """Return for each code the first row that has it, ABSENT where none has."""
     found = np.full(size, ABSENT, np.int64)
     np.minimum.at(found, codes, np.arange(len(codes)))

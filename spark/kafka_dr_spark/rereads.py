@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.answers import TARGET, Case, Search
+from kafka_dr_spark.answers import TARGET, Case, Search, TargetCase
+from kafka_dr_spark.columns import Ints, Mask
 from kafka_dr_spark.matching import Records, content_codes
 
 
-def ceilings(case: Case, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ceilings(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
     """Return for each position the first sample at which Connect kept it as replicated, and the target's end then;
     without one, the boundary.
     """
@@ -28,7 +29,7 @@ def ceilings(case: Case, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return reached, np.append(case.floors.target_end, case.bounds.boundary)[reached]
 
 
-def rereads_at_most(case: Case, positions: np.ndarray, targets: np.ndarray) -> Search:
+def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
     """Return for each position how many records below it lie at or above its target position, at most.
 
     Where more than one sampling interval lies between the target position and the ceiling, the target's records are
@@ -50,7 +51,7 @@ def rereads_at_most(case: Case, positions: np.ndarray, targets: np.ndarray) -> S
     return bounds
 
 
-def rereads_before_translation(case: Case, positions: np.ndarray, moved: np.ndarray) -> np.ndarray:
+def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -> Ints:
     """Return for each position how many records it may be given again wherever a translation places it, at most;
     nothing is read for it.
 
@@ -63,7 +64,8 @@ def rereads_before_translation(case: Case, positions: np.ndarray, moved: np.ndar
     below = np.searchsorted(case.floors.source_end, positions, side="right") - 1
     # Without a sample below, the index -1 takes what was appended.
     lowest = np.maximum(np.append(case.floors.target_end, 0)[below], known.target_start)
-    return np.maximum(np.where(moved, known.boundary, ceilings(case, positions)[1]) - lowest, 0)
+    bounds: Ints = np.maximum(np.where(moved, known.boundary, ceilings(case, positions)[1]) - lowest, 0)
+    return bounds
 
 
 def _fewest(case: Case, position: int, target: int, samples: slice) -> tuple[int, int]:

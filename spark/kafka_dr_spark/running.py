@@ -1,15 +1,21 @@
-"""What the jobs' main programs share: options, progress, phases, and how an error ends them."""
+"""What the jobs' main programs share: options, input, output, progress, and how an error ends them."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from kafka_dr_spark import sources
+from pyspark import SparkContext
+
+from kafka_dr_spark import session, sinks, sources
+from kafka_dr_spark.digests import input_digest
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.windows import KafkaAccess, WindowUnreadable
 
@@ -26,7 +32,8 @@ class Clock:
     """Measures the job's phases one after the other."""
 
     def __init__(self) -> None:
-        self._last, self.seconds = time.monotonic(), {}
+        self._last = time.monotonic()
+        self.seconds: dict[str, float] = {}
 
     def phase(self, name: str) -> None:
         """End a phase under its name."""
@@ -71,16 +78,61 @@ def reason(error: Exception) -> str:
     return found[-1] if found else f"{type(error).__name__}: {lines[0]}"
 
 
-def exit_code(run: Callable[[], None]) -> int:
-    """Run a job and return its exit code: 0, or 1 or 2 with one line on stderr; 2 where its input or the clusters
-    are to blame.
-    """
+@dataclass
+class Run:
+    """One run of a job: the folder of its input, and the folder that becomes its output."""
+
+    name: str
+    wanted: argparse.Namespace
+    given: Path
+    output: Path
+    reads_source: bool = False
+    clock: Clock = field(default_factory=Clock)
+
+    def make(self, work: Callable[[Run], None]) -> None:
+        """Make the output, whole or not at all, unless this very output exists."""
+        self.limits = sources.load_limits(self.given, self.wanted.content_limit, self.wanted.rows_per_read)
+        self.digest = input_digest(self.given, asdict(self.limits))
+        if sinks.is_done(self.output, self.digest):
+            say(f"{self.output} exists already: nothing to do")
+            return
+        readable = self.reads_source or self.limits.source_readable
+        self.clients = access(self.wanted, readable)
+        self.bounds = sources.load_bounds(self.given, readable)
+        work(self)
+
+    @contextmanager
+    def started(self, *folders: str) -> Iterator[tuple[SparkContext, Path]]:
+        """Start Spark; yield it with a folder to publish, which holds ``folders`` and is removed at the end."""
+        self.clock.phase("plan")
+        aside = sinks.aside(self.output)
+        try:
+            for folder in folders:
+                (aside / folder).mkdir()
+            spark = session.running(self.name)
+            self.clock.phase("session")
+            yield spark, aside
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def run_job(
+    name: str,
+    about: str,
+    work: Callable[[Run], None],
+    reads_source: bool = False,
+    prepare: Callable[[str], SparkContext] = session.ready,
+) -> int:
+    """Run a job; return 0, or 1 or 2 with one line on stderr: 2 where its input or the clusters are to blame."""
     try:
-        run()
-    except TOLD_AS_THEY_ARE as error:
-        print(f"ERROR {reason(error)}", file=sys.stderr)
-        return 2
+        wanted = options(about).parse_args()
+        run = Run(name, wanted, wanted.input, wanted.output.absolute(), reads_source)
+        if wanted.wait_for_input:
+            prepare(name)
+            sources.await_input(wanted.input, wanted.wait_for_input)
+            run.clock.phase("start")
+        run.make(work)
     except Exception as error:  # noqa: BLE001
         print(f"ERROR {reason(error)}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, TOLD_AS_THEY_ARE) else 1
     return 0

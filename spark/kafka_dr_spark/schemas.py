@@ -30,7 +30,8 @@ class ContractBroken(ValueError):
 def load(name: str) -> dict[str, Any]:
     """Return one schema by its name, such as ``positions``."""
     text = resources.files("kafka_dr_spark").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 @lru_cache
@@ -107,4 +108,4 @@ def _check_field(name: str, field: dict[str, Any], value: Any) -> None:
 def _same_type(seen: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_dictionary(seen):
         seen = seen.value_type
-    return seen.equals(wanted) or (pa.types.is_string(wanted) and pa.types.is_large_string(seen))
+    return bool(seen.equals(wanted) or (pa.types.is_string(wanted) and pa.types.is_large_string(seen)))

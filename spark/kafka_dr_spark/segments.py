@@ -18,10 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from kafka_dr_spark.anchors import WHOLE, Bounds, Floors, Pairs, Segment, repeats_known, usable_pairs
-from kafka_dr_spark.answers import Answer, Case, noted, refused
+from kafka_dr_spark.anchors import WHOLE, Floors, Pairs, Segment, TargetBounds, repeats_known, usable_pairs
+from kafka_dr_spark.answers import Answer, Case, TargetCase, noted, refused, target_known
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.schemas import ContractBroken
 from kafka_dr_spark.translation import answer_without_reading, first_available, note_raised
+
+#: Source offsets, target offsets and sequence of offset syncs.
+Syncs = tuple[Ints, Ints, Ints]
 
 
 def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segment, ...]:
@@ -34,23 +38,23 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
         )
     at = (0, 0)
     for number, one in enumerate(segments):
-        ends = (one.source_from, one.target_from) if one is segments[-1] else (one.source_to, one.target_to)
-        wrong = (
-            None in ends
-            or one.source_from < at[0]
-            or one.target_from < at[1]
-            or ends[0] < one.source_from
-            or ends[1] < one.target_from
-        )
-        if wrong or (one is segments[-1] and one.target_to is not None):
+        newest = one is segments[-1]
+        end, target_end = (one.source_from, one.target_from) if newest else (one.source_to, one.target_to)
+        if (
+            end is None
+            or target_end is None
+            or not at[0] <= one.source_from <= end
+            or not at[1] <= one.target_from <= target_end
+            or (newest and one.target_to is not None)
+        ):
             raise ContractBroken(
                 f"segments: number {number} of {key[0]}-{key[1]} does not follow what comes before it: {one}"
             )
-        at = ends
+        at = end, target_end
     return segments
 
 
-def bounds_within(bounds: Bounds, segment: Segment) -> Bounds:
+def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
     """Return a segment's own bounds. A last run may have died early before its end, but nothing of it is missing on
     the other log.
     """
@@ -58,11 +62,18 @@ def bounds_within(bounds: Bounds, segment: Segment) -> Bounds:
         max(segment.source_from, bounds.source_start or 0),
         max(segment.target_from, bounds.target_start),
     )
-    if not segment.closed:
+    if segment.source_to is None or segment.target_to is None:
         return replace(bounds, source_start=start, target_start=target_start)
-    ends = {"cut_off": segment.source_to, "boundary": segment.target_to}
-    starts = {"source_start": min(start, segment.source_to), "target_start": min(target_start, segment.target_to)}
-    return replace(bounds, **starts, **ends, drained=False, complete=True, other_writer=False)
+    return replace(
+        bounds,
+        source_start=min(start, segment.source_to),
+        target_start=min(target_start, segment.target_to),
+        cut_off=segment.source_to,
+        boundary=segment.target_to,
+        drained=False,
+        complete=True,
+        other_writer=False,
+    )
 
 
 def floors_within(floors: Floors, segment: Segment) -> Floors:
@@ -73,10 +84,11 @@ def floors_within(floors: Floors, segment: Segment) -> Floors:
         (floors.source_end >= segment.source_from) & (floors.target_end >= segment.target_from) & (not segment.closed)
     )
     columns = (floors.source_end, floors.target_end, floors.replicated, floors.sampled_at)
-    return Floors(*(column[inside] if len(column) else column for column in columns), fell=floors.fell)
+    ends, targets, kept, at = (column[inside] if len(column) else column for column in columns)
+    return Floors(ends, targets, kept, at, floors.fell)
 
 
-def pairs_back(upstream: np.ndarray, downstream: np.ndarray, sequence: np.ndarray, bounds: Bounds) -> Pairs:
+def pairs_back(upstream: Ints, downstream: Ints, sequence: Ints, bounds: TargetBounds) -> Pairs:
     """Return what the other flow's syncs say of a segment whose source is the copy: pairs (copy, original), with
     copies rising.
     """
@@ -101,9 +113,9 @@ class Partition:
     """
 
     whole: Case
-    parts: tuple[Case, ...] = ()
+    parts: tuple[TargetCase, ...] = ()
 
-    def cases(self, positions: np.ndarray) -> list[tuple[Case, np.ndarray]]:
+    def cases(self, positions: Ints) -> list[tuple[Case, Ints]]:
         """Return what is to be translated: each case with its distinct positions."""
         if not self.parts:
             return [(self.whole, positions)]
@@ -111,26 +123,28 @@ class Partition:
         wanted = self._contradiction() is None
         return [(case, np.unique(inside[(numbers == number) & wanted])) for number, case in enumerate(self.parts)]
 
-    def answers(self, positions: np.ndarray, found: list[dict[int, Answer | None]]) -> dict[int, Answer | None]:
+    def answers(self, positions: Ints, found: list[dict[int, Answer | None]]) -> dict[int, Answer | None]:
         """Return the answer of each position, from those of the cases."""
-        if not self.parts:
+        whole = self.whole
+        if not self.parts or not target_known(whole):
             return found[0]
-        contradiction, told = self._contradiction(), {}
+        contradiction = self._contradiction()
+        told: dict[int, Answer | None] = {}
         for position, number, inside in zip(
             positions.tolist(), *(column.tolist() for column in self._places(positions))
         ):
-            early = answer_without_reading(self.whole, position)
+            early = answer_without_reading(whole, position)
             if early is not None and early.class_ == "REFUSED":
                 told[position] = early
             elif contradiction:
                 told[position] = refused(contradiction)
             else:
                 answer = (
-                    self._below_all()
+                    self._below_all(whole.bounds)
                     if number < 0
-                    else self._answer(self.parts[number], number, position, found[number][inside])
+                    else self._answer(whole.bounds, number, position, found[number][inside])
                 )
-                told[position] = note_raised(self.whole, position, answer)
+                told[position] = note_raised(whole, position, answer)
         return told
 
     def report(self) -> dict[str, Any]:
@@ -141,16 +155,16 @@ class Partition:
         repeats = sum(
             repeats_known(case.pairs, case.bounds)
             for case in cases
-            if case.bounds.target_exists and not case.segment.copied_back
+            if target_known(case) and not case.segment.copied_back
         )
         return {"read": read, **listed, "discarded": max(case.pairs.discarded for case in cases), "repeats": repeats}
 
-    def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _places(self, positions: Ints) -> tuple[Ints, Ints]:
         """Return for each position the number of its segment, -1 below the first one, and where it stands in that
         one.
         """
         segments = [case.segment for case in self.parts]
-        gaps = [True, *(one.source_from > before.source_to for before, one in itertools.pairwise(segments))]
+        gaps = [True, *(one.source_from != before.source_to for before, one in itertools.pairwise(segments))]
         begins = np.array([one.source_from + (not gap) for one, gap in zip(segments, gaps)], np.int64)
         numbers = np.searchsorted(begins, positions, side="right") - 1
         ends = np.array(
@@ -172,8 +186,8 @@ class Partition:
                 )
         return None
 
-    def _below_all(self) -> Answer:
-        known, first = self.whole.bounds, self.parts[0].segment
+    def _below_all(self, known: TargetBounds) -> Answer:
+        first = self.parts[0].segment
         size = known.boundary - known.target_start
         note = f"nothing is known to be on the target of what lies below source offset {first.source_from}"
         return Answer(
@@ -185,11 +199,11 @@ class Partition:
             note,
         )
 
-    def _answer(self, case: Case, number: int, position: int, found: Answer | None) -> Answer:
+    def _answer(self, whole: TargetBounds, number: int, position: int, found: Answer | None) -> Answer:
         """Return what a segment's case says of a position: from where it begins on, if nothing tells more; never
         below the target's log start.
         """
-        known, whole = case.bounds, self.whole.bounds
+        known, end = self.parts[number].bounds, self.parts[number].segment.source_to
         size = known.boundary - known.target_start
         begin = f"nearest: target offset {known.target_start}, where the segment of the position begins"
         answer = found or Answer(known.target_start, "NEAREST", size == 0, size, begin)
@@ -198,31 +212,28 @@ class Partition:
                 answer._replace(target_position=whole.target_start),
                 f"raised to the target's log start {whole.target_start}",
             )
-        if case.segment.closed and position > case.segment.source_to:
+        if end is not None and position > end:
             until = self.parts[number + 1].segment.source_from
             answer = noted(
                 answer,
-                f"the records from source offset {case.segment.source_to} to {until} stayed on the source: none of them"
-                " is on the target",
+                f"the records from source offset {end} to {until} stayed on the source: none of them is on the target",
             )
         return answer
 
 
-def partition_of(
-    whole: Case, segments: tuple[Segment, ...], syncs: tuple[np.ndarray, ...], syncs_back: tuple[np.ndarray, ...]
-) -> Partition:
+def partition_of(whole: Case, segments: tuple[Segment, ...], syncs: Syncs, syncs_back: Syncs) -> Partition:
     """Return a partition with a case for each of its segments; one that reaches over both logs is none.
 
     Args:
         whole: the case of both logs.
-        syncs: upstream, downstream and sequence of the flow's own syncs.
+        syncs: the flow's own syncs.
         syncs_back: those of the other flow, whose source is the target.
     """
-    if segments in ((), (WHOLE,)) or not whole.bounds.target_exists or whole.bounds.recreated:
+    if segments in ((), (WHOLE,)) or not target_known(whole) or whole.bounds.recreated:
         return Partition(whole)
     parts = []
     for segment in segments:
         bounds = bounds_within(whole.bounds, segment)
         pairs = pairs_back(*syncs_back, bounds) if segment.copied_back else usable_pairs(*syncs, bounds)
-        parts.append(Case(bounds, pairs, whole.limits, floors_within(whole.floors, segment), segment))
+        parts.append(TargetCase(bounds, pairs, whole.limits, floors_within(whole.floors, segment), segment))
     return Partition(whole, tuple(parts))

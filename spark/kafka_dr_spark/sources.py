@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 
 from kafka_dr_spark.anchors import Bounds, Segment
 from kafka_dr_spark.answers import Limits
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.schemas import ContractBroken, check_columns, check_fields, check_values, column_names
 from kafka_dr_spark.segments import in_order
 from kafka_dr_spark.stranding import NONE_KEPT, Returned
@@ -25,6 +26,7 @@ from kafka_dr_spark.tagging import FLOOR, NO_OFFSET, POSITION, SYNC, SYNC_BACK, 
 
 # A row takes some 100 bytes.
 ROWS_HELD = 2_000_000
+PARTITIONS_PER_TASK = 500
 SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
 
 
@@ -128,7 +130,7 @@ def load_returned(folder: Path, bounds: dict[Key, Bounds]) -> dict[Key, Returned
     return found
 
 
-def load_kept(folder: Path) -> dict[Key, np.ndarray]:
+def load_kept(folder: Path) -> dict[Key, Ints]:
     """Return the offsets of records that earlier failbacks left where they were, ascending; nothing where the input
     tells of none.
     """
@@ -159,9 +161,16 @@ def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
 
 def records_at_most(extent: Extent, bounds: Bounds | None, limits: Limits) -> int:
     """Return how many records of one side a partition's translation may read at most."""
-    if bounds is None or bounds.cut_off is None or not bounds.target_exists or not limits.source_readable:
+    if bounds is None or not bounds.target_exists or not limits.source_readable:
+        return 0
+    if bounds.source_start is None or bounds.cut_off is None:
         return 0
     return max(0, min(bounds.cut_off - max(extent.lowest, bounds.source_start), limits.content_limit))
+
+
+def task_count(partitions: int, cores: int) -> int:
+    """Return how many Spark tasks share partitions whose rows are few: one a core, more where partitions are many."""
+    return max(1, min(partitions, max(cores, partitions // PARTITIONS_PER_TASK)))
 
 
 def spread(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
@@ -250,17 +259,18 @@ def packed_for_tasks(rows: Iterable[pa.Table], tasks_of: dict[Key, int], tasks: 
     return [one.packed() for one in packing]
 
 
-def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> np.ndarray:
+def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
     """Return each row's task, -1 where its partition has none; few topics stand in very many rows."""
     encoded = pc.dictionary_encode(rows["topic"].combine_chunks())
     topics = {topic: code for code, topic in enumerate(encoded.dictionary.to_pylist())}
     numbers, number_of = np.unique(rows["partition"].to_numpy(), return_inverse=True)
-    numbers = {number: code for code, number in enumerate(numbers.tolist())}
-    table = np.full((len(topics), len(numbers)), -1, np.int64)
+    codes = {number: code for code, number in enumerate(numbers.tolist())}
+    table = np.full((len(topics), len(codes)), -1, np.int64)
     for (topic, partition), task in tasks_of.items():
-        if topic in topics and partition in numbers:
-            table[topics[topic], numbers[partition]] = task
-    return table[encoded.indices.to_numpy(), number_of]
+        if topic in topics and partition in codes:
+            table[topics[topic], codes[partition]] = task
+    found: Ints = table[encoded.indices.to_numpy(), number_of]
+    return found
 
 
 def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:

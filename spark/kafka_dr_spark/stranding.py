@@ -25,10 +25,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafka_dr_spark.answers import SOURCE, TARGET, Case, Search
+from kafka_dr_spark.answers import SOURCE, TARGET, Case, FullCase, Search, SourceCase, both_known, source_known
+from kafka_dr_spark.columns import Hashes, Ints, Mask
 from kafka_dr_spark.content import proven_floor
 from kafka_dr_spark.loss import highest_confirmed, plausible, where_copies_begin
 from kafka_dr_spark.matching import ABSENT, Records, content_codes, join, last_of_key, match_codes_from_end, no_records
+from kafka_dr_spark.schemas import ContractBroken
 
 _NONE = NONE_KEPT = np.empty(0, np.int64)
 #: Odd, so that its powers modulo 2 to the 64th never vanish.
@@ -53,7 +55,7 @@ class Returned:
     decided_to: int = 0
     deleted_to: int | None = None
     written_from: int | None = None
-    kept: np.ndarray = field(default_factory=lambda: NONE_KEPT)
+    kept: Ints = field(default_factory=lambda: NONE_KEPT)
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class Stranded:
     """
 
     from_offset: int
-    missing: np.ndarray = field(default_factory=lambda: _NONE)
-    older: np.ndarray | range = field(default_factory=lambda: _NONE)
+    missing: Ints = field(default_factory=lambda: _NONE)
+    older: Ints | range = field(default_factory=lambda: _NONE)
     lacking: int = 0
     exact: bool = True
     rest: int | None = None
@@ -124,8 +126,8 @@ class Places(NamedTuple):
         counted: whether nothing was taken from either log, so that each copy counts.
     """
 
-    lowest: np.ndarray
-    told: np.ndarray
+    lowest: Ints
+    told: Mask
     counted: bool
 
 
@@ -137,27 +139,30 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
             log end before any client wrote there.
         whole: also tell what was replicated and is not on the target any more.
     """
+    if not source_known(case):
+        raise ContractBroken(f"bounds: source_start and cut_off of {case.bounds} must be known")
     bounds = case.bounds
     if known.copied_back:
-        at = (bounds.target_start, bounds.boundary) if bounds.target_exists else (0, 0)
+        at = (case.bounds.target_start, case.bounds.boundary) if both_known(case) else (0, 0)
         older, told = yield from _only_here(case, (bounds.source_start, bounds.cut_off), at)
         return Stranded(bounds.cut_off, older=older, evidence=told)
     found = yield from _below_the_copies(case, known, whole)
     if known.deleted_to is None or known.deleted_to <= bounds.cut_off:
         return found
-    at = (known.written_from, known.target_end) if known.written_from is not None else (0, 0)
+    written, end = known.written_from, known.target_end
+    at = (0, 0) if written is None or end is None else (written, end)
     older, told = yield from _only_here(case, (max(bounds.cut_off, bounds.source_start), known.deleted_to), at)
     return replace(
         found, older=np.append(np.asarray(found.older, np.int64), older), evidence=f"{found.evidence}; behind it {told}"
     )
 
 
-def _below_the_copies(case: Case, known: Returned, whole: bool) -> Search:
+def _below_the_copies(case: SourceCase, known: Returned, whole: bool) -> Search:
     """Tell what is stranded of what the source held before the flow back wrote to it."""
-    bounds = case.bounds
-    begin = min(max(bounds.source_start, known.source_from, known.decided_to), bounds.cut_off)
-    if not bounds.target_exists:
+    begin = min(max(case.bounds.source_start, known.source_from, known.decided_to), case.bounds.cut_off)
+    if not both_known(case):
         return Stranded(begin, evidence="the target has no such partition")
+    bounds = case.bounds
     proven = known.proven_end if known.proven_end is not None and known.proven_end <= bounds.cut_off else None
     if proven is not None and not whole:
         return Stranded(
@@ -211,7 +216,7 @@ def _uncompared(case: Case, certain: Certain) -> Search:
     )
 
 
-def stated_by_others(case: Case, known: Returned) -> int:
+def stated_by_others(case: FullCase, known: Returned) -> int:
     """Return the offset below which MirrorMaker 2 said that it had replicated everything; 0 where what it said is of
     another log, or of a tail that is lost.
     """
@@ -221,7 +226,7 @@ def stated_by_others(case: Case, known: Returned) -> int:
     return max(highest_confirmed(plausible(case)), kept) + 1
 
 
-def narrow_span(case: Case, known: Returned, first: int) -> list[Span]:
+def narrow_span(case: FullCase, known: Returned, first: int) -> list[Span]:
     """Return what is enough to compare, by a sample of the recorder's before the last replicated record; nothing
     where none tells.
 
@@ -237,7 +242,7 @@ def narrow_span(case: Case, known: Returned, first: int) -> list[Span]:
     return [Span(max(lowest, case.bounds.source_start), start, int(floors.source_end[index]))]
 
 
-def _compared(case: Case, known: Returned, span: Span, certain: Certain, whole: bool) -> Search:
+def _compared(case: FullCase, known: Returned, span: Span, certain: Certain, whole: bool) -> Search:
     """Read a span of both logs and tell what of it is stranded; None if that is too much to read."""
     bounds, committed = case.bounds, case.limits.isolation == "read_committed"
     end = min(bounds.cut_off, known.stable_end) if committed else bounds.cut_off
@@ -312,7 +317,7 @@ def _told(both: Both, sure: int, begin: int) -> str:
     return f"{begin} of {both.ours.size()} records were replicated, by comparison with {both.theirs.size()}{doubt}"
 
 
-def _never_cleaned_there(case: Case, known: Returned, ours: Records, missing: np.ndarray) -> Search:
+def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
     """Return a mask of the source's records that a cleaner cannot have taken from the target: the newest values of
     keys that nobody wrote there since.
     """
@@ -327,7 +332,7 @@ def _never_cleaned_there(case: Case, known: Returned, ours: Records, missing: np
     return newest & ~np.isin(ours.key, since.key)
 
 
-def _never_cleaned(both: Both, case: Case, known: Returned) -> np.ndarray:
+def _never_cleaned(both: Both, case: FullCase, known: Returned) -> Mask:
     """Return a mask of the target's records that a cleaner cannot have taken from the source: the newest values of
     keys that it does not hold, or of all where it lost its tail.
     """
@@ -373,7 +378,7 @@ class Both:
             copied &= (lasts[self._mine] >= places.lowest) & (places.told | self._in_order(firsts, lasts))
         return int(np.flatnonzero(copied)[-1]) if copied.any() else -1
 
-    def _in_order(self, firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
+    def _in_order(self, firsts: Ints, lasts: Ints) -> Mask:
         """Return a mask of the source's records whose copies lie behind the copies of records before them: those of
         like ones that the source has deleted do not.
 
@@ -381,9 +386,10 @@ class Both:
         """
         behind = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
         alone = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
-        return alone & (lasts[self._mine] > behind)
+        ordered: Mask = alone & (lasts[self._mine] > behind)
+        return ordered
 
-    def also_there(self) -> np.ndarray:
+    def also_there(self) -> Ints:
         """Return for each number of the source's first records how many of them the target holds, each its own."""
         order = np.argsort(self._mine, kind="stable")
         codes = self._mine[order]
@@ -395,14 +401,14 @@ class Both:
         """Return whether a record of the source is like one of the target."""
         return bool(np.isin(self._mine[place : place + 1], self._others).any())
 
-    def missing(self, begin: int) -> np.ndarray:
+    def missing(self, begin: int) -> Mask:
         """Return a mask of those of the source's first ``begin`` records that are not on the target."""
         found, mine = np.zeros(len(self._mine), np.bool_), self._mine[:begin]
         if np.any(np.bincount(mine, minlength=self._contents) > np.bincount(self._others, minlength=self._contents)):
             found[:begin] = match_codes_from_end(mine, self._others, self.theirs.offsets) == ABSENT
         return found
 
-    def deleted(self, stated: int) -> np.ndarray:
+    def deleted(self, stated: int) -> Mask:
         """Return a mask of the source's records whose copies the target's retention may have deleted: those that
         were replicated before the oldest that is left.
         """
@@ -410,7 +416,7 @@ class Both:
         oldest = np.flatnonzero(self._mine == self._others[0]) if len(self._others) else places[:0]
         return (self.ours.offsets < stated) | (places < (oldest[0] if len(oldest) else 0))
 
-    def lacking(self, source_cut: bool) -> np.ndarray:
+    def lacking(self, source_cut: bool) -> Mask:
         """Return a mask of the target's records whose contents the source does not hold.
 
         Args:
@@ -422,7 +428,7 @@ class Both:
         return self._others >= max(self._distinct, int(np.max(before, initial=-1)) + 1)
 
 
-def longest_run(wanted: np.ndarray, there: np.ndarray, begins: np.ndarray) -> int:
+def longest_run(wanted: Ints, there: Ints, begins: Ints) -> int:
     """Return how many of the wanted, from the first on, stand in their order at the best of some places.
 
     Args:
@@ -450,7 +456,7 @@ def longest_run(wanted: np.ndarray, there: np.ndarray, begins: np.ndarray) -> in
     return len(run) if np.array_equal(run, wanted[: len(run)]) else 0
 
 
-def _mixed(codes: np.ndarray) -> np.ndarray:
+def _mixed(codes: Ints) -> Hashes:
     """Return numbers that look random, one for each code."""
     mixed = (codes.astype(np.uint64) + np.uint64(1)) * _BASE
     return (mixed ^ (mixed >> np.uint64(29))) * _BASE

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kafka_dr_spark.columns import Ints
 
 Key = tuple[str, int]
 
@@ -44,7 +47,8 @@ class Packing:
     """Packs tables of one schema, one after the other, as one compressed Arrow stream."""
 
     def __init__(self) -> None:
-        self._sink, self._stream = pa.BufferOutputStream(), None
+        self._sink = pa.BufferOutputStream()
+        self._stream: Any = None
 
     def add(self, rows: pa.Table) -> None:
         """Take more rows in."""
@@ -57,7 +61,8 @@ class Packing:
         if self._stream is None:
             self.add(TAGGED.empty_table())
         self._stream.close()
-        return self._sink.getvalue().to_pybytes()
+        packed: bytes = self._sink.getvalue().to_pybytes()
+        return packed
 
 
 def pack(rows: pa.Table) -> bytes:
@@ -76,13 +81,13 @@ def unpack(packed: bytes) -> pa.Table:
 class Rows:
     """Neighbouring rows of a task's table. A slice of Arrow's costs more than a partition's few numbers are worth."""
 
-    def __init__(self, columns: dict[str, pa.Array | np.ndarray], start: int, end: int) -> None:
+    def __init__(self, columns: dict[str, pa.Array | Ints], start: int, end: int) -> None:
         self._columns, self._start, self._end = columns, start, end
 
     def __len__(self) -> int:
         return self._end - self._start
 
-    def numbers(self, name: str) -> np.ndarray:
+    def numbers(self, name: str) -> Ints:
         """Return one of the columns a to d; no offset stands for null."""
         return self._columns[name][self._start : self._end]
 
@@ -129,7 +134,7 @@ def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
     return found
 
 
-def _in_order(table: pa.Table, order: np.ndarray) -> dict[str, pa.Array | np.ndarray]:
+def _in_order(table: pa.Table, order: Ints) -> dict[str, pa.Array | Ints]:
     """Return the table's columns in another order: numbers as numpy has them, texts and the partition as Arrow has
     them.
     """
@@ -138,9 +143,10 @@ def _in_order(table: pa.Table, order: np.ndarray) -> dict[str, pa.Array | np.nda
     return texts | {name: table[name].to_numpy()[order] for name in "abcd"}
 
 
-def _ranks(column: pa.ChunkedArray) -> np.ndarray:
+def _ranks(column: pa.ChunkedArray) -> Ints:
     """Return each text's place among the distinct ones: sorting numbers takes a fraction of sorting texts."""
     encoded = pc.dictionary_encode(column.combine_chunks())
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
-    return ranks[encoded.indices.to_numpy()]
+    found: Ints = ranks[encoded.indices.to_numpy()]
+    return found

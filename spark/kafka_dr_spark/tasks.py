@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from kafka_dr_spark.anchors import Bounds, Segment, usable_floors, usable_pairs
 from kafka_dr_spark.answers import Answer, Case, Limits, Search, Window, by_policy, refused
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.digests import partition_digests
 from kafka_dr_spark.matching import Records
 from kafka_dr_spark.schemas import ContractBroken, arrow_schema
-from kafka_dr_spark.segments import Partition, partition_of
+from kafka_dr_spark.segments import Partition, Syncs, partition_of
 from kafka_dr_spark.tagging import FLOOR, POSITION, SYNC, SYNC_BACK, Key, Kinds, Rows, pack, split_by_partition, unpack
 from kafka_dr_spark.translation import answers_without_reading, first_available, note_raised, searches
 from kafka_dr_spark.windows import KafkaAccess, WindowReader
@@ -44,7 +45,7 @@ def drive(started: list[Search], read: Read) -> list[Any]:
     def advance(number: int, records: list[Records] | None) -> None:
         """Give a search its records and note what it asks for next, or its result."""
         try:
-            asking[number] = started[number].send(records)
+            asking[number] = next(started[number]) if records is None else started[number].send(records)
         except StopIteration as done:
             asking.pop(number, None)
             results[number] = done.value
@@ -58,10 +59,12 @@ def drive(started: list[Search], read: Read) -> list[Any]:
     return results
 
 
-def translate_cases(cases: dict[tuple, tuple[Case, np.ndarray]], read: Read) -> dict[tuple, dict[int, Answer | None]]:
+def translate_cases(
+    cases: dict[tuple[Any, ...], tuple[Case, Ints]], read: Read
+) -> dict[tuple[Any, ...], dict[int, Answer | None]]:
     """Return for each case the answer of each distinct position; None leaves it to the group's policy."""
-    answers: dict[tuple, dict[int, Answer | None]] = {}
-    started: list[tuple[tuple, np.ndarray, Search]] = []
+    answers: dict[tuple[Any, ...], dict[int, Answer | None]] = {}
+    started: list[tuple[tuple[Any, ...], Ints, Search]] = []
     for key, (case, positions) in cases.items():
         answers[key] = answers_without_reading(case, positions)
         unanswered = np.array([p for p, answer in answers[key].items() if answer is None], np.int64)
@@ -73,7 +76,7 @@ def translate_cases(cases: dict[tuple, tuple[Case, np.ndarray]], read: Read) -> 
 
 
 def translate_partitions(
-    partitions: dict[Key, tuple[Partition, np.ndarray]], read: Read
+    partitions: dict[Key, tuple[Partition, Ints]], read: Read
 ) -> dict[Key, dict[int, Answer | None]]:
     """Return for each partition the answer of each distinct position; None leaves it to the group's policy."""
     cases = {key: partition.cases(positions) for key, (partition, positions) in partitions.items()}
@@ -88,12 +91,13 @@ def translate_partitions(
 
 def _spread(case: Case, answers: dict[int, Answer | None], found: dict[int, Answer | None]) -> None:
     start = case.bounds.source_start or 0
+    first = found.get(start)
     answers.update(
         (position, answer) for position, answer in found.items() if position in answers and answers[position] is None
     )
     for position in [position for position in answers if position < start]:
-        if answers[position] is None and found.get(start) is not None:
-            answers[position] = note_raised(case, position, found[start])
+        if answers[position] is None and first is not None:
+            answers[position] = note_raised(case, position, first)
 
 
 def portions(weights: dict[Key, int], most: int) -> Iterator[list[Key]]:
@@ -169,20 +173,24 @@ class PartitionTask:
         yield pa.RecordBatch.from_pylist(reports, schema=output_schema())
 
     def _partition(self, key: Key, kinds: Kinds) -> Partition:
-        syncs, back = (tuple(kinds[kind].numbers(name) for name in "abc") for kind in (SYNC, SYNC_BACK))
+        syncs, back = _syncs(kinds[SYNC]), _syncs(kinds[SYNC_BACK])
         case = case_of(kinds, self._bounds[key], self._limits)
-        known = syncs if len(case.pairs) else tuple(column[:0] for column in syncs)
+        known = syncs if len(case.pairs) else (syncs[0][:0], syncs[1][:0], syncs[2][:0])
         return partition_of(case, self._segments.get(key, ()), known, back)
+
+
+def _syncs(rows: Rows) -> Syncs:
+    return rows.numbers("a"), rows.numbers("b"), rows.numbers("c")
 
 
 def case_of(kinds: Kinds, bounds: Bounds, limits: Limits) -> Case:
     """Return what a partition's tagged rows say of it."""
-    floors = usable_floors(*(kinds[FLOOR].numbers(name) for name in "abcd"), bounds)
+    source_end, target_end, replicated, sampled_at = (kinds[FLOOR].numbers(name) for name in "abcd")
+    floors = usable_floors(source_end, target_end, replicated, sampled_at, bounds)
     # A source that can be read, and a recorder's samples, tell themselves whether the target's log is the one that it
     # was.
-    pairs = usable_pairs(
-        *(kinds[SYNC].numbers(name) for name in "abc"), bounds, unwatched=not (limits.source_readable or len(floors))
-    )
+    unwatched = not (limits.source_readable or len(floors))
+    pairs = usable_pairs(*_syncs(kinds[SYNC]), bounds, unwatched)
     return Case(bounds, pairs, limits, floors)
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_dr_spark.anchors import longest_hiding_place, pair_below, top_for
-from kafka_dr_spark.answers import Answer, Case, Search, noted, refused
+from kafka_dr_spark.answers import Answer, Case, FullCase, Search, TargetCase, both_known, noted, refused, target_known
+from kafka_dr_spark.columns import Ints
 from kafka_dr_spark.content import Stretch, proven_pairs
 from kafka_dr_spark.floors import from_floors
 from kafka_dr_spark.nearest import after_last_copy, nearest_pairs, without_source
@@ -38,7 +39,7 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
     return None
 
 
-def answers_without_reading(case: Case, positions: np.ndarray) -> dict[int, Answer | None]:
+def answers_without_reading(case: Case, positions: Ints) -> dict[int, Answer | None]:
     """Return for each position what bounds alone say, None where records or pairs must be looked at."""
     known, answers = case.bounds, dict.fromkeys(positions.tolist())
     told = positions
@@ -57,7 +58,7 @@ def _without_target(case: Case) -> Answer:
     )
 
 
-def plan(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, int]]:
+def plan(case: FullCase, positions: Ints) -> list[tuple[Ints, int]]:
     """Group ascending positions into stretches to read, each with the index of its upper anchor.
 
     The upper anchor is the first pair above which no later stretch is long enough to hide a restart from below the
@@ -74,7 +75,7 @@ def plan(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, int]]:
     return [(positions[start:end], int(tops[end - 1])) for start, end in zip(starts, ends)]
 
 
-def within_limit(case: Case, planned: list[tuple[np.ndarray, int]]) -> list[tuple[np.ndarray, int]]:
+def within_limit(case: FullCase, planned: list[tuple[Ints, int]]) -> list[tuple[Ints, int]]:
     """Keep what may be read, cheapest stretches first; of a stretch that is too long, the positions nearest its
     upper anchor.
     """
@@ -88,13 +89,13 @@ def within_limit(case: Case, planned: list[tuple[np.ndarray, int]]) -> list[tupl
     return kept
 
 
-def searches(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, Search]]:
+def searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
     """Return the searches that answer ascending positions, each with the positions it answers."""
-    if not len(positions):
+    if not len(positions) or not target_known(case):
         return []
-    if case.segment.copied_back:
+    if both_known(case) and case.segment.copied_back:
         return [(positions, to_originals(case, positions))]
-    if not case.limits.source_readable:
+    if not (both_known(case) and case.limits.source_readable):
         sampled = len(case.floors) or case.segment.closed
         return [(positions, from_floors(case, positions) if sampled else without_source(case, positions))]
     planned = within_limit(case, plan(case, positions))
@@ -104,7 +105,7 @@ def searches(case: Case, positions: np.ndarray) -> list[tuple[np.ndarray, Search
     return found + ([(rest, _from_pairs(case, rest))] if len(rest) else [])
 
 
-def _by_content(case: Case, positions: np.ndarray, top: int) -> Search:
+def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
     """Settle positions by content; what reading leaves open goes to the last copy, or to the nearest pair."""
     stretch = Stretch(case, positions, top)
     answers = yield from stretch.settle()
@@ -120,7 +121,7 @@ def _by_content(case: Case, positions: np.ndarray, top: int) -> Search:
     return answers
 
 
-def _from_pairs(case: Case, positions: np.ndarray) -> Search:
+def _from_pairs(case: TargetCase, positions: Ints) -> Search:
     """Answer from pairs. The last run of an older segment may have died early: there only a pair's first copy is
     safe to go by.
     """
@@ -131,7 +132,7 @@ def _from_pairs(case: Case, positions: np.ndarray) -> Search:
     return (yield from from_floors(replace(case, pairs=pairs), positions))
 
 
-def first_available(case: Case, positions: np.ndarray) -> np.ndarray:
+def first_available(case: Case, positions: Ints) -> Ints:
     """Return the positions raised to the source's log start."""
     start = case.bounds.source_start
     return positions if start is None else np.maximum(positions, start)

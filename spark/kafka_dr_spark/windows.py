@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, compress, count, islice, pairwise, repeat
@@ -18,6 +18,7 @@ import pandas as pd
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_dr_spark.answers import SOURCE, TARGET, Limits, Window
+from kafka_dr_spark.columns import Hashes, Ints, Mask
 from kafka_dr_spark.matching import Records, join, no_records
 
 NEARBY = 500
@@ -65,6 +66,8 @@ RECORDS_HELD, BYTES_HELD, WINDOWS_AT_ONCE = 1_000, 1_000_000, 64
 _SECRETS = [[token_hex(8) for _ in range(3)] for _ in range(2)]
 _NULL, _ODD = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
 
+Headers = Sequence[tuple[str, bytes | None]]
+
 
 class WindowUnreadable(RuntimeError):
     """A stretch of a partition cannot be read; the message names side, partition and reason."""
@@ -92,15 +95,15 @@ class KafkaAccess:
 class Prints(NamedTuple):
     """Fingerprints of records, as columns of `Records`."""
 
-    high: np.ndarray
-    low: np.ndarray
-    key: np.ndarray
-    tombstone: np.ndarray
+    high: Hashes
+    low: Hashes
+    key: Hashes
+    tombstone: Mask
 
 
 def fingerprints(
-    keys: list[bytes | None], values: list[bytes | None], headers: list[list | None], times: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    keys: list[bytes | None], values: list[bytes | None], headers: list[Headers | None], times: Ints
+) -> tuple[Hashes, Hashes]:
     """Return two halves of 64 bits that are equal for equal records; null differs from empty, and no two fields can
     run together.
 
@@ -113,13 +116,13 @@ def fingerprints(
     )
     with_headers = [row for row, one in enumerate(headers) if one] if any(headers) else []
     if with_headers:
-        framed = [_framed(headers[row]) for row in with_headers]
+        framed = [_framed(headers[row] or ()) for row in with_headers]
         for half, secrets in zip((high, low), _SECRETS):
             half[with_headers] += _hashed(framed, secrets[2])
     return high, low
 
 
-def _hashed(parts: list[bytes | None], secret: str) -> np.ndarray:
+def _hashed(parts: Sequence[bytes | None], secret: str) -> Hashes:
     """Return 64 bits for each part, by a keyed hash that works on all of them at once: one after the other they cost
     five times as much.
     """
@@ -131,7 +134,7 @@ def _hashed(parts: list[bytes | None], secret: str) -> np.ndarray:
     return found
 
 
-def _framed(headers: list[tuple[str, bytes | None]]) -> bytes:
+def _framed(headers: Headers) -> bytes:
     """Return a record's headers as one text that no others have."""
     parts = [part for name, content in headers for part in (name.encode(), content)]
     frame = ",".join(["-" if part is None else str(len(part)) for part in parts])
@@ -165,14 +168,15 @@ class OpenWindow:
 
     def ends_short(self) -> int | None:
         """Return the log's end if it has lain below the window's end for too long."""
-        lasting = self._ended is not None and time.monotonic() - self._ended[1] > ENDED_SECONDS
-        return self._ended[0] if lasting else None
+        if self._ended is None or time.monotonic() - self._ended[1] <= ENDED_SECONDS:
+            return None
+        return self._ended[0]
 
     def add(self, messages: list[Message]) -> bool:
         """Take in messages of this partition and say whether the window is complete. Ends by position: not every
         offset holds a record.
         """
-        offsets = list(map(Message.offset, messages))
+        offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]  # each record has one
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
         self.offsets += offsets[first:last]
         if first < last:
@@ -211,7 +215,8 @@ def take_prints(windows: list[OpenWindow]) -> None:
     counts, messages = list(map(len, held)), list(chain.from_iterable(held))
     if not messages:
         return
-    keys, values, headers = (list(map(what, messages)) for what in (Message.key, Message.value, Message.headers))
+    keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+    headers: list[Headers | None] = list(map(Message.headers, messages))  # type: ignore[arg-type]  # never a dict
     times, keyed = (
         np.array([at for _, at in map(Message.timestamp, messages)], np.int64),
         any(one.window.with_keys for one in windows),
@@ -226,7 +231,7 @@ def take_prints(windows: list[OpenWindow]) -> None:
         one.keep(Prints(*(column[start:end] for column in found)))
 
 
-def _keys_of(keys: list[bytes | None], values: list[bytes | None]) -> tuple[np.ndarray, np.ndarray]:
+def _keys_of(keys: list[bytes | None], values: list[bytes | None]) -> tuple[Hashes, Mask]:
     """Return fingerprints of the keys alone, and which values are null."""
     return _hashed([key or b"" for key in keys], _SECRETS[0][1]), np.array(
         [value is None for value in values], np.bool_
@@ -276,11 +281,11 @@ class WindowReader:
 
     def read(self, windows: list[Window]) -> list[Records]:
         """Return the records of each window, in the order of the windows."""
-        came = {}
+        came: dict[Window, Records] = {}
         with uncollected():
             for wave in waves(windows):
                 came.update(zip(wave, self._read_wave(wave)))
-        by_partition: dict[tuple, list[Window]] = {}
+        by_partition: dict[tuple[str, str, int], list[Window]] = {}
         for window in came:
             by_partition.setdefault(window[:3], []).append(window)
         return [_cut_out(window, came, by_partition) for window in windows]
@@ -363,11 +368,11 @@ class WindowReader:
             )
 
 
-def runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple, slice]]:
+def runs(messages: list[Message], *more: list[Any]) -> Iterator[tuple[tuple[Any, ...], slice]]:
     """Where messages of one topic and partition follow each other, alike in more columns, too: what is done once a
     run instead of once a record halves the time.
     """
-    columns = list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more
+    columns: list[list[Any]] = [list(map(Message.topic, messages)), list(map(Message.partition, messages)), *more]
     starts = sorted({0, *chain.from_iterable(map(_turns, columns))}) if messages else []
     for start, end in pairwise([*starts, len(messages)]):
         yield tuple(column[start] for column in columns), slice(start, end)
@@ -380,9 +385,10 @@ def _turns(column: list[Any]) -> Iterator[int]:
 
 def _ends(side: str, name: tuple[str | None, int | None], messages: list[Message], one: OpenWindow | None) -> list[int]:
     """Return the log's end wherever messages that are no records tell it; raise where reading cannot go on."""
-    if one is not None and any(message.error().code() == KafkaError._AUTO_OFFSET_RESET for message in messages):
+    told = [(message.offset(), error) for message in messages if (error := message.error()) is not None]
+    if one is not None and any(error.code() == KafkaError._AUTO_OFFSET_RESET for _, error in told):
         raise WindowUnreadable(f"{side} {name[0]}-{name[1]}: offset {one.window.start} lies outside the log")
-    return [message.offset() for message in messages if _is_end(side, name, message.error())]
+    return [offset for offset, error in told if _is_end(side, name, error) and offset is not None]
 
 
 def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -> bool:
@@ -405,7 +411,7 @@ def waves(windows: list[Window]) -> list[list[Window]]:
         else:
             merged.append(window)
     ordered: list[list[Window]] = []
-    turn: dict[tuple, int] = {}
+    turn: dict[tuple[str, str, int], int] = {}
     for window in merged:
         number = turn[window[:3]] = turn.get(window[:3], -1) + 1
         if number == len(ordered):
@@ -414,6 +420,8 @@ def waves(windows: list[Window]) -> list[list[Window]]:
     return ordered
 
 
-def _cut_out(window: Window, came: dict[Window, Records], by_partition: dict[tuple, list[Window]]) -> Records:
+def _cut_out(
+    window: Window, came: dict[Window, Records], by_partition: dict[tuple[str, str, int], list[Window]]
+) -> Records:
     holding = next(w for w in by_partition[window[:3]] if w.start <= window.start and window.end <= w.end)
     return join([came[holding].between(window.start, window.end)])

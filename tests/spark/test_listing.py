@@ -81,7 +81,7 @@ def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(
     with ListingReader(
         KafkaAccess(source.config, source.config), Limits(deadline_seconds=20, rows_per_read=10)
     ) as reader:
-        told = reader.list(windows)
+        told = reader.write(windows)
     for window, path in windows.items():
         assert told[window]["offsets"].tolist() == list(range(5, 60)) and told[window]["records"] == 55
         rows = pq.read_table(path)

@@ -1,0 +1,1 @@
+"""How any procedure runs: what its journal says."""

@@ -1,0 +1,169 @@
+"""A fact is what one journal entry says: its fields are the keys of the entry's payload, under the same names.
+
+Invariants
+1. Facts are pure data: neither clock nor I/O.
+2. Keys that a fact does not know are ignored, so that entries of a newer version can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, dataclass_transform
+
+import pydantic
+
+from kafka_dr.errors import Contradiction
+from kafka_dr.vocabulary import Entry, Step
+
+T = TypeVar("T")
+#: Fields whose keys are no identifiers.
+_KEYS = {"attempt": "try"}
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+#: A field of this type is left out of the payload while it is None. Other fields are always written, None as null.
+OrAbsent = Annotated[T | None, pydantic.Field(exclude_if=_is_none)]
+
+
+class Line(Protocol):
+    """One journal entry, as far as its fact is concerned."""
+
+    @property
+    def step(self) -> str:
+        """The step that wrote it."""
+
+    @property
+    def kind(self) -> str:
+        """Which kind of entry."""
+
+    @property
+    def payload(self) -> Any:
+        """The fact as JSON."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class Fact:
+    """Base of all facts. A subclass that names its steps is a shape of payloads; its fields are given by name.
+
+    Attributes:
+        steps: which steps write it; empty if any step may.
+        kind: of its entries.
+        required: keys that every payload of it has.
+    """
+
+    __pydantic_config__: ClassVar = pydantic.ConfigDict(
+        alias_generator=lambda name: _KEYS.get(name, name), serialize_by_alias=True
+    )
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    steps: ClassVar[tuple[Step, ...]] = ()
+    kind: ClassVar[Entry]
+    required: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, steps: tuple[Step, ...] | None = None, kind: Entry | None = None) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
+        if kind is not None:
+            cls.kind = kind
+        needed = [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]
+        cls.required = frozenset(_KEYS.get(name, name) for name in needed)
+        if steps is not None:
+            cls.steps = steps
+            _SHAPES.append(cls)
+
+    def payload(self) -> dict[str, Any]:
+        """What the journal keeps of it."""
+        found: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json", warnings=False)
+        return found
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Self:
+        """The fact that a payload says; Contradiction if the payload is not one of this fact."""
+        try:
+            return _adapter(cls).validate_python(payload)
+        except pydantic.ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False)[0]
+            raise Contradiction(
+                f"An entry of the journal is no {cls.__name__}",
+                f"{'.'.join(map(str, wrong['loc'])) or 'payload'}: {wrong['msg']}",
+                "Look whether the journal was changed, or was written by another version of this program.",
+            ) from None
+
+
+_SHAPES: list[type[Fact]] = []
+_ADAPTERS: dict[type[Fact], pydantic.TypeAdapter[Any]] = {}
+E = TypeVar("E", bound=Line)
+F = TypeVar("F", bound=Fact)
+
+
+class Intent(Fact, kind=Entry.INTENT):
+    """What a step is about to change."""
+
+
+class StepOutcome(Fact, kind=Entry.OUTCOME):
+    """What a step has done and read back."""
+
+
+class Note(Fact, kind=Entry.NOTE):
+    """What a step saw on its way."""
+
+
+class WatchedFact(Fact):
+    """A fact that the watcher of old sources writes too, then with the procedure that it acts for."""
+
+    procedure_id: OrAbsent[str] = None
+
+
+def _adapter(shape: type[F]) -> pydantic.TypeAdapter[F]:
+    """Made when it is needed: all of them would take tenths of a second at every import."""
+    if shape not in _ADAPTERS:
+        _ADAPTERS[shape] = pydantic.TypeAdapter(shape)
+    return _ADAPTERS[shape]
+
+
+@cache
+def shapes_of(step: str, kind: str) -> tuple[type[Fact], ...]:
+    """The facts that entries of a step and kind may say; those with most required keys come first."""
+    found = [shape for shape in _SHAPES if shape.kind == kind and (not shape.steps or step in shape.steps)]
+    return tuple(sorted(found, key=lambda shape: -len(shape.required)))
+
+
+def shape_of(step: str, kind: str, payload: Any) -> type[Fact] | None:
+    """The fact that a payload says, by its keys; None if it is unknown."""
+    if not isinstance(payload, Mapping):
+        return None
+    return next((shape for shape in shapes_of(step, kind) if shape.required <= payload.keys()), None)
+
+
+def read_entry(step: str, kind: str, payload: Any) -> Fact:
+    """The fact of an entry; Contradiction if the entry says none that this program knows."""
+    shape = shape_of(step, kind, payload)
+    if shape is None:
+        raise Contradiction(
+            f"The journal holds a {kind} of {step} that this program does not know",
+            f"keys: {', '.join(sorted(map(str, payload))) if isinstance(payload, Mapping) else 'none'}",
+            "Use the version of this program that wrote it.",
+        )
+    return shape.from_payload(payload)
+
+
+def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
+    """Entries that say a fact, or one of its subclasses, each with the fact, in the order of the entries."""
+    for entry in entries:
+        shape = shape_of(entry.step, entry.kind, entry.payload)
+        if shape is not None and issubclass(shape, fact):
+            yield entry, shape.from_payload(entry.payload)
+
+
+def all_of(entries: Iterable[Line], fact: type[F]) -> list[F]:
+    """Every fact of a class that the entries say, in their order."""
+    return [found for _, found in facts_of(entries, fact)]
+
+
+def newest(entries: Iterable[Line], fact: type[F]) -> F | None:
+    """The last fact of a class that the entries say; None without one."""
+    return next(iter(all_of(reversed(list(entries)), fact)), None)

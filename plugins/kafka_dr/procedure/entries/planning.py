@@ -1,0 +1,112 @@
+"""Facts of what is known before clients are moved: readiness, a lost source, its lost records, the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pydantic
+
+from kafka_dr.procedure.entries.fact import Note, OrAbsent, StepOutcome
+from kafka_dr.procedure.entries.records import ApprovedPlan, EarlyTranslation, Figures, Receipt, SourceVerdict
+from kafka_dr.vocabulary import Step
+
+
+class ReadinessBlocked(Note, steps=(Step.CHECK_READINESS,)):
+    """Readiness checks that failed, each as of `domain.readiness.Blocker`."""
+
+    blockers: Sequence[Figures]
+
+
+class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
+    """Nothing speaks against the run; many positions are kept for a forecast that follows at once."""
+
+    topics: int
+    groups: int
+    notes: Sequence[str]
+    records_per_second: float
+    isolation: str
+    topic_ids: Mapping[str, str]
+    positions: OrAbsent[Receipt] = None
+    read_at: OrAbsent[str] = None
+
+
+class Planned(StepOutcome):
+    """A plan, word for word: its digest covers all of it."""
+
+    plan: Figures
+    plan_digest: str
+
+
+class MovePlanned(Planned):
+    """A plan that moves clients, and the groups that had members then."""
+
+    active_groups: Sequence[str]
+
+    @cached_property
+    def planned(self) -> ApprovedPlan:
+        """What steps read of the plan."""
+        return pydantic.TypeAdapter(ApprovedPlan).validate_python(self.plan)
+
+
+class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
+    """The plan of a run whose source can be read; `end_sum` is the sum of the source's log ends."""
+
+    end_sum: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooksAtSource:
+    """What looks at the source over a window said, and whether the run overrides that."""
+
+    state: str
+    override: str | None
+    overridden: bool
+    window_seconds: float
+    rounds_planned: int
+    look_seconds: float
+    slow_seconds: float
+    verdict: SourceVerdict
+
+
+class SourceNotLost(Note, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
+    """The source is not lost, and nothing overrides that."""
+
+
+class SourceConfirmedLost(StepOutcome, LooksAtSource, steps=(Step.CONFIRM_SOURCE_LOST,)):
+    """The source is lost, or is given up for the reason in `override`."""
+
+    watcher_seen_at: OrAbsent[str] = None
+
+
+class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
+    """The plan of a run without its source, and the files that its later steps read; times in milliseconds."""
+
+    inventory_digest: str
+    loss: Receipt
+    positions: Receipt
+    floors: Receipt
+    syncs: Receipt
+    pairs: Receipt
+    bounds: Receipt
+    source_ends: Receipt
+    cut_off: Receipt | None
+    source_readable: bool
+    stranded: str | None
+    last_sample_at: int | None
+    source_last_seen_at: int | None
+    missing: Sequence[str]
+    records_read: Mapping[str, int]
+    earlier_positions: Receipt | None = None
+    earlier_translation: Figures = field(default_factory=dict)
+    translated_ahead: EarlyTranslation | None = None
+    copied_anew: Sequence[str] = ()
+    flowed_back: bool = True
+
+
+class OlderRecordsUnknown(Note, steps=(Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS)):
+    """On how many partitions nobody knows where older records are, and why."""
+
+    older_records_unknown: int
+    why: Mapping[str, str]

@@ -1,0 +1,150 @@
+"""What is left to undo, by the intents of a journal."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.procedure.entries import (
+    AclEntriesToAdd,
+    ConnectorsToStop,
+    Fact,
+    FenceHookToAsk,
+    PositionsToCommit,
+    ProcessesToStop,
+    SourceReturned,
+    SourceToReopen,
+    TargetOpened,
+    TargetToOpen,
+    TopicsToCreate,
+    TransactionsToAbort,
+    TryBegun,
+)
+from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo, undo_of
+from kafka_dr.vocabulary import Step
+
+PARTS = ("east->west source", "east->west checkpoint")
+FLOW = "east->west"
+
+
+def denied(name: str) -> AclEntry:
+    """An entry that keeps everybody from writing to a topic."""
+    return AclEntry("topic", name, "literal", "User:*", "*", "write", "deny")
+
+
+A, B, C = map(denied, "abc")
+
+
+def entry(step: Step, fact: Fact) -> Any:
+    """A journal's entry of a fact."""
+    return SimpleNamespace(step=step.value, kind=fact.kind.value, payload=fact.payload())
+
+
+def tried(step: Step) -> Any:
+    """A step began."""
+    return entry(step, TryBegun(attempt=1))
+
+
+def added(step: Step, *entries: AclEntry, cluster: str | None = "east") -> Any:
+    """A step meant to add entries."""
+    return entry(step, AclEntriesToAdd(adds_acl_entries=entries, cluster=cluster))
+
+
+def stops(step: Step, *names: str) -> Any:
+    """A step meant to stop connectors."""
+    return entry(step, ConnectorsToStop(stops_connectors=names))
+
+
+FENCED = added(Step.FENCE_PRODUCERS, A, B)
+HOOK = entry(Step.FENCE_SOURCE, FenceHookToAsk(asks_fence_hook="east"))
+OPENING = entry(Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=(C,), looked_at_entry=9))
+REOPENING = entry(Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True))
+RETURNED = entry(Step.RETURN_TO_SOURCE, SourceReturned(touched=True))
+BOTH = ResumeReplication(PARTS)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param([], [], id="nothing was begun"),
+        pytest.param([tried(Step.FENCE_PRODUCERS)], [], id="a fence that added nothing"),
+        pytest.param([FENCED], [RemoveFence((A, B), "east")], id="a fence"),
+        pytest.param(
+            [FENCED, added(Step.DRAIN_CONSUMERS, B, C)], [RemoveFence((A, B, C), "east")], id="each entry once"
+        ),
+        pytest.param(
+            [added(Step.FENCE_PRODUCERS, A, cluster=None)], [RemoveFence((A,), "east")], id="no cluster named"
+        ),
+        pytest.param(
+            [added(Step.FENCE_RETURNED_CLUSTER, A, cluster="west")], [], id="the returned cluster stays fenced"
+        ),
+        pytest.param([added(Step.WATCH_OLD_SOURCE, A)], [RemoveFence((A,), "east")], id="the watcher's fence"),
+        pytest.param([HOOK, HOOK], [LiftFenceHook("east")], id="the fence hook"),
+        pytest.param([tried(Step.STOP_MIRROR_MAKER)], [BOTH], id="a stop that named nothing"),
+        pytest.param([stops(Step.STOP_MIRROR_MAKER, PARTS[1])], [BOTH], id="a stop of one connector"),
+        pytest.param([stops(Step.WATCH_OLD_SOURCE, PARTS[0])], [BOTH], id="the watcher's stop"),
+        pytest.param([stops(Step.WATCH_OLD_SOURCE, "west->east source")], [], id="the watcher stopped the other flow"),
+        pytest.param([stops(Step.FENCE_RETURNED_CLUSTER, *PARTS)], [], id="a failback's stop stays"),
+        pytest.param(
+            [OPENING, HOOK, tried(Step.STOP_MIRROR_MAKER), FENCED, REOPENING],
+            [CloseTarget((C,)), RemoveFence((A, B), "east"), LiftFenceHook("east"), BOTH],
+            id="clients first, MirrorMaker 2 last",
+        ),
+        pytest.param(
+            [FENCED, OPENING, entry(Step.OPEN_TARGET, TargetOpened(opened_at="now"))], [], id="the target is open"
+        ),
+        pytest.param([FENCED, REOPENING, RETURNED], [], id="the source was given back"),
+        pytest.param(
+            [FENCED, RETURNED, added(Step.DRAIN_CONSUMERS, C)], [RemoveFence((C,), "east")], id="and fenced since"
+        ),
+        pytest.param(
+            [
+                entry(Step.COMMIT_GROUPS, TopicsToCreate(creates_topics=["orders"])),
+                entry(Step.COMMIT_GROUPS, PositionsToCommit(positions=1, of=1)),
+                entry(Step.FENCE_PRODUCERS, TransactionsToAbort(aborts_transactions=())),
+            ],
+            [],
+            id="what cannot be undone",
+        ),
+    ],
+)
+def test_intents_leave_to_undo(entries: list[Any], expected: list[Any]) -> None:
+    """In the order in which a return does it."""
+    assert left_to_undo(entries, "east", PARTS, continues=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param([tried(Step.STOP_MIRROR_MAKER)], [], id="the planned run had stopped both"),
+        pytest.param([stops(Step.STOP_MIRROR_MAKER, PARTS[1])], [ResumeReplication(PARTS[1:])], id="it stopped one"),
+    ],
+)
+def test_a_run_that_continues_another_resumes_only_what_it_stopped(entries: list[Any], expected: list[Any]) -> None:
+    """The rest is the other run's to resume."""
+    assert left_to_undo(entries, "east", PARTS, continues=True) == expected
+
+
+def test_a_flow_in_dedicated_mode_is_resumed_whole() -> None:
+    """Its processes were stopped by the flow's name."""
+    stopped = [entry(Step.STOP_MIRROR_MAKER, ProcessesToStop(stops_processes=FLOW))]
+    assert left_to_undo(stopped, "east", (FLOW,), continues=True) == [ResumeReplication((FLOW,))]
+
+
+@pytest.mark.parametrize(
+    ("intent", "expected"),
+    [
+        (AclEntriesToAdd(adds_acl_entries=[A], cluster="east"), RemoveFence((A,), "east")),
+        (TargetToOpen(removes_acl_entries=[C]), CloseTarget((C,))),
+        (FenceHookToAsk(asks_fence_hook="east"), LiftFenceHook("east")),
+        (ConnectorsToStop(stops_connectors=PARTS), ResumeReplication(PARTS)),
+        (ProcessesToStop(stops_processes=FLOW), ResumeReplication((FLOW,))),
+        (TopicsToCreate(creates_topics=["orders"]), None),
+        (SourceToReopen(reopens_source=True), None),
+    ],
+)
+def test_an_act_that_came_too_late_is_undone_by_its_intent(intent: Fact, expected: Any) -> None:
+    """None where nothing undoes it."""
+    assert undo_of(intent) == expected

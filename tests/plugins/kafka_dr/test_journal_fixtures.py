@@ -1,0 +1,292 @@
+"""Journals that an earlier version wrote on a lab: this version reads each one, and makes the same evidence of it.
+
+A fixture holds all rows of the journal's tables, the evidence of its procedure, and the files that the journal's
+procedures had kept beside theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from airflow.api_fastapi.core_api.security import get_user
+from airflow.sdk.exceptions import AirflowFailException
+from fastapi.testclient import TestClient
+from kafka_dr.domain.in_hand import in_hand
+from kafka_dr.hooks.procedure_journal import Journal
+from kafka_dr.operators.clients import removed_entries
+from kafka_dr.operators.connections import Connections
+from kafka_dr.operators.continuing import Proven, what_was_proven
+from kafka_dr.operators.evidence import CloseProcedure
+from kafka_dr.operators.fencing import added_entries
+from kafka_dr.operators.opening import OpenProcedure
+from kafka_dr.operators.procedure import Identity, Procedure
+from kafka_dr.operators.restoring import committed_by, snapshot_of, undone_procedure
+from kafka_dr.settings import Request, load_topology
+from kafka_dr.vocabulary import Entry, Outcome, Step
+from kafka_dr.web import app as web
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "journals"
+NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/journal.jsonl"))
+#: Fields of the evidence that may differ, and why.
+EXEMPT = {"digest": "it covers the whole document, so that a later version may compute it otherwise"}
+PAIR = "primary+standby"
+
+Row = dict[str, Any]
+
+
+class Fixture:
+    """A fixture, and the journal that it was put into."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.folder = folder
+        self.evidence = json.loads((FIXTURES / name / "evidence.json").read_text(encoding="utf-8"))
+        self.rows = [json.loads(line) for line in (FIXTURES / name / "journal.jsonl").read_text().splitlines()]
+        (folder / "evidence").mkdir()
+        if (FIXTURES / name / "kept").exists():
+            shutil.copytree(FIXTURES / name / "kept", folder / "evidence", dirs_exist_ok=True)
+        self.url = f"sqlite:///{folder}/journal.db"
+        (folder / "topology.yaml").write_text(yaml.safe_dump(topology()))
+
+    @property
+    def id(self) -> str:
+        """The procedure that the evidence is of."""
+        return self.evidence["procedure_id"]
+
+    def entries(self, procedure_id: str, step: Step, kind: Entry) -> list[Row]:
+        """A procedure's entries of one kind."""
+        wanted = (procedure_id, step, kind)
+        return [row for row in self.rows if (row.get("procedure_id"), row.get("step"), row.get("kind")) == wanted]
+
+    def run_of(self, procedure_id: str) -> Any:
+        """The DAG run as Airflow hands it to a task."""
+        opened = self.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        told = json.loads(opened[-1]["payload"]) if opened else {}
+        dag_id, _, run_id = procedure_id.partition("-")
+        return SimpleNamespace(dag_id=dag_id, run_id=told.get("run_id", run_id), start_date=None, queued_at=None)
+
+    def context(self, procedure_id: str, **params: Any) -> dict[str, Any]:
+        """What Airflow hands to a task of a run."""
+        asked = {name: self.evidence[name] for name in ("source", "target", "reason")}
+        return {"dag_run": self.run_of(procedure_id), "params": asked | params, "ti": SimpleNamespace(try_number=1)}
+
+    def load(self, rows: list[Row]) -> Journal:
+        """Put rows into the journal's own tables."""
+        journal = Journal(self.url)
+        with closing(sqlite3.connect(self.folder / "journal.db")) as database, database:
+            for row in rows:
+                columns = {name: value for name, value in row.items() if name != "table"}
+                marks = ", ".join("?" * len(columns))
+                statement = f"INSERT INTO {row['table']} ({', '.join(columns)}) VALUES ({marks})"
+                database.execute(statement, tuple(columns.values()))
+        return journal
+
+    def before(self, entry: Row) -> list[Row]:
+        """The rows as they stood just before an entry was written."""
+        rows = [row for row in self.rows if row.get("sequence", 0) < entry["sequence"]]
+        return [as_of(row, entry["at"]) for row in rows if row.get("taken_at", "") < entry["at"]]
+
+    def procedure(self, procedure_id: str, **choices: Any) -> Procedure:
+        """A procedure of this version, with the journal and the files of the fixture."""
+        run = self.run_of(procedure_id)
+        asked = {name: self.evidence[name] for name in ("source", "target", "reason")}
+        request = Request(**asked, choices=choices)
+        loaded = load_topology(str(self.folder / "topology.yaml"))
+        return Procedure(Identity(run.dag_id, run.run_id), request, loaded, Connections())
+
+
+def as_of(row: Row, at: str) -> Row:
+    """A row of the journal as it stood at a time: a lease that was released later is held."""
+    released = row.get("released_at")
+    return row | {"released_at": None, "outcome": None} if released and released >= at else row
+
+
+def topology() -> dict[str, Any]:
+    """The topology of the lab that the journals were written on, without what no test here asks for."""
+    flows = [
+        {
+            "source": source,
+            "target": target,
+            "connect": f"connect_{target}",
+            "connectors": {kind: f"{source}-to-{target}-{kind}" for kind in ("source", "checkpoint")},
+        }
+        for source, target in (("primary", "standby"), ("standby", "primary"))
+    ]
+    return {
+        "clusters": {alias: {"connection": alias} for alias in ("primary", "standby")},
+        "naming": {"policy": "identity"},
+        "flows": flows,
+        "routing": {"kind": "file", "path": "routing.json"},
+        "journal": {"connection": "journal"},
+        "airflow_api": {"connection": "airflow_api"},
+        "spark": {"connection": "spark"},
+        "evidence": "evidence",
+        "cool_down_seconds": 0,
+    }
+
+
+@pytest.fixture
+def fixture(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fixture:
+    """The fixture that a test's parameter names, and the environment of a task on its site."""
+    made = Fixture(request.param, tmp_path)
+    monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(tmp_path / "topology.yaml"))
+    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": {"url": made.url}}))
+    return made
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """The web page as somebody sees it who may read everything."""
+    everything = SimpleNamespace(is_authorized_dag=lambda **_: True)
+    monkeypatch.setattr(web, "get_auth_manager", lambda: everything)
+    web.app.dependency_overrides[get_user] = lambda: SimpleNamespace(name="viewer")
+    yield TestClient(web.app, root_path="/switchback")
+    web.app.dependency_overrides.clear()
+
+
+def each(*beginnings: str) -> pytest.MarkDecorator:
+    """Run a test with each fixture whose name has one of these beginnings."""
+    names = [name for name in NAMES if name.startswith(beginnings)]
+    return pytest.mark.parametrize("fixture", names, indirect=True, ids=names)
+
+
+def closed(fixture: Fixture) -> Row:
+    """The entry that the procedure was closed with last."""
+    return fixture.entries(fixture.id, Step.CLOSE_PROCEDURE, Entry.CLOSED)[-1]
+
+
+def close_again(fixture: Fixture, rows: list[Row] | None = None) -> dict[str, Any]:
+    """Close the procedure once more; return the evidence that this version makes.
+
+    A planned failover that was continued is closed by the procedure that continued it.
+    """
+    closing_run = fixture.evidence["continued_by"] or fixture.id
+    fixture.load(fixture.before(closed(fixture)) if rows is None else rows)
+    with suppress(AirflowFailException):
+        CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(fixture.context(closing_run))
+    folder = fixture.folder / "evidence" / fixture.id
+    assert "<html" in (folder / "evidence.html").read_text(encoding="utf-8")
+    return json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
+
+
+def comparable(evidence: dict[str, Any]) -> dict[str, Any]:
+    """The evidence without its exempt fields."""
+    return {name: value for name, value in evidence.items() if name not in EXEMPT}
+
+
+def test_every_procedure_has_its_outcomes() -> None:
+    """Every outcome that a procedure can have has a journal."""
+    moving = {f"{dag}-{end}" for dag in ("planned_failover", "unplanned_failover", "failback") for end in Outcome}
+    restoring = {f"restore_group_offsets-{end}" for end in Outcome if end is not Outcome.RETURNED}
+    assert moving | restoring | {"abort_procedure-aborted", "abort_procedure-refused"} <= set(NAMES)
+
+
+@each("")
+def test_the_evidence_is_the_same(fixture: Fixture) -> None:
+    """Field by field, but for the exempt ones; the outcome is the one that the fixture is named for."""
+    assert comparable(close_again(fixture)) == comparable(fixture.evidence)
+
+
+@each("planned_failover-completed")
+def test_an_altered_entry_is_seen(fixture: Fixture) -> None:
+    """One figure of one outcome is altered: the evidence differs in its steps, and the chain breaks there."""
+    (altered,) = fixture.entries(fixture.id, Step.COMMIT_GROUPS, Entry.OUTCOME)
+    other = altered | {"payload": json.dumps(json.loads(altered["payload"]) | {"committed": -1})}
+    rows = [other if row is altered else row for row in fixture.before(closed(fixture))]
+    made = close_again(fixture, rows)
+    differing = {name for name, value in comparable(made).items() if value != fixture.evidence[name]}
+    assert differing == {"steps"}
+    assert Journal(fixture.url).verify() == altered["sequence"]
+
+
+@each("")
+def test_the_journal_is_read(fixture: Fixture, client: TestClient) -> None:
+    """The chain of hashes holds, and the live page shows the procedure with its outcome."""
+    assert fixture.load(fixture.rows).verify() is None
+    run = fixture.run_of(fixture.id)
+    page = client.get("/run", params={"dag_id": run.dag_id, "run_id": run.run_id})
+    assert page.status_code == client.get("/").status_code == 200
+    if fixture.entries(fixture.id, Step.OPEN_PROCEDURE, Entry.OPENED):
+        assert fixture.id in page.text and fixture.evidence["outcome"] in page.text
+
+
+@each("")
+def test_the_live_status_follows_every_entry(fixture: Fixture) -> None:
+    """A journal that ends at any of the procedure's entries has a status, from the one that opened it on."""
+    entries = fixture.load(fixture.rows).entries(fixture.id)
+    known = [in_hand(fixture.id, entries[:number], entries[number - 1].at) for number in range(1, len(entries) + 1)]
+    opened = bool(fixture.entries(fixture.id, Step.OPEN_PROCEDURE, Entry.OPENED))
+    assert {status is not None for status in known} == {opened}
+    assert (known[-1].outcome if known[-1] else fixture.evidence["outcome"]) == fixture.evidence["outcome"]
+
+
+@each("planned_failover", "abort_procedure")
+def test_what_a_planned_failover_had_proven_is_read(fixture: Fixture) -> None:
+    """A procedure that continues this one takes over what entries and files prove, as many rows as they say."""
+    fixture.load(fixture.rows)
+    proven = what_was_proven(fixture.procedure("unplanned_failover-later", continue_procedure=fixture.id))
+    figures = {step["id"]: step["figures"] for step in fixture.evidence["steps"]}
+    assert proven.procedure_id == fixture.id
+    assert bool(proven.topics) == (Step.FORECAST in figures)
+    if not back_was_begun(fixture):
+        assert_all_proven(proven, figures)
+
+
+def back_was_begun(fixture: Fixture) -> bool:
+    """Whether the source was given back, so that the fence proves nothing."""
+    return bool(fixture.entries(fixture.id, Step.RETURN_TO_SOURCE, Entry.INTENT))
+
+
+def assert_all_proven(proven: Proven, figures: dict[str, Any]) -> None:
+    """Cut-off, positions, boundary and translation have as many rows as their steps said."""
+    assert proven.doubts == ()
+    assert len(proven.cut_off) == figures[Step.FENCE_PRODUCERS]["cut_off"]["rows"]
+    assert proven.positions is not None and proven.rows is not None
+    assert len(proven.positions) == figures[Step.DRAIN_CONSUMERS]["positions"]["rows"]
+    assert set(proven.boundary) == set(proven.cut_off)
+    assert len(proven.rows) == figures[Step.TRANSLATE_OFFSETS]["translation"]["rows"]
+
+
+@each("planned_failover", "unplanned_failover", "failback", "abort_procedure")
+def test_what_a_return_puts_back_is_read(fixture: Fixture) -> None:
+    """As many entries of ACLs as the steps said that they had added on the source, lifted and removed on the target."""
+    fixture.load(fixture.rows)
+    procedure = fixture.procedure(fixture.id)
+    figures = {step["id"]: step["figures"] for step in fixture.evidence["steps"]}
+    added, removed = added_entries(procedure), removed_entries(procedure)
+    lifted = figures.get(Step.RETURN_TO_SOURCE, {}).get("acl_entries_lifted", len(added))
+    opened = figures.get(Step.OPEN_TARGET, {}).get("acl_entries_removed", len(removed))
+    assert (len(added), len(removed)) == (lifted, opened)
+    assert added or Step.FENCE_PRODUCERS not in figures
+
+
+@each("planned_failover-failed-continued")
+def test_a_planned_failover_is_continued(fixture: Fixture) -> None:
+    """A run of this version takes the lease of the earlier version's run, and says what it continues."""
+    first, *_ = fixture.entries(fixture.id, Step.OPEN_PROCEDURE, Entry.NOTE)
+    journal = fixture.load(fixture.before(first))
+    lease = journal.lease(PAIR)
+    assert lease is not None and lease.holder == fixture.id
+    later = "unplanned_failover-later"
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(fixture.context(later, continue_procedure=fixture.id))
+    taken, opened = journal.lease(PAIR), journal.last(later, Step.OPEN_PROCEDURE, Entry.OPENED)
+    assert taken is not None and (taken.holder, taken.released_at) == (later, None)
+    assert opened is not None and opened.payload["continues"] == {"procedure_id": fixture.id, "fenced": True}
+
+
+@each("restore_group_offsets")
+def test_what_was_committed_is_read(fixture: Fixture) -> None:
+    """Another restore knows the commit, the positions that stood there before, and those that were committed."""
+    fixture.load(fixture.rows)
+    undone = undone_procedure(fixture.procedure("restore_group_offsets-later"))
+    assert undone.id == fixture.evidence["plan"]["undone"]
+    assert len(committed_by(undone)) == undone.figures(Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
+    assert set(snapshot_of(undone).columns) == {"group", "topic", "partition", "position"}
