@@ -249,7 +249,7 @@ def test_consumers_that_stay_or_restart_cannot_commit(stage: Stage) -> None:
     wait_until(lambda: staying.committed == 5, "the consumer to read", 30.0)
     procedure = stage.fenced("consumers", drain_seconds=2)
     figures = stage.run(procedure, Step.DRAIN_CONSUMERS)
-    frozen = procedure.kept(figures["positions"])
+    frozen = procedure.artifacts.load(figures["positions"])
     assert frozen.loc[frozen["group"] == "billing", "position"].tolist() == [5]
     wait_until(lambda: staying.refused == GROUP_REFUSED, "the staying consumer to be refused", 30.0)
     staying.stop()
@@ -288,7 +288,7 @@ def test_a_super_user_that_writes_is_found_by_its_records(stage: Stage) -> None:
     said = error.value.seen
     assert "orders-1: newest record at offset" in said and "113 bytes" in said and "key with SHA-256" in said
     assert "orders-0" not in said and "quiet" not in said and "customer" not in str(error.value)
-    assert procedure.outcome(Step.FENCE_PRODUCERS) is None
+    assert procedure.progress.outcome(Step.FENCE_PRODUCERS) is None
     stage.give_back(procedure)
     assert stage.acls() == before
 
@@ -303,7 +303,7 @@ def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) ->
     stage.create({"pay": 2})
     application = stage.open_transaction("pay 1", "pay", (0, 1), seconds=45)
     procedure = stage.fenced("waiting", transaction_seconds=180)
-    figures = procedure.figures(Step.FENCE_PRODUCERS)
+    figures = procedure.progress.figures(Step.FENCE_PRODUCERS)
     assert [
         (t["topic"], t["partition"], t["start_offset"], t["transactional_id"], t["state"], t["timeout_ms"])
         for t in figures["open_transactions"]
@@ -312,7 +312,10 @@ def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) ->
         ("pay", 1, 0, "pay 1", "Ongoing", 45000),
     ]
     assert figures["transactions_aborted"] == [] and figures["still_after_seconds"] > 3
-    cut_off = {(r["topic"], r["partition"]): r["offset"] for r in procedure.kept(figures["cut_off"]).to_dict("records")}
+    cut_off = {
+        (r["topic"], r["partition"]): r["offset"]
+        for r in procedure.artifacts.load(figures["cut_off"]).to_dict("records")
+    }
     assert cut_off[("pay", 0)] == 4 == stage.end("pay", 0, stable=True)
     stage.give_back(procedure)
     assert commit_error(application) != "ok"
@@ -351,7 +354,7 @@ def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
     threading.Timer(16.0, lambda: commit_error(quick)).start()
     procedure = stage.procedure("aborting", abort_open_transactions=True)
     stage.run(procedure, *BEFORE_THE_FENCE)
-    assert procedure.plan()["abort_open_transactions"] is True
+    assert procedure.progress.plan()["abort_open_transactions"] is True
     figures = stage.run(procedure, Step.FENCE_PRODUCERS)
     named = {(t["topic"], t["partition"], t["transactional_id"]) for t in figures["open_transactions"]}
     assert named >= {("hung", 0, None), ("pay", 0, "pay-1"), ("pay", 1, "pay-1")}
@@ -442,18 +445,18 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
         stage.give_back(misspelt)
         excluding = stage.procedure("excluding", exclude_groups={"reports": "its owner is away"}, drain_seconds=2)
         stage.run(excluding, *BEFORE_THE_FENCE)
-        plan = excluding.plan()
+        plan = excluding.progress.plan()
         assert [(g["group"], g["reason"], g["policy"], g["active"]) for g in plan["excluded"]] == [
             ("reports", "its owner is away", "earliest", True)
         ]
-        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.figures(Step.FORECAST)[
+        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.progress.figures(Step.FORECAST)[
             "active_groups"
         ] == []
         figures = stage.run(excluding, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS)
         assert figures["groups"] == ["billing"] and figures["excluded"] == [
             {"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 1}
         ]
-        assert excluding.kept(figures["positions"])["group"].unique().tolist() == ["billing"]
+        assert excluding.artifacts.load(figures["positions"])["group"].unique().tolist() == ["billing"]
         assert stage.commit("consumer", "reports", "orders", 0) == GROUP_REFUSED
         stage.give_back(excluding)
     finally:

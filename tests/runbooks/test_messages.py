@@ -72,10 +72,10 @@ def test_a_message_that_no_page_has_is_found() -> None:
         "raise Refusal('The moon is full')",
         "raise NotReady(f'{name} runs once more')",
         "raise Contradiction(f'{name}')",
-        "procedure.wait(self.task_id, 'Full moon', look, 5)",
+        "procedure.progress.wait(self.task_id, 'Full moon', look, 5)",
     ):
         assert len(unnamed(source, page)) == 1, source
-    assert unnamed("procedure.wait(self.task_id, 'Zero lag', look, 5)", page) == []
+    assert unnamed("procedure.progress.wait(self.task_id, 'Zero lag', look, 5)", page) == []
 
 
 def said_by_the_code() -> list[str]:

@@ -288,7 +288,7 @@ def test_files_that_are_to_be_kept_are_written() -> None:
     )
     names = set(re.findall(r"`(\w+)-\*\.parquet`", PAGE))
     assert {"boundary", "loss", "source_ends", "source_positions", "accepted", "positions", "ledger"} == names
-    assert [name for name in names if not re.search(rf'keep\(\s*"{name}"', operators)] == []
+    assert [name for name in names if not re.search(rf'save\(\s*"{name}"', operators)] == []
 
 
 def test_the_page_is_found() -> None:

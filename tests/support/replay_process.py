@@ -24,8 +24,9 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
 from kafka_dr.hooks.kafka_records import Record, RecordReader
-from kafka_dr.operators.procedure import Identity, Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.replaying import Replay, figures_of, parts_of, refuse_unproven
+from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import Request, Topology
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.listing import COMPRESSION, sha256_of
@@ -104,14 +105,14 @@ def _row(record: Record) -> dict[str, Any]:
 
 
 def found_stranded(
-    procedure: Procedure,
+    procedure: Run,
     records: list[Record],
     compacted: Iterable[str] = (),
     uncommitted: Mapping[TopicPartition, Mapping[int, str]] = {},
     after: str = "planned_failover-r0",
 ) -> None:
     """The outcome of find_stranded_records, with its export."""
-    files = write_export(procedure.folder / "export", records, uncommitted)
+    files = write_export(procedure.artifacts.folder / "export", records, uncommitted)
     first = {
         where: min(r.offset for r in records if r.topic_partition == where)
         for where in {r.topic_partition for r in records}
@@ -133,32 +134,34 @@ def found_stranded(
     ]
     figures = {
         "digest": "f" * 64, "after": after, "topics": told, "compacted": list(compacted), "bytes_there": 500,
-        "frontier": procedure.keep("frontier", partitions_frame(first, "source_end")),
-        "export": {"folder": "export", "files": procedure.keep("export_files", files)},
+        "frontier": procedure.artifacts.save("frontier", partitions_frame(first, "source_end")),
+        "export": {"folder": "export", "files": procedure.artifacts.save("export_files", files)},
     }  # fmt: skip
-    procedure.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures)
+    procedure.authority.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures)
 
 
-def failed_over(procedure: Procedure, boundary: Mapping[TopicPartition, int]) -> None:
+def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
     """The failover before, whose target ended at a boundary when clients began to write there."""
-    before = Procedure(
+    before = Run.connected(
         Identity("planned_failover", "r0"),
         Request(source="standby", target="primary", reason="before"),
         procedure.topology,
-        procedure.connections,
+        procedure.systems.connections,
     )
     epoch = procedure.journal.take_lease(PAIR, before.id)
     told = {"dag_id": "planned_failover", "run_id": "r0", "request": before.request.model_dump(mode="json")}
     procedure.journal.append(before.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
     plan = {"local_names": {tp.topic: tp.topic for tp in boundary}}
-    before.write(Step.FORECAST, Entry.OUTCOME, {"plan": plan, "plan_digest": digest_of(plan)})
-    before.write(
+    before.authority.write(Step.FORECAST, Entry.OUTCOME, {"plan": plan, "plan_digest": digest_of(plan)})
+    before.authority.write(
         Step.STOP_MIRROR_MAKER,
         Entry.OUTCOME,
-        {"boundary": before.keep("boundary", partitions_frame(boundary, "offset"))},
+        {"boundary": before.artifacts.save("boundary", partitions_frame(boundary, "offset"))},
     )
-    before.write(
-        Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": before.keep("local_ends", partitions_frame({}, "offset"))}
+    before.authority.write(
+        Step.COMMIT_GROUPS,
+        Entry.OUTCOME,
+        {"local_ends": before.artifacts.save("local_ends", partitions_frame({}, "offset"))},
     )
     procedure.journal.release_lease(PAIR, before.id, epoch, "completed")
 
@@ -180,7 +183,7 @@ class OneCluster:
 
 def failback(
     folder: Path, config: Mapping[str, Any], decision: str = "replay", isolation: str = "read_uncommitted"
-) -> Procedure:
+) -> Run:
     """A failback from `primary`, a real cluster, to `standby`, which nobody asks here."""
     flows = [
         {
@@ -209,10 +212,10 @@ def failback(
         reason="the site is back",
         choices={"mode": "recreate", "stranded": {".*": decision}},
     )
-    return Procedure(Identity("failback", "r1"), request, topology, OneCluster(folder, config))
+    return Run.connected(Identity("failback", "r1"), request, topology, OneCluster(folder, config))
 
 
-def opened(procedure: Procedure) -> Procedure:
+def opened(procedure: Run) -> Run:
     """The same, holding the lease."""
     epoch = procedure.journal.take_lease(PAIR, procedure.id)
     told = {"dag_id": "failback", "run_id": "r1", "request": procedure.request.model_dump(mode="json")}
@@ -220,9 +223,9 @@ def opened(procedure: Procedure) -> Procedure:
     return procedure
 
 
-def replay(procedure: Procedure) -> dict[str, Any]:
+def replay(procedure: Run) -> dict[str, Any]:
     """What reconcile_stranded_records does once the decision is approved, in a process of its own epoch."""
-    procedure.take_turn()
+    procedure.lease.take_new_epoch()
     work = Replay(procedure, parts_of(procedure), Step.RECONCILE_STRANDED_RECORDS, lambda text: None)
     work.run()
     print("written", flush=True)

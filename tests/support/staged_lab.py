@@ -29,9 +29,10 @@ from confluent_kafka.admin import (
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.operators.fencing import DrainConsumers, FenceProducers
 from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
 from kafka_dr.operators.readiness import CheckReadiness, Forecast
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.progress import WaitLonger
+from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import check_params, load_topology
 from kafka_dr.vocabulary import APPROVE, Entry, Step
 
@@ -107,23 +108,25 @@ class Stage:
 
     # -- the procedure -------------------------------------------------------------------------------------------
 
-    def procedure(self, run_id: str, **params: Any) -> Procedure:
+    def procedure(self, run_id: str, **params: Any) -> Run:
         """A run with these params beside source, target and reason."""
         topology = load_topology(self.lab.topology)
         request = check_params(topology, {"source": "primary", "target": "standby", "reason": "a test", **params})
-        made = Procedure(Identity("planned_failover", run_id), request, topology, LabConnections(self.lab))
-        made.__dict__["api"] = Answers()
+        made = Run.connected(Identity("planned_failover", run_id), request, topology, LabConnections(self.lab))
+        made.systems.__dict__["api"] = Answers()
         return made
 
-    def run(self, procedure: Procedure, *steps: Step) -> dict[str, Any]:
+    def run(self, procedure: Run, *steps: Step) -> dict[str, Any]:
         """Run steps one after the other; return the figures of the last. A forecast is approved by a second person."""
         for step in steps:
             self._run_one(procedure, OPERATORS[step](task_id=step.value))
             if step is Step.FORECAST:
-                procedure.api.approve(Step.APPROVE_FAILOVER, procedure.figures(Step.FORECAST)["plan_digest"])
-        return procedure.figures(steps[-1])
+                procedure.systems.api.approve(
+                    Step.APPROVE_FAILOVER, procedure.progress.figures(Step.FORECAST)["plan_digest"]
+                )
+        return procedure.progress.figures(steps[-1])
 
-    def _run_one(self, procedure: Procedure, operator: Any) -> None:
+    def _run_one(self, procedure: Run, operator: Any) -> None:
         run = SimpleNamespace(
             dag_id="planned_failover", run_id=procedure.identity.run_id, start_date=datetime.now(UTC), queued_at=None
         )
@@ -135,19 +138,19 @@ class Stage:
             except WaitLonger:
                 woken = True
 
-    def fenced(self, run_id: str, **params: Any) -> Procedure:
+    def fenced(self, run_id: str, **params: Any) -> Run:
         """A run up to and with its fence."""
         procedure = self.procedure(run_id, **params)
         self.run(procedure, *BEFORE_THE_FENCE, Step.FENCE_PRODUCERS)
         return procedure
 
-    def give_back(self, procedure: Procedure) -> dict[str, Any]:
+    def give_back(self, procedure: Run) -> dict[str, Any]:
         """Return to the source and let go of the pair."""
         figures = self.run(procedure, Step.RETURN_TO_SOURCE)
-        procedure.journal.release_lease(procedure.pair, procedure.id, procedure.epoch, "returned")
+        procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "returned")
         return figures
 
-    def notes(self, procedure: Procedure, step: Step) -> list[dict[str, Any]]:
+    def notes(self, procedure: Run, step: Step) -> list[dict[str, Any]]:
         """What a step noted."""
         return [e.payload for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)]
 

@@ -36,9 +36,9 @@ from kafka_dr.commands.terminal import Terminal
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.procedure_step import procedure_holding, request_of
 from kafka_dr.params import Request, shown
+from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import Topology, load_topology
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
@@ -267,7 +267,7 @@ class Conductor:
                 "See its evidence; start a new procedure.",
             )
 
-    def _watched(self) -> Procedure | None:
+    def _watched(self) -> Run | None:
         """The procedure whose journal tells how far it is: of an abort, the aborted one."""
         if self._run[0] == _ABORT:
             try:
@@ -275,7 +275,7 @@ class Conductor:
             except SwitchbackError:
                 return None
         request = request_of(self._topology, self._run[0], self._conf)
-        return Procedure(Identity(*self._run), request, self._topology, Connections())
+        return Run.connected(Identity(*self._run), request, self._topology, Connections())
 
     # -- following -----------------------------------------------------------------------------------------------
 
@@ -330,10 +330,10 @@ class Conductor:
         if self._procedure is None or time.monotonic() < self._count_at:
             return
         self._count_at = time.monotonic() + _COUNTDOWN_SECONDS
-        deadline = self._procedure.fence_deadline()
+        deadline = self._procedure.progress.fence_deadline()
         over = (
-            self._procedure.began(Step.OPEN_TARGET) is not None
-            or self._procedure.began(Step.RETURN_TO_SOURCE) is not None
+            self._procedure.progress.began(Step.OPEN_TARGET) is not None
+            or self._procedure.progress.began(Step.RETURN_TO_SOURCE) is not None
         )
         if deadline is not None and not over:
             self._terminal.say(
@@ -368,8 +368,8 @@ class Conductor:
         loop.stop()
         fenced = (
             self._procedure is not None
-            and self._procedure.fence_deadline() is not None
-            and self._procedure.began(Step.RETURN_TO_SOURCE) is None
+            and self._procedure.progress.fence_deadline() is not None
+            and self._procedure.progress.began(Step.RETURN_TO_SOURCE) is None
         )
         if fenced:
             self._terminal.say(

@@ -17,15 +17,15 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
 from kafka_dr.operators.observing import target_rules
 from kafka_dr.operators.offsets import held_positions, local_partitions
-from kafka_dr.operators.positions import by_group
-from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.positions import by_group, partitions_frame
+from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Entry, Step
 
 MARKS = ("opening", "opened", "returning")
 
 
-def note(procedure: Procedure, hand: Hand, what: str, who: str) -> str:
+def note(procedure: Run, hand: Hand, what: str, who: str) -> str:
     """Write one of the marks; returns what is now so, as a sentence.
 
     Raises:
@@ -35,29 +35,29 @@ def note(procedure: Procedure, hand: Hand, what: str, who: str) -> str:
     """
     if not who.strip():
         raise BadInput("Who are you?", "", "Say --as and your name: it stands in the journal.")
-    procedure.take_turn()
+    procedure.lease.take_new_epoch()
     return {"opening": _opening, "opened": _opened, "returning": _returning}[what](procedure, hand, who)
 
 
-def _opening(procedure: Procedure, hand: Hand, who: str) -> str:
-    procedure.refuse_if_going_back()
-    if procedure.began(Step.OPEN_TARGET) is None:
-        procedure.write(
+def _opening(procedure: Run, hand: Hand, who: str) -> str:
+    procedure.progress.refuse_if_going_back()
+    if procedure.progress.began(Step.OPEN_TARGET) is None:
+        procedure.authority.write(
             Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in hand.opening], "by_hand": who}
         )
     return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
 
 
-def _returning(procedure: Procedure, _: Hand, who: str) -> str:
-    if procedure.outcome(Step.OPEN_TARGET) is not None:
+def _returning(procedure: Run, _: Hand, who: str) -> str:
+    if procedure.progress.outcome(Step.OPEN_TARGET) is not None:
         raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
-    procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True, "by_hand": who})
+    procedure.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True, "by_hand": who})
     return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
 
 
-def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
+def _opened(procedure: Run, hand: Hand, who: str) -> str:
     """Everything up to the opening was done; each step that was done by hand gets an outcome that says so."""
-    if procedure.began(Step.OPEN_TARGET) is None:
+    if procedure.progress.began(Step.OPEN_TARGET) is None:
         raise Refusal(
             "The opening was never begun",
             "open_target has no intent",
@@ -84,11 +84,11 @@ def _opened(procedure: Procedure, hand: Hand, who: str) -> str:
     }
     for step, tell in figures.items():
         if step in left:
-            procedure.write(step, Entry.OUTCOME, {**tell(), "by_hand": who})
+            procedure.authority.write(step, Entry.OUTCOME, {**tell(), "by_hand": who})
     return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
 
 
-def _wrong_positions(procedure: Procedure, hand: Hand) -> list[str]:
+def _wrong_positions(procedure: Run, hand: Hand) -> list[str]:
     if hand.positions is None and Step.COMMIT_GROUPS in hand.notes:
         return [hand.notes[Step.COMMIT_GROUPS]]
     wanted = {
@@ -103,7 +103,7 @@ def _wrong_positions(procedure: Procedure, hand: Hand) -> list[str]:
     ]
 
 
-def _wrong_seeds(procedure: Procedure, hand: Hand) -> list[str]:
+def _wrong_seeds(procedure: Run, hand: Hand) -> list[str]:
     flow = procedure.reverse_flow
     if flow is None or not hand.seeds:
         return []
@@ -115,14 +115,14 @@ def _wrong_seeds(procedure: Procedure, hand: Hand) -> list[str]:
     ]
 
 
-def _still_closed(procedure: Procedure, hand: Hand) -> list[str]:
+def _still_closed(procedure: Run, hand: Hand) -> list[str]:
     closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
     return [f"still there: {entry}" for entry in sorted(closed)]
 
 
-def _committed(procedure: Procedure, hand: Hand) -> dict[str, Any]:
-    ends = procedure.target.ends(list(local_partitions(procedure)))
+def _committed(procedure: Run, hand: Hand) -> dict[str, Any]:
+    ends = procedure.systems.target.ends(list(local_partitions(procedure)))
     return {
         "positions": len(hand.positions or ()),
-        "local_ends": procedure.keep("local_ends", partitions_frame(ends, "offset")),
+        "local_ends": procedure.artifacts.save("local_ends", partitions_frame(ends, "offset")),
     }

@@ -35,9 +35,10 @@ from kafka_dr.operators.fencing_source import asked_fence_hook
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.offsets import missing_topics, not_mirrored, positions_to_commit
-from kafka_dr.operators.positions import COLUMNS
-from kafka_dr.operators.procedure import Identity, Procedure, frame_partitions
+from kafka_dr.operators.positions import COLUMNS, frame_partitions
 from kafka_dr.operators.procedure_step import procedure_holding
+from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.procedures import steps_of
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
@@ -85,30 +86,26 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _procedure(options: argparse.Namespace) -> Procedure:
+def _procedure(options: argparse.Namespace) -> Run:
     if options.source and options.target:
         return procedure_holding(options.source, options.target)
     if not options.procedure_id:
         raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
     topology, connections = load_topology(), Connections()
-    opened = Journal(connections.journal_url(topology.journal.connection)).last(
-        options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED
-    )
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    opened = journal.last(options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
     if opened is None:
         raise BadInput(
             f"The journal knows no procedure {options.procedure_id!a}",
             "",
             "See the ids in the evidence folder, or give --source and --target.",
         )
-    return Procedure(
-        Identity(opened.payload["dag_id"], opened.payload["run_id"]),
-        Request(**opened.payload["request"]),
-        topology,
-        connections,
-    )
+    request = Request(**opened.payload["request"])
+    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
+    return Run(identity, request, journal, Systems(request, topology, connections))
 
 
-def plan_text(procedure: Procedure) -> str:
+def plan_text(procedure: Run) -> str:
     """The plan as the approver read it, and how far the procedure is."""
     done, begun = _steps(procedure)
     lines = [
@@ -118,20 +115,22 @@ def plan_text(procedure: Procedure) -> str:
     planning = _planning(procedure)
     if planning not in done:
         return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
-    shown = loss_markdown if procedure.without_source else plan_markdown
-    return "\n".join([shown(procedure.plan(), procedure.figures(planning)["plan_digest"]), "", *lines])
+    shown = loss_markdown if procedure.progress.without_source else plan_markdown
+    return "\n".join(
+        [shown(procedure.progress.plan(), procedure.progress.figures(planning)["plan_digest"]), "", *lines]
+    )
 
 
-def _planning(procedure: Procedure) -> Step:
+def _planning(procedure: Run) -> Step:
     """The step that writes, or wrote, the plan."""
     return (
-        procedure.planning[0]
-        if procedure.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
+        procedure.progress.planning[0]
+        if procedure.progress.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
         else Step.ASSESS_DATA_LOSS
     )
 
 
-def write_commands(procedure: Procedure, folder: Path) -> str:
+def write_commands(procedure: Run, folder: Path) -> str:
     """Write both scripts and their files; return what is printed."""
     hand = hand_of(procedure)
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,17 +149,17 @@ def write_commands(procedure: Procedure, folder: Path) -> str:
     return "\n".join([written, texts["to_go_on.sh"], texts["to_return.sh"]])
 
 
-def hand_of(procedure: Procedure) -> Hand:
+def hand_of(procedure: Run) -> Hand:
     """What the journal and its files say, as the commands need it."""
     done, begun = _steps(procedure)
-    planning, given_up = _planning(procedure), procedure.without_source
+    planning, given_up = _planning(procedure), procedure.progress.without_source
     if planning not in done:
         raise Refusal(
             "There is no plan yet",
             f"{planning.value} is not done; nothing was touched",
             "Run the procedure to its approval first.",
         )
-    plan, topology, reverse = procedure.plan(), procedure.topology, procedure.reverse_flow
+    plan, topology, reverse = procedure.progress.plan(), procedure.topology, procedure.reverse_flow
     notes = _notes(procedure, done)
     try:
         positions, local = _positions(procedure, done), _missing_topics(procedure, done)
@@ -197,7 +196,7 @@ def hand_of(procedure: Procedure) -> Hand:
     )
 
 
-def _steps(procedure: Procedure) -> tuple[frozenset[str], frozenset[str]]:
+def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
     entries = procedure.journal.entries(procedure.id)
     return (
         frozenset(e.step for e in entries if e.kind == Entry.OUTCOME),
@@ -205,25 +204,27 @@ def _steps(procedure: Procedure) -> tuple[frozenset[str], frozenset[str]]:
     )
 
 
-def _place(procedure: Procedure, end: str, alias: str) -> Place:
+def _place(procedure: Run, end: str, alias: str) -> Place:
     """The servers stand in the connection; where that cannot be read, a person knows them."""
     try:
-        servers = str(procedure.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"])
+        servers = str(
+            procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"]
+        )
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
         servers = _PLACEHOLDER[end]
     return Place(alias, servers, f"{end}.properties")
 
 
-def _address(procedure: Procedure, connection: str) -> tuple[str, bool]:
+def _address(procedure: Run, connection: str) -> tuple[str, bool]:
     """An http connection's address, and whether it needs a login."""
     try:
-        url, user, _ = procedure.connections.login(connection)
+        url, user, _ = procedure.systems.connections.login(connection)
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
         return f"http://{connection}", False
     return url, bool(user)
 
 
-def _flow(procedure: Procedure, flow: Flow, given_up: bool) -> by_hand.Flow | None:
+def _flow(procedure: Run, flow: Flow, given_up: bool) -> by_hand.Flow | None:
     """How its worker is reached; None for one in dedicated mode, which only the way out of a lost source does
     without.
     """
@@ -233,7 +234,7 @@ def _flow(procedure: Procedure, flow: Flow, given_up: bool) -> by_hand.Flow | No
     return by_hand.Flow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
 
 
-def _positions(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
+def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
     """What commit_groups would commit; none once it has, None before there is anything to commit."""
     if Step.COMMIT_GROUPS in done:
         return ()
@@ -243,7 +244,7 @@ def _positions(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, s
     return tuple(zip(*(rows[name].tolist() for name in COLUMNS), strict=True))
 
 
-def _missing_topics(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[str, int], ...]:
+def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, int], ...]:
     """Topics that commit_groups would make, with their partitions."""
     if Step.COMMIT_GROUPS in done or Step.STOP_MIRROR_MAKER not in done:
         return ()
@@ -251,21 +252,25 @@ def _missing_topics(procedure: Procedure, done: frozenset[str]) -> tuple[tuple[s
     return tuple((names[topic], partitions) for topic, partitions in missing_topics(procedure).items())
 
 
-def _seeds(procedure: Procedure, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
+def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
     """Where the reverse flow goes on: one below the ends at the opening; only for topics whose ends are known."""
     if Step.STOP_MIRROR_MAKER not in done:
         return None
-    ends = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    ends = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+    )
     if Step.COMMIT_GROUPS in done:
-        ends |= frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
-    written = set(procedure.plan()["local_names"].values())
+        ends |= frame_partitions(
+            procedure.artifacts.load(procedure.progress.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset"
+        )
+    written = set(procedure.progress.plan()["local_names"].values())
     return {tp: end - 1 if end > 0 else None for tp, end in ends.items() if tp.topic in written}
 
 
-def _notes(procedure: Procedure, done: frozenset[str]) -> dict[str, str]:
+def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
     notes: dict[str, str] = {}
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
-        found = procedure.figures(Step.TRANSLATE_OFFSETS)
+        found = procedure.progress.figures(Step.TRANSLATE_OFFSETS)
         more = [
             f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}."
             for one in loss_grown(procedure)
@@ -284,7 +289,7 @@ def _notes(procedure: Procedure, done: frozenset[str]) -> dict[str, str]:
     return notes
 
 
-def _routing(procedure: Procedure) -> str:
+def _routing(procedure: Run) -> str:
     routing = procedure.topology.routing
     if routing.kind == "file":
         return (
@@ -295,7 +300,7 @@ def _routing(procedure: Procedure) -> str:
     return f"curl -fsS{who} -X PUT -H 'Content-Type: application/json' --data @routing.json {quote(url + '/route')}"
 
 
-def _files(procedure: Procedure, hand: Hand) -> dict[str, str]:
+def _files(procedure: Run, hand: Hand) -> dict[str, str]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     found = {
@@ -308,16 +313,16 @@ def _files(procedure: Procedure, hand: Hand) -> dict[str, str]:
     for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary")):
         if step in hand.done:
             found[f"{name}.txt"] = by_hand.offset_lines(
-                frame_partitions(procedure.kept(procedure.figures(step)[name]), "offset")
+                frame_partitions(procedure.artifacts.load(procedure.progress.figures(step)[name]), "offset")
             )
     if hand.reverse is not None and hand.seeds:
         found["reverse_offsets.json"] = by_hand.seeds_json(hand.reverse.alias, hand.seeds)
     return found
 
 
-def _route(procedure: Procedure, hand: Hand) -> str:
+def _route(procedure: Run, hand: Hand) -> str:
     try:
-        version = procedure.routing.current().version + 1
+        version = procedure.systems.routing.current().version + 1
     except SwitchbackError:
         version = 1
     record: dict[str, Any] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.operators.evidence import CloseProcedure
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, procedure_holding
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import foreign_params
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -23,7 +23,7 @@ class AbortedStep(ProcedureStep):
 
     bounded = False
 
-    def procedure(self, context: Any) -> Procedure:
+    def procedure(self, context: Any) -> Run:
         """The procedure that this run has aborted, also once it gave the pair on; until it has, the one that holds
         the pair.
         """
@@ -39,7 +39,7 @@ class AbortedStep(ProcedureStep):
 class AbortProcedure(AbortedStep):
     """Write down who aborts and why; from then on no step of the procedure goes forward."""
 
-    def procedure(self, context: Any) -> Procedure:
+    def procedure(self, context: Any) -> Run:
         """The procedure that holds the pair; what only other procedures take is refused by name, before anything is
         written.
         """
@@ -52,18 +52,18 @@ class AbortProcedure(AbortedStep):
             )
         return super().procedure(context)
 
-    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """No new epoch is taken: the procedure's own processes shall see the abort and return by themselves."""
-        if procedure.aborted() is None:
-            procedure.hold_lease()
-            if procedure.began(Step.OPEN_TARGET) is not None:
+        if procedure.progress.aborted() is None:
+            procedure.authority.hold()
+            if procedure.progress.began(Step.OPEN_TARGET) is not None:
                 raise Refusal(
                     f"{procedure.id} has passed the point of no return",
                     "open_target had begun",
                     "Go on forward: clear its failed step, or fail back later.",
                 )
             run = context["dag_run"]
-            procedure.write(
+            procedure.authority.write(
                 self.task_id,
                 Entry.ABORT,
                 {
@@ -73,16 +73,16 @@ class AbortProcedure(AbortedStep):
                     "at": procedure.now(),
                 },
             )
-            procedure.write(self.task_id, Entry.OUTCOME, {"aborted": procedure.id})
+            procedure.authority.write(self.task_id, Entry.OUTCOME, {"aborted": procedure.id})
         return {"done": self.task_id, "procedure_id": procedure.id}
 
 
-def starter_of(procedure: Procedure, run: Any) -> str:
+def starter_of(procedure: Run, run: Any) -> str:
     """Who triggered the abort; an abort is the safe direction, so an unknown one is written down as such, not
     refused.
     """
     try:
-        return procedure.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
+        return procedure.systems.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:
         return "unknown"
 
@@ -90,10 +90,10 @@ def starter_of(procedure: Procedure, run: Any) -> str:
 class ReturnAborted(AbortedStep, ReturnToSource):
     """Wait for the procedure's own return; where nothing of it runs, return in its place."""
 
-    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Its own return has the first turn: two at once would take each other's epochs."""
         ends_at = time.monotonic() + _OWN_RETURN_SECONDS
-        while not woken and time.monotonic() < ends_at and procedure.outcome(self.task_id) is None:
+        while not woken and time.monotonic() < ends_at and procedure.progress.outcome(self.task_id) is None:
             time.sleep(_LOOK_AGAIN_SECONDS)
         return super().run_once(procedure, context, woken)
 

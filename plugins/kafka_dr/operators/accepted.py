@@ -16,8 +16,9 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnavailable
 from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.open_transactions import transaction_tool
-from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.still_ends import newest_records
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
 _STILL_LOOKS = 5
@@ -28,13 +29,13 @@ _ASKED = 3
 _ANYBODY = "anybody, where a topic had no entries"
 
 
-def known_ends(procedure: Procedure) -> dict[TopicPartition, int]:
+def known_ends(procedure: Run) -> dict[TopicPartition, int]:
     """Where the source's logs were last known to end, by the procedure's inventory; empty without one."""
-    receipt = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("source_ends")
-    return frame_partitions(procedure.kept(receipt), "offset") if receipt else {}
+    receipt = (procedure.progress.outcome(Step.ASSESS_DATA_LOSS) or {}).get("source_ends")
+    return frame_partitions(procedure.artifacts.load(receipt), "offset") if receipt else {}
 
 
-def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any]:
+def accepted_since(procedure: Run, topics: Iterable[str]) -> dict[str, Any]:
     """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory
     knows.
     """
@@ -44,7 +45,7 @@ def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any
     most = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
     return {
-        "accepted": procedure.keep(
+        "accepted": procedure.artifacts.save(
             "accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})
         ),
         "records_at_most": sum(row.to_offset - (row.from_offset or 0) for row in rows),
@@ -55,12 +56,12 @@ def accepted_since(procedure: Procedure, topics: Iterable[str]) -> dict[str, Any
             procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}
         ),
         "may_have_written": _writers_by_right(procedure, {row.topic for row in rows}),
-        "ends_at_fence": procedure.keep("ends_at_fence", partitions_frame(ends, "offset")),
+        "ends_at_fence": procedure.artifacts.save("ends_at_fence", partitions_frame(ends, "offset")),
         "known_ends_problem": problem,
     }
 
 
-def _writers_by_right(procedure: Procedure, topics: set[str]) -> list[str]:
+def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
     """Principals of clients that hold the right to write there, but for the fence: no record names its writer. A
     super user is not among them.
     """
@@ -71,7 +72,7 @@ def _writers_by_right(procedure: Procedure, topics: set[str]) -> list[str]:
     return sorted(named | ({_ANYBODY} if rules.allow_everyone else set()))
 
 
-def producers_since(procedure: Procedure, receipt: Mapping[str, Any]) -> dict[str, Any]:
+def producers_since(procedure: Run, receipt: Mapping[str, Any]) -> dict[str, Any]:
     """Producers of the partitions that accepted most, as their leaders and coordinators remember them; empty where
     nothing was accepted, or Kafka's tool is not there.
 
@@ -80,7 +81,7 @@ def producers_since(procedure: Procedure, receipt: Mapping[str, Any]) -> dict[st
     Args:
         receipt: of the list of what was accepted.
     """
-    tool, rows = transaction_tool(procedure), procedure.kept(receipt)
+    tool, rows = transaction_tool(procedure), procedure.artifacts.load(receipt)
     if tool is None or rows.empty:
         return {}
     most = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(_ASKED, "count")
@@ -97,7 +98,7 @@ def producers_since(procedure: Procedure, receipt: Mapping[str, Any]) -> dict[st
         return {"producers": {}, "producers_problem": str(error)}
 
 
-def _known_ends(procedure: Procedure) -> tuple[dict[TopicPartition, int], str | None]:
+def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:
     """The inventory's ends; where its file is gone everything counts as accepted since, and why is said."""
     try:
         return known_ends(procedure), None
@@ -105,7 +106,7 @@ def _known_ends(procedure: Procedure) -> tuple[dict[TopicPartition, int], str | 
         return {}, str(error)
 
 
-def _still_ends(procedure: Procedure, topics: list[str]) -> dict[TopicPartition, int]:
+def _still_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]:
     """Log ends that stand still for a window.
 
     Raises:
@@ -125,9 +126,9 @@ def _still_ends(procedure: Procedure, topics: list[str]) -> dict[TopicPartition,
     )
 
 
-def log_ends(procedure: Procedure, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
+def log_ends(procedure: Run, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
     """Log ends of these topics of the source, as far as they are there."""
-    infos = procedure.source.topics(topics, timeout=seconds)
-    return procedure.source.ends(
+    infos = procedure.systems.source.topics(topics, timeout=seconds)
+    return procedure.systems.source.ends(
         [TopicPartition(name, p) for name, info in infos.items() for p in info.partitions], timeout=seconds
     )

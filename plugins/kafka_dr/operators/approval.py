@@ -10,8 +10,8 @@ from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_dige
 from kafka_dr.domain.plan import cell, plan_markdown
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.offsets import groups_born, must_be_reviewed
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import APPROVE, REJECT, Step, TranslationClass
 
 _SHOWN = 50
@@ -23,9 +23,9 @@ class ApproveFailover(ProcedureGate):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
 
-    def question(self, procedure: Procedure) -> tuple[str, str, str]:
+    def question(self, procedure: Run) -> tuple[str, str, str]:
         """The forecast, bound to the plan's digest."""
-        plan, digest = procedure.plan(), procedure.figures(Step.FORECAST)["plan_digest"]
+        plan, digest = procedure.progress.plan(), procedure.progress.figures(Step.FORECAST)["plan_digest"]
         return (
             f"Move all clients from {plan['source']} to {plan['target']}? Plan {digest}",
             plan_markdown(plan, digest),
@@ -39,9 +39,9 @@ class ApproveDataLoss(ProcedureGate):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
 
-    def question(self, procedure: Procedure) -> tuple[str, str, str]:
+    def question(self, procedure: Run) -> tuple[str, str, str]:
         """The inventory, bound to its digest."""
-        plan, digest = procedure.plan(), procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+        plan, digest = procedure.progress.plan(), procedure.progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
         return (
             (
                 f"Give up {plan['source']}, lose {plan['inventory']['certain']} records or more, and go on with"
@@ -60,22 +60,22 @@ class ReviewTranslation(ProcedureGate):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
 
-    def wait_seconds(self, procedure: Procedure) -> float:
+    def wait_seconds(self, procedure: Run) -> float:
         """Clients are fenced meanwhile: no longer than the fence may last, where there is one."""
-        deadline, longest = procedure.fence_deadline(), super().wait_seconds(procedure)
+        deadline, longest = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
         return longest if deadline is None else max(1.0, min(longest, deadline - time.time()))
 
-    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+    def question(self, procedure: Run) -> tuple[str, str, str] | None:
         """What is lost beyond what was approved, and the positions that are not exact, worst first; bound to the
         digest of the translation and of that loss.
         """
         more = loss_grown(procedure)
         if not more and not must_be_reviewed(procedure):
             return None
-        figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+        figures = procedure.progress.figures(Step.TRANSLATE_OFFSETS)
         digest = review_digest(figures["digest"], more)
         born = groups_born(procedure)
-        rows = procedure.kept(figures["translation"])
+        rows = procedure.artifacts.load(figures["translation"])
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(

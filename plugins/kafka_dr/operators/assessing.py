@@ -30,11 +30,11 @@ from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
 from kafka_dr.operators.observing import copies_of_target, local_names, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
-from kafka_dr.operators.positions import placed
-from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame, placed
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
 from kafka_dr.operators.translating_ahead import made_ahead, write_ahead
+from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -68,7 +68,7 @@ class AssessDataLoss(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
         with side_by_side() as start:
             gathered = start(known_now, procedure)
@@ -92,27 +92,31 @@ class AssessDataLoss(ProcedureStep):
         # What a continued run had translated is taken as it is: how exact it is stands there.
         translated = made_ahead(procedure, made)
         if proven.rows is None:
-            rows = procedure.kept(translated) if translated else None
+            rows = procedure.artifacts.load(translated) if translated else None
             assessed = with_rereads(assessed, summary["rereads"], rereads, rows)
         plan = assessed.as_dict()
         return {
             "plan": plan,
             "plan_digest": digest_of(plan),
             "inventory_digest": summary["digest"],
-            "loss": procedure.keep("loss", loss),
-            "positions": procedure.keep("source_positions", with_movement(known)),
-            "floors": procedure.keep("floors", known.recorded.floors),
-            "syncs": procedure.keep("offset_syncs", known.syncs),
-            "pairs": procedure.keep("pairs", known.recorded.pairs),
-            "bounds": procedure.keep("bounds", bounds),
+            "loss": procedure.artifacts.save("loss", loss),
+            "positions": procedure.artifacts.save("source_positions", with_movement(known)),
+            "floors": procedure.artifacts.save("floors", known.recorded.floors),
+            "syncs": procedure.artifacts.save("offset_syncs", known.syncs),
+            "pairs": procedure.artifacts.save("pairs", known.recorded.pairs),
+            "bounds": procedure.artifacts.save("bounds", bounds),
             "active_groups": sorted(known.active),
-            "source_ends": procedure.keep(
+            "source_ends": procedure.artifacts.save(
                 "source_ends", partitions_frame(source.ends or last_ends(known) | proven.cut_off, "offset")
             ),
             "cut_off": (
-                procedure.keep("cut_off", partitions_frame(proven.cut_off, "offset")) if proven.cut_off else None
+                procedure.artifacts.save("cut_off", partitions_frame(proven.cut_off, "offset"))
+                if proven.cut_off
+                else None
             ),
-            "earlier_positions": None if proven.rows is None else procedure.keep("earlier_positions", proven.rows),
+            "earlier_positions": None
+            if proven.rows is None
+            else procedure.artifacts.save("earlier_positions", proven.rows),
             "earlier_translation": dict(proven.translated),
             "translated_ahead": translated,
             "source_readable": source.readable,
@@ -149,18 +153,18 @@ class SourceNow:
         return cls(starts.result(), ends, stable.result())
 
 
-def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
+def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, Proven]:
     """What is known, the source as it is where it can be read (one that is lost is not waited for), and what a
     continued run had proven.
     """
     known, source = what_is_known(procedure), SourceNow({}, {}, {})
-    lost = procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
+    lost = procedure.progress.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
     proven = still_proven(procedure, what_was_proven(procedure), last_ends(known), lost)
     known = with_what_was_proven(procedure, known, proven)
     if not lost:
         try:
-            seen = as_on_source(procedure, known, procedure.source.topics(timeout=_ENDS_SECONDS))
-            source = SourceNow.of(procedure.source, partitions_of(seen))
+            seen = as_on_source(procedure, known, procedure.systems.source.topics(timeout=_ENDS_SECONDS))
+            source = SourceNow.of(procedure.systems.source, partitions_of(seen))
             known = seen if source.readable else known
         except SystemUnavailable as error:
             known = replace(
@@ -170,7 +174,7 @@ def known_now(procedure: Procedure) -> tuple[LastKnown, SourceNow, Proven]:
     return with_what_the_target_lacks(procedure, without_other_logs(procedure, known)), source, proven
 
 
-def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
+def as_on_source(procedure: Run, known: LastKnown, there: Mapping[str, TopicInfo]) -> LastKnown:
     """The flow's topics are those that a source which can be read has: also what never reached the target, and
     nothing that it has deleted.
     """
@@ -187,7 +191,7 @@ def as_on_source(procedure: Procedure, known: LastKnown, there: Mapping[str, Top
     )
 
 
-def with_what_the_target_lacks(procedure: Procedure, known: LastKnown) -> LastKnown:
+def with_what_the_target_lacks(procedure: Run, known: LastKnown) -> LastKnown:
     """The same, with partitions that never reached the target named among what is missing."""
     remote = [TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in partitions_of(known)]
     lacking = sorted(set(remote) - set(existing(procedure, remote)))
@@ -195,7 +199,7 @@ def with_what_the_target_lacks(procedure: Procedure, known: LastKnown) -> LastKn
     return replace(known, missing=(*known.missing, note)) if lacking else known
 
 
-def refuse_without_topics(procedure: Procedure, known: LastKnown) -> None:
+def refuse_without_topics(procedure: Run, known: LastKnown) -> None:
     """Where nobody knows of any topic of the flow there is nothing to move clients to."""
     if not known.topics:
         raise NotReady(
@@ -206,9 +210,9 @@ def refuse_without_topics(procedure: Procedure, known: LastKnown) -> None:
         )
 
 
-def last_seen(procedure: Procedure, known: LastKnown, source: SourceNow) -> LastSeen:
+def last_seen(procedure: Run, known: LastKnown, source: SourceNow) -> LastSeen:
     """When the source was seen last, and by whom."""
-    began = procedure.began(Step.CONFIRM_SOURCE_LOST)
+    began = procedure.progress.began(Step.CONFIRM_SOURCE_LOST)
     return LastSeen(
         recorder=procedure.topology.recorder is not None,
         recorded_at=known.recorded.source_at,
@@ -232,9 +236,7 @@ def last_ends(known: LastKnown) -> dict[TopicPartition, int]:
     }
 
 
-def write_inputs(
-    procedure: Procedure, folder: Path, known: LastKnown, source: SourceNow, proven: Proven
-) -> dict[str, Any]:
+def write_inputs(procedure: Run, folder: Path, known: LastKnown, source: SourceNow, proven: Proven) -> dict[str, Any]:
     """What assess_data_loss reads; answers what its job.json says."""
     bounds, positions = bounds_now(procedure, known, source, proven), with_movement(known)
     write_frame(folder, "bounds", bounds)
@@ -273,19 +275,19 @@ def reading_seconds(known: LastKnown, source: SourceNow) -> int:
     return _READ_SECONDS + sum(max(0, end - kept.get(tp, -1) - 1) for tp, end in source.ends.items()) // _READ_A_SECOND
 
 
-def bounds_now(procedure: Procedure, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
+def bounds_now(procedure: Run, known: LastKnown, source: SourceNow, proven: Proven) -> pd.DataFrame:
     """One row per source partition, with what the target has of it now; the source's own bounds where they can be
     read, were recorded or proven.
     """
     wanted, anew = partitions_of(known), made_anew(procedure, known)
     remote = {tp: TopicPartition(known.topics[tp.topic][0], tp.partition) for tp in wanted}
     there = existing(procedure, remote.values())
-    starts, ends = procedure.target.starts(there), procedure.target.ends(there)
+    starts, ends = procedure.systems.target.starts(there), procedure.systems.target.ends(there)
     names = {tp.topic for tp in there}
-    compacted, writable = compacted_topics(procedure.target, names), open_to_clients(procedure, names)
+    compacted, writable = compacted_topics(procedure.systems.target, names), open_to_clients(procedure, names)
     stamped = {
         name
-        for name, config in procedure.target.configs(sorted(names)).items()
+        for name, config in procedure.systems.target.configs(sorted(names)).items()
         if config.get("message.timestamp.type", "CreateTime") != "CreateTime"
     }
     frame = pd.DataFrame(
@@ -316,9 +318,9 @@ def bounds_now(procedure: Procedure, known: LastKnown, source: SourceNow, proven
     ).astype({"partition": "int32"})
 
 
-def made_anew(procedure: Procedure, known: LastKnown) -> set[str]:
+def made_anew(procedure: Run, known: LastKnown) -> set[str]:
     """Topics of which one side has another one by now than was recorded: what was recorded speaks of another log."""
-    there = procedure.target.topics(sorted({name for name, _, _ in known.topics.values()}))
+    there = procedure.systems.target.topics(sorted({name for name, _, _ in known.topics.values()}))
     seen = known.recorded.partitions[["topic", "topic_id", "target_topic_id"]].drop_duplicates().itertuples(index=False)
     return {
         topic
@@ -331,7 +333,7 @@ def made_anew(procedure: Procedure, known: LastKnown) -> set[str]:
     }
 
 
-def without_other_logs(procedure: Procedure, known: LastKnown) -> LastKnown:
+def without_other_logs(procedure: Run, known: LastKnown) -> LastKnown:
     """The same without what was recorded of a topic that was made anew since: nobody then knows what of it is on the
     target.
 
@@ -373,10 +375,10 @@ def _differ(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one != other
 
 
-def existing(procedure: Procedure, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+def existing(procedure: Run, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Those of the target's partitions that are there."""
     wanted = list(partitions)
-    there = procedure.target.topics(sorted({tp.topic for tp in wanted}))
+    there = procedure.systems.target.topics(sorted({tp.topic for tp in wanted}))
     return [tp for tp in wanted if tp.topic in there and tp.partition in there[tp.topic].partitions]
 
 
@@ -406,7 +408,7 @@ def last_seen_frame(known: LastKnown, source: SourceNow, proven: Proven) -> pd.D
 
 
 def plan_of(
-    procedure: Procedure,
+    procedure: Run,
     known: LastKnown,
     summary: dict[str, Any],
     loss: pd.DataFrame,
@@ -415,7 +417,7 @@ def plan_of(
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
     """The plan: what is lost, who is concerned, and what will be opened."""
-    confirmed = procedure.figures(Step.CONFIRM_SOURCE_LOST)
+    confirmed = procedure.progress.figures(Step.CONFIRM_SOURCE_LOST)
     window = f"{confirmed['verdict']['rounds']} rounds in {confirmed['window_seconds']:.0f} s"
     local = local_names(procedure, {topic: name for topic, (name, _, _) in known.topics.items()})
     return LossPlan(
@@ -445,7 +447,7 @@ def plan_of(
         continues=continues,
         gone=known.gone,
         seen=asdict(seen),
-        cool_down=procedure.cool_down,
+        cool_down=procedure.progress.cool_down,
     )
 
 
@@ -472,7 +474,7 @@ def bounds_by_group(rows: pd.DataFrame) -> dict[str, int]:
     return {str(group): int(bound) for group, bound in largest.dropna().items()}
 
 
-def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
+def groups_of(procedure: Run, known: LastKnown, ahead: pd.DataFrame) -> tuple[LastKnownGroup, ...]:
     """The groups that move, each as it was seen last."""
     beyond = ahead.groupby("group").size()
     return tuple(
@@ -488,7 +490,7 @@ def groups_of(procedure: Procedure, known: LastKnown, ahead: pd.DataFrame) -> tu
     )
 
 
-def opening_without_source(procedure: Procedure, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
+def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
     """DENY entries of the target whose removal lets clients in: those that hold the right there, but for the denial."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))

@@ -15,7 +15,7 @@ from kafka_dr.operators.fencing import active_groups, fenced_groups, groups_of, 
 from kafka_dr.operators.loss_since import LOOKED_AT
 from kafka_dr.operators.observing import source_rules, target_rules
 from kafka_dr.operators.offsets import require_reviewed
-from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import (
     groups_still_at_rest,
@@ -25,6 +25,9 @@ from kafka_dr.operators.still_true import (
     source_still_fenced,
     target_ends_are_boundary,
 )
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import CANARY_TOPIC, Entry, Step
 
 
@@ -36,13 +39,13 @@ class OpenTarget(ProcedureStep):
     # Interrupted after its intent, the target would be half open; none of its waits is long.
     bounded = False
 
-    def intend(self, procedure: Procedure, context: Any) -> None:
+    def intend(self, procedure: Run, context: Any) -> None:
         """Nothing is meant yet: the intent is written only after the last look."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Look, write the intent, remove the target's denials, read back, write and read a canary."""
         scopes = self.client_scopes(procedure)
-        begun = procedure.began(self.task_id) is not None
+        begun = procedure.progress.began(self.task_id) is not None
         newest = procedure.journal.entries(procedure.id)[-1].sequence
         unchanged = self.look_again(procedure, begun)
         if not begun:
@@ -50,13 +53,13 @@ class OpenTarget(ProcedureStep):
                 e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)
             ]
             _refuse_unplanned(procedure, closed)
-            procedure.hold_lease()
-            procedure.write(
+            procedure.authority.hold()
+            procedure.authority.write(
                 self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed], LOOKED_AT: newest}
             )
         lifted = removed_entries(procedure)
-        with procedure.acting(undo=lambda: procedure.target_acls.add(lifted)):
-            procedure.target_acls.remove(lifted)
+        with acting(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
+            procedure.systems.target_acls.remove(lifted)
         rules = target_rules(procedure)
         refused = [
             f"{scope.operation} {r}"
@@ -77,7 +80,7 @@ class OpenTarget(ProcedureStep):
             "opened_at": procedure.now(),
         }
 
-    def look_again(self, procedure: Procedure, begun: bool) -> str:
+    def look_again(self, procedure: Run, begun: bool) -> str:
         """Once begun, clients may already be on the target, and the approval was checked; the source must still be
         closed.
 
@@ -93,25 +96,29 @@ class OpenTarget(ProcedureStep):
         source_ends_are_cut_off(procedure)
         mirror_maker_still_stopped(procedure)
         unchanged = groups_still_at_rest(
-            procedure, [procedure.source] if begun else [procedure.source, procedure.target]
+            procedure, [procedure.systems.source] if begun else [procedure.systems.source, procedure.systems.target]
         )
         if not begun:
             require_reviewed(procedure)
-            procedure.check_fence_clock()
+            procedure.progress.check_fence_clock()
             target_ends_are_boundary(procedure)
         return unchanged
 
-    def client_scopes(self, procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
+    def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
         """What clients will do on the target, and the principals that do it on the source."""
-        plan, rules, exempt = procedure.plan(), source_rules(procedure), procedure.exempt(procedure.request.source)
+        plan, rules, exempt = (
+            procedure.progress.plan(),
+            source_rules(procedure),
+            procedure.exempt(procedure.request.source),
+        )
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
         local = FenceScope.writes(plan["local_names"].values())
         return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
 
 
-def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
+def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
     """Only denials that the approved plan names are removed."""
-    unplanned = sorted({str(e) for e in closed} - set(procedure.plan()["opening"]))
+    unplanned = sorted({str(e) for e in closed} - set(procedure.progress.plan()["opening"]))
     if unplanned:
         raise Refusal(
             "Somebody denied clients something on the target after the forecast",
@@ -120,16 +127,16 @@ def _refuse_unplanned(procedure: Procedure, closed: list[AclEntry]) -> None:
         )
 
 
-def removed_entries(procedure: Procedure) -> list[AclEntry]:
+def removed_entries(procedure: Run) -> list[AclEntry]:
     """The target's denials this procedure meant to remove, by its intent in the journal."""
     intents = procedure.journal.entries(procedure.id, step=Step.OPEN_TARGET, kind=Entry.INTENT)
     return list(dict.fromkeys(AclEntry(**e) for entry in intents for e in entry.payload.get("removes_acl_entries", [])))
 
 
-def write_canary(procedure: Procedure) -> dict[str, Any]:
+def write_canary(procedure: Run) -> dict[str, Any]:
     """One record into a topic of our own on the target, and read back."""
-    procedure.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
-    answer = procedure.writer(procedure.request.target).write(
+    procedure.systems.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
+    answer = procedure.systems.writer(procedure.request.target).write(
         CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode()
     )
     if not isinstance(answer, Accepted):
@@ -137,7 +144,7 @@ def write_canary(procedure: Procedure) -> dict[str, Any]:
             "The target did not take a record", str(answer), "Look at the target's brokers; clear open_target to go on."
         )
     tp = TopicPartition(CANARY_TOPIC, 0)
-    back = procedure.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
+    back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
     if [r.key for r in back] != [procedure.id.encode()]:
         raise ReadBackFailed(
             "The canary could not be read back",
@@ -150,14 +157,14 @@ def write_canary(procedure: Procedure) -> dict[str, Any]:
 class RedirectClients(ProcedureStep):
     """Change where clients connect, read it back, and tell the applications to go on."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """The routing record names the target; the drain hook is told to resume."""
         require_opened(procedure)
-        procedure.hold_lease()
-        servers = procedure.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
+        procedure.authority.hold()
+        servers = procedure.systems.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
             "bootstrap.servers"
         ]
-        done = procedure.routing.redirect(Route(procedure.request.target, servers))
+        done = procedure.systems.routing.redirect(Route(procedure.request.target, servers))
         return {
             "changed": done.changed,
             "answered": done.answered,
@@ -166,22 +173,22 @@ class RedirectClients(ProcedureStep):
         }
 
 
-def require_opened(procedure: Procedure) -> None:
+def require_opened(procedure: Run) -> None:
     """The target is open: by this procedure, whose approvals still hold, or by hand; then the journal names who
     opened it, and asking now would undo nothing.
     """
-    if "by_hand" not in procedure.figures(Step.OPEN_TARGET):
+    if "by_hand" not in procedure.progress.figures(Step.OPEN_TARGET):
         require_reviewed(procedure)
 
 
-def tell_to_resume(procedure: Procedure) -> dict[str, Any]:
+def tell_to_resume(procedure: Run) -> dict[str, Any]:
     """Tell the application's drain hook to go on where the routing record points; its silence is reported, not
     fatal.
     """
-    if procedure.drain is None:
+    if procedure.systems.drain is None:
         return {"told": False}
     try:
-        state = procedure.drain.tell_to_resume(procedure.id)
+        state = procedure.systems.drain.tell_to_resume(procedure.id)
     except HookUnavailable as error:
         return {"told": True, "answered": False, "error": str(error)}
     return {
@@ -195,10 +202,10 @@ def tell_to_resume(procedure: Procedure) -> dict[str, Any]:
 class VerifyClients(ProcedureStep):
     """Groups that were active at the forecast become active on the target; nobody is left on the source."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Wait for the groups; count what was written past the boundary."""
-        expected = procedure.figures(procedure.planning[0])["active_groups"]
-        procedure.wait(
+        expected = procedure.progress.figures(procedure.progress.planning[0])["active_groups"]
+        procedure.progress.wait(
             self.task_id,
             "Groups on the target",
             lambda: self._arrived(procedure, expected),
@@ -206,24 +213,32 @@ class VerifyClients(ProcedureStep):
         )
         figures = {
             "expected_groups": len(expected),
-            "left_on_source": None if procedure.without_source else 0,
+            "left_on_source": None if procedure.progress.without_source else 0,
             "records_since_opening": self._written(procedure),
         }
         return figures if expected else {**figures, "note": "no group was active at the forecast: nothing to wait for"}
 
-    def _arrived(self, procedure: Procedure, expected: list[str]) -> None:
-        left = [] if procedure.without_source else sorted(active_groups(procedure.source, groups_of(procedure)))
+    def _arrived(self, procedure: Run, expected: list[str]) -> None:
+        left = (
+            []
+            if procedure.progress.without_source
+            else sorted(active_groups(procedure.systems.source, groups_of(procedure)))
+        )
         if left:
             raise NotYet(f"{len(left)} groups are still on the source: {', '.join(left[:10])}")
-        missing = sorted(set(expected) - set(active_groups(procedure.target, expected)))
+        missing = sorted(set(expected) - set(active_groups(procedure.systems.target, expected)))
         if missing:
             raise NotYet(
                 f"{len(missing)} of {len(expected)} groups are not active on the target yet: {', '.join(missing[:10])}"
             )
 
-    def _written(self, procedure: Procedure) -> int:
-        boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-        names = set(procedure.plan()["local_names"].values())
-        topics = procedure.target.topics(sorted(names))
-        ends = procedure.target.ends([TopicPartition(t, p) for t, info in topics.items() for p in info.partitions])
+    def _written(self, procedure: Run) -> int:
+        boundary = frame_partitions(
+            procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+        )
+        names = set(procedure.progress.plan()["local_names"].values())
+        topics = procedure.systems.target.topics(sorted(names))
+        ends = procedure.systems.target.ends(
+            [TopicPartition(t, p) for t, info in topics.items() for p in info.partitions]
+        )
         return sum(end - boundary.get(tp, 0) for tp, end in ends.items())

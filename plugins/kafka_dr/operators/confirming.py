@@ -8,9 +8,9 @@ from typing import Any
 from kafka_dr.domain.source_lost import SourceState, Verdict
 from kafka_dr.errors import SourceNotLost
 from kafka_dr.operators.fencing_source import watcher_seen
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import confirmed, pace_of
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
 _OVERRIDE = (
@@ -28,7 +28,7 @@ class ConfirmSourceLost(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Look, note who saw what, and refuse a source that is neither lost nor given up."""
         override, began, pace = (
             procedure.request.choices.get("override_source_lost"),
@@ -47,9 +47,9 @@ class ConfirmSourceLost(ProcedureStep):
             "verdict": verdict.as_dict(),
         }
         if not verdict.lost and override is None:
-            procedure.write(self.task_id, Entry.NOTE, {**figures, "overridden": False})
+            procedure.authority.write(self.task_id, Entry.NOTE, {**figures, "overridden": False})
             raise refusal_of(verdict)
-        if verdict.lost and procedure.fence_hook is None:
+        if verdict.lost and procedure.systems.fence_hook is None:
             # It can only be armed: better refused now, while nothing is touched, than at its fence.
             figures["watcher_seen_at"] = watcher_seen(procedure)
         return figures

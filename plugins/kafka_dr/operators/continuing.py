@@ -24,8 +24,9 @@ from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, S
 from kafka_dr.hooks.procedure_journal import CONTINUED, JournalEntry
 from kafka_dr.operators.last_known import NO_POSITION, LastKnown
 from kafka_dr.operators.observing import remote_partitions
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.still_true import source_ends_are_cut_off, source_reopened, source_still_fenced
+from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import PLANNED_FAILOVER
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Entry, Step
@@ -46,14 +47,14 @@ _NAMED = 5
 # -- the lease -----------------------------------------------------------------------------------------------------
 
 
-def take_over(procedure: Procedure) -> None:
+def take_over(procedure: Run) -> None:
     """Take the lease of the planned run that this one continues, if there is one and that is not done yet.
 
     Raises:
         Refusal: it cannot be continued.
         LeaseLost: it wrote something while it was looked at.
     """
-    continued, lease = procedure.continues, procedure.journal.lease(procedure.pair)
+    continued, lease = procedure.progress.continues, procedure.journal.lease(procedure.pair)
     if continued is None or (lease is not None and lease.holder == procedure.id):
         return
     earlier = procedure.other(continued)
@@ -71,7 +72,7 @@ def take_over(procedure: Procedure) -> None:
 _UNKNOWN = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")
 
 
-def _why_not(procedure: Procedure, earlier: Procedure, holder: str | None) -> tuple[str, str] | None:
+def _why_not(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
     """What was seen, and what to do instead; None where nothing speaks against it."""
     asked, wanted = earlier.request, procedure.request
     if (earlier.identity.dag_id, asked.source, asked.target) != (PLANNED_FAILOVER.dag_id, wanted.source, wanted.target):
@@ -84,9 +85,9 @@ def _why_not(procedure: Procedure, earlier: Procedure, holder: str | None) -> tu
             f"{holder or 'nobody'} holds the clusters",
             "Wait for the one that holds them; then start a new run without continue_procedure.",
         )
-    if earlier.began(Step.OPEN_TARGET) is not None:
+    if earlier.progress.began(Step.OPEN_TARGET) is not None:
         return "open_target had begun", "There is only forward: clear its failed step."
-    aborted = earlier.aborted()
+    aborted = earlier.progress.aborted()
     return (
         (f"{aborted['by']} aborted it", "Wait until its return_to_source is done: it needs the source.")
         if aborted
@@ -94,7 +95,7 @@ def _why_not(procedure: Procedure, earlier: Procedure, holder: str | None) -> tu
     )
 
 
-def way_on(procedure: Procedure, error: LeaseLost) -> LeaseLost:
+def way_on(procedure: Run, error: LeaseLost) -> LeaseLost:
     """The same refusal; where a planned run of the same direction holds the pair, with how to go on from it."""
     lease = procedure.journal.lease(procedure.pair)
     if lease is None or lease.released_at is not None or lease.holder == procedure.id:
@@ -110,7 +111,7 @@ def way_on(procedure: Procedure, error: LeaseLost) -> LeaseLost:
     )
 
 
-def give_back(procedure: Procedure, earlier: Procedure, outcome: str) -> None:
+def give_back(procedure: Run, earlier: Run, outcome: str) -> None:
     """Give the lease back to the planned run, whose own return_to_source then lifts its fence."""
     told = (
         earlier.id,
@@ -121,14 +122,14 @@ def give_back(procedure: Procedure, earlier: Procedure, outcome: str) -> None:
     procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, told)
 
 
-def what_is_continued(procedure: Procedure) -> dict[str, Any] | None:
+def what_is_continued(procedure: Run) -> dict[str, Any] | None:
     """For the journal: the planned run, and whether it had begun to fence the source; None where nothing is
     continued.
     """
-    if procedure.continues is None:
+    if procedure.progress.continues is None:
         return None
-    earlier = procedure.require_other(procedure.continues)
-    return {"procedure_id": earlier.id, "fenced": earlier.began(Step.FENCE_PRODUCERS) is not None}
+    earlier = procedure.require_other(procedure.progress.continues)
+    return {"procedure_id": earlier.id, "fenced": earlier.progress.began(Step.FENCE_PRODUCERS) is not None}
 
 
 # -- what it had proven --------------------------------------------------------------------------------------------
@@ -179,15 +180,15 @@ class Proven:
         return {tp for tp, end in self.boundary.items() if ends.get(tp) == end}
 
 
-def what_was_proven(procedure: Procedure) -> Proven:
+def what_was_proven(procedure: Run) -> Proven:
     """What the journal and the files of the continued run prove; nothing of either cluster is asked."""
-    if procedure.continues is None:
+    if procedure.progress.continues is None:
         return Proven()
-    earlier = procedure.require_other(procedure.continues)
-    forecast = earlier.outcome(Step.FORECAST)
+    earlier = procedure.require_other(procedure.progress.continues)
+    forecast = earlier.progress.outcome(Step.FORECAST)
     if forecast is None:
         return Proven(earlier.id)
-    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.plan()["topics"]}
+    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.plan()["topics"]}
     found = Proven(earlier.id, topics, active=frozenset(forecast["active_groups"]))
     done = _standing(earlier)
     if Step.FENCE_PRODUCERS not in done:
@@ -200,7 +201,7 @@ def what_was_proven(procedure: Procedure) -> Proven:
     )
 
 
-def _standing(earlier: Procedure) -> dict[Step, JournalEntry]:
+def _standing(earlier: Run) -> dict[Step, JournalEntry]:
     """Outcomes of the proving steps, as far as each came after the one before, and was not begun again since."""
     found: dict[Step, JournalEntry] = {}
     since = 0
@@ -216,7 +217,7 @@ def _standing(earlier: Procedure) -> dict[Step, JournalEntry]:
     return found
 
 
-def _doubt(earlier: Procedure, fenced: JournalEntry) -> str:
+def _doubt(earlier: Run, fenced: JournalEntry) -> str:
     """Why the source's log may go on behind the cut-off; empty if nothing says so."""
     if fenced.payload["fenced_at"] is None:
         return "its fence was not proven on every broker"
@@ -227,13 +228,13 @@ def _doubt(earlier: Procedure, fenced: JournalEntry) -> str:
     return f"{against[-1].step} found: {against[-1].payload['reason']}" if against else ""
 
 
-def _read(earlier: Procedure, found: Proven, done: Mapping[Step, Mapping[str, Any]]) -> Proven:
+def _read(earlier: Run, found: Proven, done: Mapping[Step, Mapping[str, Any]]) -> Proven:
     """With what stands in the files of the steps that are done, each of the very content that the journal knows."""
     doubts: list[str] = []
 
     def kept(step: Step, name: str) -> pd.DataFrame | None:
         try:
-            return earlier.kept(done[step][name]) if step in done else None
+            return earlier.artifacts.load(done[step][name]) if step in done else None
         except Contradiction as error:
             doubts.append(f"what {step} of {earlier.id} had proven is not taken over: {error}")
             return None
@@ -256,7 +257,7 @@ def _read(earlier: Procedure, found: Proven, done: Mapping[Step, Mapping[str, An
 
 
 def _by_source(
-    earlier: Procedure, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    earlier: Run, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The target's ends by source partition. The stop looked itself whether every partition of the cut-off was
     drained still.
@@ -264,7 +265,7 @@ def _by_source(
     return {tp: ends[there] for tp, there in remote_partitions(earlier, cut_off).items() if there in ends}
 
 
-def still_proven(procedure: Procedure, proven: Proven, seen: Mapping[TopicPartition, int], lost: bool) -> Proven:
+def still_proven(procedure: Run, proven: Proven, seen: Mapping[TopicPartition, int], lost: bool) -> Proven:
     """The same, unless what was seen of the source since speaks against it.
 
     Args:
@@ -288,15 +289,15 @@ def still_proven(procedure: Procedure, proven: Proven, seen: Mapping[TopicPartit
     return proven
 
 
-def _look_again(procedure: Procedure, procedure_id: str) -> None:
+def _look_again(procedure: Run, procedure_id: str) -> None:
     """A source that was not found lost is fenced still, and ends where it was cut off."""
     earlier = procedure.require_other(procedure_id)
-    earlier.source, earlier.source_acls = procedure.source, procedure.source_acls
+    earlier.systems.source, earlier.systems.source_acls = procedure.systems.source, procedure.systems.source_acls
     source_still_fenced(earlier)
     source_ends_are_cut_off(earlier)
 
 
-def with_what_was_proven(procedure: Procedure, known: LastKnown, proven: Proven) -> LastKnown:
+def with_what_was_proven(procedure: Run, known: LastKnown, proven: Proven) -> LastKnown:
     """What is known, completed: by the plan's topics, the groups that were active before they were stopped, and
     final positions in the place of seen ones.
     """
@@ -335,7 +336,7 @@ def _final_positions(seen: pd.DataFrame, frozen: pd.DataFrame | None) -> pd.Data
     )
 
 
-def _beyond_the_fence(procedure: Procedure, proven: Proven) -> Iterable[str]:
+def _beyond_the_fence(procedure: Run, proven: Proven) -> Iterable[str]:
     if proven.cut_off:
         yield (
             f"what a super user of {procedure.request.source}, whom no fence stops, wrote there after"

@@ -18,9 +18,10 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.lineage import Grown, History, checked, segments_of
 from kafka_dr.operators.observing import copies_of_target, remote_partitions
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.way_back import names_protect
+from kafka_dr.procedure.run import Run
 
 _STAMPED = "LogAppendTime"
 _COLUMNS = [
@@ -41,7 +42,7 @@ _COLUMNS = [
 ]
 
 
-def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
+def with_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
     """The bounds of a translation, and behind them those of partitions that are copies of the target's; their
     segments and offset syncs are written to the folder.
 
@@ -66,7 +67,7 @@ def with_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame) -> pd.
     return pd.concat([bounds, rows.astype(bounds.dtypes.to_dict())], ignore_index=True)
 
 
-def with_lost_copies(procedure: Procedure, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
+def with_lost_copies(procedure: Run, folder: Path, bounds: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
     """The same without the source: where its copies end is what the journal says of the last time that clients came
     to it.
 
@@ -105,7 +106,7 @@ def stretches_around_stranded(known: History, bounds: pd.DataFrame) -> dict[Topi
 
 
 def _write(
-    procedure: Procedure,
+    procedure: Run,
     folder: Path,
     segments: Mapping[TopicPartition, tuple[Segment, ...]],
     originals: Mapping[TopicPartition, TopicPartition],
@@ -121,14 +122,17 @@ def _write(
     )
 
 
-def originals_of(procedure: Procedure) -> dict[TopicPartition, TopicPartition]:
+def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
     """Partitions of the source that are copies -> the target's partitions that they are copies of, of the plan's
     copies; only pairs that both clusters have.
     """
-    copies = procedure.plan().get("copies", {})
+    copies = procedure.progress.plan().get("copies", {})
     here, there = (
         cluster.topics(sorted(names))
-        for cluster, names in ((procedure.source, copies.keys()), (procedure.target, set(copies.values())))
+        for cluster, names in (
+            (procedure.systems.source, copies.keys()),
+            (procedure.systems.target, set(copies.values())),
+        )
     )
     partitions = [
         TopicPartition(copy, p) for copy in sorted(copies) if copy in here for p in sorted(here[copy].partitions)
@@ -153,14 +157,14 @@ def segments_of_copy(
     return checked(Lineage((*older, newest, last)), Grown(end, original_end, None)).segments or (last,)
 
 
-def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
+def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
     """A row for each copy, as of the bounds of a translation; both logs stand still."""
     copies, there = list(originals), list(originals.values())
-    starts, ends = procedure.source.starts(copies), procedure.source.ends(copies)
-    target_starts, target_ends = procedure.target.starts(there), procedure.target.ends(there)
+    starts, ends = procedure.systems.source.starts(copies), procedure.systems.source.ends(copies)
+    target_starts, target_ends = procedure.systems.target.starts(there), procedure.systems.target.ends(there)
     ours, theirs = (
         cluster.configs(sorted({tp.topic for tp in partitions}))
-        for cluster, partitions in ((procedure.source, copies), (procedure.target, there))
+        for cluster, partitions in ((procedure.systems.source, copies), (procedure.systems.target, there))
     )
     return pd.DataFrame(
         {
@@ -186,7 +190,7 @@ def bounds_of_copies(procedure: Procedure, originals: dict[TopicPartition, Topic
     )
 
 
-def bounds_of_lost_copies(procedure: Procedure, topics: Iterable[str]) -> pd.DataFrame:
+def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame:
     """A row for each partition of these copies, as of the bounds of a translation, with the originals as they are
     now; the source is not asked.
 
@@ -197,15 +201,18 @@ def bounds_of_lost_copies(procedure: Procedure, topics: Iterable[str]) -> pd.Dat
     if not copies:
         return pd.DataFrame(columns=_COLUMNS)
     known = History.of(procedure)
-    infos = procedure.target.topics(sorted(set(copies.values())))
+    infos = procedure.systems.target.topics(sorted(set(copies.values())))
     originals = {
         TopicPartition(copy, p): TopicPartition(name, p)
         for copy, name in copies.items()
         if name in infos
         for p in sorted(infos[name].partitions)
     }
-    starts, ends = procedure.target.starts(list(originals.values())), procedure.target.ends(list(originals.values()))
-    configs = procedure.target.configs(sorted(infos))
+    starts, ends = (
+        procedure.systems.target.starts(list(originals.values())),
+        procedure.systems.target.ends(list(originals.values())),
+    )
+    configs = procedure.systems.target.configs(sorted(infos))
     told = {tp: None if known is None else known.copies_end(tp, at) for tp, at in originals.items()}
     return pd.DataFrame(
         [
@@ -232,7 +239,7 @@ def bounds_of_lost_copies(procedure: Procedure, topics: Iterable[str]) -> pd.Dat
     )
 
 
-def ends_of_copies(procedure: Procedure, bounds: pd.DataFrame) -> list[list[Any]]:
+def ends_of_copies(procedure: Run, bounds: pd.DataFrame) -> list[list[Any]]:
     """Of a translation's bounds those of copies: topic, partition, where the copy ends, and where the original
     begins and ends.
     """

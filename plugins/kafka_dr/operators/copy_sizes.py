@@ -12,12 +12,12 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.kafka_log_dirs import LogDirTool
 from kafka_dr.operators.deciding import mode_of
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.way_back import names_protect, topics_back
+from kafka_dr.procedure.run import Run
 
 
-def copy_sizes(procedure: Procedure, failover: Procedure, gone: Collection[str] = ()) -> dict[str, Any]:
+def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
     """Records that the flow back will copy, about; in mode recreate also bytes, and those that are deleted. None for
     what nobody could tell, and why.
 
@@ -34,15 +34,13 @@ def copy_sizes(procedure: Procedure, failover: Procedure, gone: Collection[str] 
     }
 
 
-def records_to_copy(
-    procedure: Procedure, failover: Procedure, scope: Mapping[str, str], gone: Collection[str]
-) -> int | None:
+def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
     """Offsets of the new primary that the returned cluster lacks; some of them may be markers, or taken by a
     cleaner. None where the flow's worker does not answer.
     """
-    infos = procedure.source.topics(scope)
+    infos = procedure.systems.source.topics(scope)
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
-    starts, ends = procedure.source.starts(partitions), procedure.source.ends(partitions)
+    starts, ends = procedure.systems.source.starts(partitions), procedure.systems.source.ends(partitions)
     if mode_of(procedure) is Mode.RECREATE:
         return sum(ends[tp] - starts[tp] for tp in partitions)
     flow = procedure.flow
@@ -61,7 +59,7 @@ def records_to_copy(
     return sum(max(0, ends[tp] - done[tp]) for tp in partitions)
 
 
-def _bytes(procedure: Procedure, scope: Mapping[str, str]) -> dict[str, Any]:
+def _bytes(procedure: Run, scope: Mapping[str, str]) -> dict[str, Any]:
     jars = procedure.topology.kafka_tools
     if jars is None:
         return _unknown("the topology names no `kafka_tools`")
@@ -79,5 +77,5 @@ def _unknown(why: str) -> dict[str, Any]:
     return {"bytes_there": None, "bytes_to_copy": None, "bytes_unknown": why}
 
 
-def _tool(procedure: Procedure, jars: str, alias: str) -> LogDirTool:
-    return LogDirTool(jars, procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias)
+def _tool(procedure: Run, jars: str, alias: str) -> LogDirTool:
+    return LogDirTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)

@@ -10,26 +10,26 @@ from typing import Any
 from kafka_dr.domain.stranded import Decision, Mode, Return, decide, impossible, return_markdown, stranded_by_topic
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate
 from kafka_dr.operators.stranded_export import Writers, written_with
 from kafka_dr.operators.way_back import names_protect
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import APPROVE, REJECT, Step
 
 
-def mode_of(procedure: Procedure) -> Mode:
+def mode_of(procedure: Run) -> Mode:
     """How the returned cluster gets what it lacks."""
     return Mode(procedure.request.choices.get("mode", Mode.APPEND))
 
 
-def planned_return(procedure: Procedure) -> Return:
+def planned_return(procedure: Run) -> Return:
     """What the run will do with the returned cluster's logs, by what find_stranded_records found and what was asked
     for.
 
     Raises:
         NotReady: what was asked for cannot be done with what was found.
     """
-    found, mode = procedure.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
+    found, mode = procedure.progress.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
     stranded = stranded_by_topic(found["topics"], found["compacted"])
     decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
     problems += impossible(
@@ -58,14 +58,14 @@ def planned_return(procedure: Procedure) -> Return:
     )
 
 
-def decided_otherwise(procedure: Procedure, decisions: Mapping[str, Decision]) -> list[str]:
+def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:
     """Topics of which an earlier run has written some stranded records elsewhere: what is written stays, and is
     written once.
     """
     writers = Writers.of(procedure)
     if all(one.id == procedure.id for one in writers.procedures):
         return []
-    written = written_with(procedure.reader(procedure.request.source, READ_COMMITTED), writers.exports)
+    written = written_with(procedure.systems.reader(procedure.request.source, READ_COMMITTED), writers.exports)
     return [
         f"{topic}: {writer} has written some of its records with {was}; decide the same"
         for topic, (was, writer) in sorted(written.items())
@@ -73,15 +73,15 @@ def decided_otherwise(procedure: Procedure, decisions: Mapping[str, Decision]) -
     ]
 
 
-def require_decided(procedure: Procedure) -> dict[str, Any] | None:
+def require_decided(procedure: Run) -> dict[str, Any] | None:
     """The valid approval of what is done with the returned cluster's logs; None where nothing had to be asked.
 
     Raises:
         ApprovalMissing: nobody gave one, or it is of something else.
     """
-    procedure.figures(Step.DECIDE_STRANDED_RECORDS)
+    procedure.progress.figures(Step.DECIDE_STRANDED_RECORDS)
     planned = planned_return(procedure)
-    return procedure.require_approval(Step.DECIDE_STRANDED_RECORDS, planned.digest) if planned.needs_a_person else None
+    return procedure.approvals.require(Step.DECIDE_STRANDED_RECORDS, planned.digest) if planned.needs_a_person else None
 
 
 class DecideStrandedRecords(ProcedureGate):
@@ -92,7 +92,7 @@ class DecideStrandedRecords(ProcedureGate):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
 
-    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+    def question(self, procedure: Run) -> tuple[str, str, str] | None:
         """The figures and the decisions, bound to their digest."""
         planned = planned_return(procedure)
         if not planned.needs_a_person:

@@ -15,8 +15,8 @@ from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.continuing import give_back
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.loss_since import loss_grown, loss_since
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload, run_with_bad_params
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 _TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
@@ -38,7 +38,7 @@ class CloseProcedure(ProcedureStep):
             raise AirflowFailException(close_run_with_bad_params(context, error)) from None
         return super().execute(context)
 
-    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Runs whatever happened before it, also without a lease."""
         closed = procedure.journal.last(procedure.id, self.task_id, Entry.CLOSED)
         if closed is not None and Outcome(closed.payload["outcome"]) in _TERMINAL:
@@ -52,12 +52,12 @@ class CloseProcedure(ProcedureStep):
             )
         return {"done": self.task_id, "outcome": outcome["outcome"]}
 
-    def _close(self, procedure: Procedure) -> dict[str, Any]:
-        if procedure.took_lease:
-            procedure.hold_lease()
-        return file_evidence(procedure, procedure.epoch if procedure.took_lease else 0)
+    def _close(self, procedure: Run) -> dict[str, Any]:
+        if procedure.lease.ever_held:
+            procedure.authority.hold()
+        return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
 
-    def _let_go(self, procedure: Procedure, outcome: str) -> None:
+    def _let_go(self, procedure: Run, outcome: str) -> None:
         """Release the lease in a terminal state; safe to be repeated, also after somebody else took the pair.
 
         A planned run that this one continues gets it back, unless this one went past the point of no return: then that
@@ -66,8 +66,8 @@ class CloseProcedure(ProcedureStep):
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:
             return
-        earlier = procedure.other(procedure.continues) if procedure.continues else None
-        forward = procedure.began(Step.OPEN_TARGET) is not None
+        earlier = procedure.other(procedure.progress.continues) if procedure.progress.continues else None
+        forward = procedure.progress.began(Step.OPEN_TARGET) is not None
         if earlier is not None and forward and earlier.journal.entries(earlier.id)[-1].kind != Entry.CLOSED:
             file_evidence(earlier, lease.epoch)
         if Outcome(outcome) in _TERMINAL and earlier is not None and not forward:
@@ -76,7 +76,7 @@ class CloseProcedure(ProcedureStep):
             procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)
 
 
-def file_evidence(procedure: Procedure, epoch: int) -> dict[str, Any]:
+def file_evidence(procedure: Run, epoch: int) -> dict[str, Any]:
     """Write a procedure's evidence and the entry that closes it, and return that entry's payload.
 
     Args:
@@ -90,13 +90,13 @@ def file_evidence(procedure: Procedure, epoch: int) -> dict[str, Any]:
         if e.procedure_id != procedure.id and e.sequence < closing_at.sequence
     ]
     evidence = assemble(procedure, closing_at, before[-1].payload["digest"] if before else None)
-    write_evidence(procedure.folder, evidence)
+    write_evidence(procedure.artifacts.folder, evidence)
     closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
     procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, closing)
     return closing
 
 
-def _closing_at(procedure: Procedure, epoch: int) -> JournalEntry:
+def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
     """The entry at which the procedure is closed: every process that closes it assembles the same evidence, byte for
     byte.
     """
@@ -110,7 +110,7 @@ def _closing_at(procedure: Procedure, epoch: int) -> JournalEntry:
     )
 
 
-def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
+def assemble(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
     """The evidence of a procedure as its journal stood at the entry that closes it."""
     entries = [
         e
@@ -126,7 +126,7 @@ def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: st
     }
     problems: list[str] = []
     # Without its source a procedure has the cut-off that a continued one had proven, if any.
-    fencing = Step.ASSESS_DATA_LOSS if procedure.without_source else Step.FENCE_PRODUCERS
+    fencing = Step.ASSESS_DATA_LOSS if procedure.progress.without_source else Step.FENCE_PRODUCERS
     bounds = {
         name: _offsets(procedure, step, name, problems)
         for step, name in ((fencing, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))
@@ -145,20 +145,20 @@ def assemble(procedure: Procedure, closing_at: JournalEntry, previous_digest: st
     )
 
 
-def _offsets(procedure: Procedure, step: Step, name: str, problems: list[str]) -> list[dict[Any, Any]]:
-    receipt = (procedure.outcome(step) or {}).get(name)
+def _offsets(procedure: Run, step: Step, name: str, problems: list[str]) -> list[dict[Any, Any]]:
+    receipt = (procedure.progress.outcome(step) or {}).get(name)
     try:
-        return [] if receipt is None else procedure.kept(receipt).to_dict("records")
+        return [] if receipt is None else procedure.artifacts.load(receipt).to_dict("records")
     except Contradiction as error:
         problems.append(str(error))
         return []
 
 
-def _loss_since(procedure: Procedure, until: int, problems: list[str]) -> LossSince | None:
+def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
     """What is lost by all that was found out before the closing began; None without an inventory, or where its files
     are gone: then what was approved stands.
     """
-    if procedure.outcome(Step.ASSESS_DATA_LOSS) is None:
+    if procedure.progress.outcome(Step.ASSESS_DATA_LOSS) is None:
         return None
     try:
         return LossSince(loss_since(procedure, until), [one._asdict() for one in loss_grown(procedure, until)])
@@ -173,13 +173,13 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
     if procedure is None:
         return refused
     journal = procedure.journal
-    if procedure.opened is not None:
+    if procedure.progress.opened is not None:
         return f"failed: the procedure was opened, and what it was given cannot be used any more: {error}"
     if journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
         # Evidence that this journal does not know may be of what was really done.
-        if (procedure.folder / "evidence.json").exists():
+        if (procedure.artifacts.folder / "evidence.json").exists():
             return refused
         journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, failure_payload(error))
     file_evidence(procedure, 0)

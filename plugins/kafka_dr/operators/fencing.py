@@ -23,15 +23,12 @@ from kafka_dr.operators.observing import (
     source_rules,
 )
 from kafka_dr.operators.open_transactions import aborted_transactions, named_transactions
-from kafka_dr.operators.positions import positions_of
-from kafka_dr.operators.procedure import (
-    NotYet,
-    Procedure,
-    frame_partitions,
-    partitions_frame,
-)
+from kafka_dr.operators.positions import frame_partitions, partitions_frame, positions_of
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import wait_until_still
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry, Step
 
 _POLITE_SECONDS = 5.0
@@ -45,9 +42,9 @@ class FenceProducers(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
-        approval = procedure.require_approved_plan()
+        approval = procedure.approvals.require_plan()
         asked = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)
@@ -61,7 +58,7 @@ class FenceProducers(ProcedureStep):
             "open_transactions": named_transactions(procedure, self.task_id),
             "transactions_aborted": aborted_transactions(procedure, self.task_id),
             "fenced_at": procedure.now() if fence.proven else None,
-            "cut_off": procedure.keep("cut_off", partitions_frame(ends, "offset")),
+            "cut_off": procedure.artifacts.save("cut_off", partitions_frame(ends, "offset")),
         }
 
 
@@ -70,11 +67,11 @@ class DrainConsumers(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit
         meanwhile.
         """
-        procedure.require_approved_plan()
+        procedure.approvals.require_plan()
         planned, left_alone = planned_groups(procedure), [group["group"] for group in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
         add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *left_alone]))
@@ -88,23 +85,23 @@ class DrainConsumers(ProcedureStep):
             "groups_since_forecast": sorted(set(groups) - set(planned)),
             "excluded": excluded_now(procedure),
             "acl_entries_added": len(added),
-            "positions": procedure.keep("source_positions", frame),
+            "positions": procedure.artifacts.save("source_positions", frame),
             "commits_end": since,
         }
 
-    def _let_finish(self, procedure: Procedure, groups: list[str]) -> None:
+    def _let_finish(self, procedure: Run, groups: list[str]) -> None:
         """Give consumers the time they were promised to leave by themselves; then their reads are fenced."""
         limit = procedure.request.deadlines.drain_seconds
-        began = procedure.clock(self.task_id)
+        began = procedure.progress.clock(self.task_id)
 
         def left() -> None:
-            active = active_groups(procedure.source, groups)
+            active = active_groups(procedure.systems.source, groups)
             if active and time.time() < began + limit:
                 raise NotYet(f"{len(active)} groups still have members: {', '.join(sorted(active)[:10])}")
 
-        procedure.wait(self.task_id, "Consumers leaving", left, limit + 5)
+        procedure.progress.wait(self.task_id, "Consumers leaving", left, limit + 5)
 
-    def _frozen_positions(self, procedure: Procedure, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
+    def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
         """The positions, and where commits ended before they were read."""
 
         def frozen() -> tuple[pd.DataFrame, dict[str, int]]:
@@ -116,22 +113,22 @@ class DrainConsumers(ProcedureStep):
 
         # The step's clock has run since its beginning: what came before may have used its own deadlines up.
         limits = procedure.request.deadlines
-        return procedure.wait(
+        return procedure.progress.wait(
             self.task_id, "Positions at rest", frozen, limits.drain_seconds + 2 * limits.fence_seconds
         )
 
 
-def ask_to_stop(procedure: Procedure) -> dict[str, Any]:
+def ask_to_stop(procedure: Run) -> dict[str, Any]:
     """Ask the application's drain hook and give it a moment; what it does not do, the fence does."""
-    if procedure.drain is None:
+    if procedure.systems.drain is None:
         return {"asked": False}
     try:
-        procedure.drain.ask_to_stop(procedure.id)
+        procedure.systems.drain.ask_to_stop(procedure.id)
         deadline = time.monotonic() + _POLITE_SECONDS
-        state = procedure.drain.state()
+        state = procedure.systems.drain.state()
         while state.producers_running and time.monotonic() < deadline:
             time.sleep(0.1)
-            state = procedure.drain.state()
+            state = procedure.systems.drain.state()
     except HookUnavailable as error:
         return {"asked": True, "answered": False, "error": str(error)}
     return {
@@ -142,56 +139,58 @@ def ask_to_stop(procedure: Procedure) -> dict[str, Any]:
     }
 
 
-def topics_of(procedure: Procedure) -> list[str]:
+def topics_of(procedure: Run) -> list[str]:
     """The plan's topics, by their names on the source."""
-    return [topic for topic, _, _, _ in procedure.plan()["topics"]]
+    return [topic for topic, _, _, _ in procedure.progress.plan()["topics"]]
 
 
-def topics_with_positions(procedure: Procedure) -> set[str]:
+def topics_with_positions(procedure: Run) -> set[str]:
     """Topics on the source whose positions move: the plan's, and those that are copies of the target's."""
-    return {*topics_of(procedure), *procedure.plan().get("copies", {})}
+    return {*topics_of(procedure), *procedure.progress.plan().get("copies", {})}
 
 
-def boundary_moved(procedure: Procedure) -> list[str]:
+def boundary_moved(procedure: Run) -> list[str]:
     """Partitions of the target, the topics clients will write to included, whose log ends are not where they were
     left.
     """
-    left = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-    committed = procedure.outcome(Step.COMMIT_GROUPS)
+    left = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+    )
+    committed = procedure.progress.outcome(Step.COMMIT_GROUPS)
     if committed is not None:
-        left |= frame_partitions(procedure.kept(committed["local_ends"]), "offset")
-    ends = procedure.target.ends(list(left))
+        left |= frame_partitions(procedure.artifacts.load(committed["local_ends"]), "offset")
+    ends = procedure.systems.target.ends(list(left))
     return [f"{tp}: {left[tp]} -> {ends[tp]}" for tp in sorted(left) if ends[tp] != left[tp]]
 
 
-def groups_of(procedure: Procedure) -> list[str]:
+def groups_of(procedure: Run) -> list[str]:
     """The groups that are waited for: the plan's, and once they are frozen those born since as well; no excluded
     ones.
     """
-    frozen = procedure.outcome(Step.DRAIN_CONSUMERS)
+    frozen = procedure.progress.outcome(Step.DRAIN_CONSUMERS)
     return frozen["groups"] if frozen else planned_groups(procedure)
 
 
-def planned_groups(procedure: Procedure) -> list[str]:
+def planned_groups(procedure: Run) -> list[str]:
     """The groups that the approver saw: the plan's."""
-    return [group["group"] for group in procedure.plan()["groups"]]
+    return [group["group"] for group in procedure.progress.plan()["groups"]]
 
 
-def excluded_groups(procedure: Procedure) -> list[dict[str, Any]]:
+def excluded_groups(procedure: Run) -> list[dict[str, Any]]:
     """The groups that the plan excludes, each with `group`, `reason` and `policy`: fenced, but not waited for."""
-    excluded: list[dict[str, Any]] = procedure.plan().get("excluded", [])
+    excluded: list[dict[str, Any]] = procedure.progress.plan().get("excluded", [])
     return excluded
 
 
-def fenced_groups(procedure: Procedure) -> list[str]:
+def fenced_groups(procedure: Run) -> list[str]:
     """All groups whose reads are fenced on the source: those that are waited for, and the excluded ones."""
     return sorted({*groups_of(procedure), *(group["group"] for group in excluded_groups(procedure))})
 
 
-def excluded_now(procedure: Procedure) -> list[dict[str, Any]]:
+def excluded_now(procedure: Run) -> list[dict[str, Any]]:
     """The excluded groups with their reasons and policies, and how many members each still has on the source."""
     excluded = excluded_groups(procedure)
-    active = active_groups(procedure.source, [group["group"] for group in excluded])
+    active = active_groups(procedure.systems.source, [group["group"] for group in excluded])
     members = {name: len(info.members) for name, info in active.items()}
     return [
         {"group": g["group"], "reason": g["reason"], "policy": g["policy"], "members": members.get(g["group"], 0)}
@@ -199,13 +198,13 @@ def excluded_now(procedure: Procedure) -> list[dict[str, Any]]:
     ]
 
 
-def groups_now(procedure: Procedure) -> list[str]:
+def groups_now(procedure: Run) -> list[str]:
     """Groups that the flow's filter selects now and that have a position on the plan's topics, and all of the
     plan's; no excluded ones.
     """
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
     found = held_in_scope(
-        procedure, group_views(procedure.source), topics_with_positions(procedure), worker.config(name)
+        procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)
     )
     return sorted(
         {*found["group"].tolist(), *planned_groups(procedure)}
@@ -213,10 +212,10 @@ def groups_now(procedure: Procedure) -> list[str]:
     )
 
 
-def refuse_changed_topics(procedure: Procedure) -> None:
+def refuse_changed_topics(procedure: Run) -> None:
     """The plan's topics are what the flow replicates now: same names, ids and partition counts."""
-    planned = {topic: (topic_id, count) for topic, _, count, topic_id in procedure.plan()["topics"]}
-    infos = procedure.source.topics()
+    planned = {topic: (topic_id, count) for topic, _, count, topic_id in procedure.progress.plan()["topics"]}
+    infos = procedure.systems.source.topics()
     now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_now(procedure, infos)}
     changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))
     if changed:
@@ -227,12 +226,14 @@ def refuse_changed_topics(procedure: Procedure) -> None:
         )
 
 
-def partitions_of_plan(procedure: Procedure) -> list[TopicPartition]:
+def partitions_of_plan(procedure: Run) -> list[TopicPartition]:
     """All partitions of the plan's topics on the source."""
-    return [TopicPartition(topic, p) for topic, _, count, _ in procedure.plan()["topics"] for p in range(count)]
+    return [
+        TopicPartition(topic, p) for topic, _, count, _ in procedure.progress.plan()["topics"] for p in range(count)
+    ]
 
 
-def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEntry]:
+def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     """Add what the scope lacks of a fence on the source, read it back, and return all that this procedure added.
 
     Raises:
@@ -245,11 +246,11 @@ def add_fence(procedure: Procedure, step: str, scope: FenceScope) -> list[AclEnt
     # The probe's entries last: metadata is applied in order, so a broker that refuses the probe refuses all others.
     missing.sort(key=lambda e: e.name == PROBE_TOPIC)
     if missing:
-        procedure.write(
+        procedure.authority.write(
             step, Entry.INTENT, {"cluster": procedure.request.source, "adds_acl_entries": [vars(e) for e in missing]}
         )
-        with procedure.acting(undo=lambda: procedure.source_acls.remove(missing)):
-            procedure.source_acls.add(missing)
+        with acting(procedure.authority, lambda: procedure.systems.source_acls.remove(missing)):
+            procedure.systems.source_acls.add(missing)
     open_ = still_allowed(source_rules(procedure), scope, exempt)
     if open_:
         raise FenceNotProven(
@@ -280,7 +281,7 @@ class WriteFence:
         return self.refusing is not None and self.authorizer
 
 
-def fence_writes(procedure: Procedure, step: str, topics: Iterable[str]) -> WriteFence:
+def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence:
     """Refuse clients' writes to these topics of the source, and prove it on every broker.
 
     Raises:
@@ -292,7 +293,7 @@ def fence_writes(procedure: Procedure, step: str, topics: Iterable[str]) -> Writ
     return WriteFence(len(added), refusing, source_rules(procedure).authorizer)
 
 
-def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None:
+def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
     """Wait until every broker of the source refuses the probe's write for want of rights; None without a probe or an
     authorizer.
     """
@@ -304,10 +305,12 @@ def refused_on_every_broker(procedure: Procedure, step: str) -> list[int] | None
             raise NotYet(f"the probe's write was not refused for want of rights: {let_in}")
         return None if answers is None else sorted(answers)
 
-    return procedure.wait(step, "The fence on every broker", refused, procedure.request.deadlines.fence_seconds)
+    return procedure.progress.wait(
+        step, "The fence on every broker", refused, procedure.request.deadlines.fence_seconds
+    )
 
 
-def added_entries(procedure: Procedure) -> list[AclEntry]:
+def added_entries(procedure: Run) -> list[AclEntry]:
     """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their
     intents in the journal.
 
@@ -327,13 +330,14 @@ def added_entries(procedure: Procedure) -> list[AclEntry]:
     )
 
 
-def probe_answers(procedure: Procedure) -> dict[int, WriteResult] | None:
+def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
     """What every broker of the source answers to the probe's write; None without a probe or an authorizer."""
-    probe = procedure.probe(procedure.request.source)
+    probe = procedure.systems.probe(procedure.request.source)
     if probe is None or not source_rules(procedure).authorizer:
         return None
     return {
-        broker: probe.probe(PROBE_TOPIC, partition) for broker, partition in probe_partitions(procedure.source).items()
+        broker: probe.probe(PROBE_TOPIC, partition)
+        for broker, partition in probe_partitions(procedure.systems.source).items()
     }
 
 
@@ -380,12 +384,12 @@ def active_groups(cluster: KafkaCluster, groups: list[str]) -> dict[str, GroupIn
     return {name: seen[name] for name in groups if name in seen and not seen[name].empty}
 
 
-def wait_until_empty(procedure: Procedure, step: str, groups: list[str]) -> None:
+def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
     """Wait until none of the groups has a member on the source; name who is left, and the way out."""
     left: list[str] = []
 
     def empty() -> None:
-        active = active_groups(procedure.source, groups)
+        active = active_groups(procedure.systems.source, groups)
         left[:] = sorted(active)
         if active:
             who = "; ".join(
@@ -395,7 +399,7 @@ def wait_until_empty(procedure: Procedure, step: str, groups: list[str]) -> None
             raise NotYet(f"{len(active)} groups still have members ({who})")
 
     try:
-        procedure.wait(
+        procedure.progress.wait(
             step,
             "Groups empty on the source",
             empty,
@@ -413,24 +417,23 @@ def _way_out(left: list[str]) -> str:
     )
 
 
-def commits_end(procedure: Procedure) -> dict[str, int]:
+def commits_end(procedure: Run) -> dict[str, int]:
     """Log ends of the source's topic of commits, by partition: while they stand, no group's position changes.
 
     Other groups' commits move the ends, too. Empty where the topic cannot be seen, as on some hosted clusters.
     """
     try:
-        topics = procedure.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
+        topics = procedure.systems.source.topics([COMMITS_TOPIC], timeout=_COMMITS_SECONDS)
         partitions = [TopicPartition(name, p) for name, info in topics.items() for p in info.partitions]
         return {
-            str(tp.partition): end for tp, end in procedure.source.ends(partitions, timeout=_COMMITS_SECONDS).items()
+            str(tp.partition): end
+            for tp, end in procedure.systems.source.ends(partitions, timeout=_COMMITS_SECONDS).items()
         }
     except KafkaUnavailable:
         return {}
 
 
-def still_held(
-    procedure: Procedure, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]
-) -> str | None:
+def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since: Mapping[str, int]) -> str | None:
     """What shows that the groups' positions, read after the ends of commits were `since`, still stand; None if they
     do not.
 
@@ -442,12 +445,12 @@ def still_held(
     return "read again" if positions.drop(columns="position_at").equals(again.drop(columns="position_at")) else None
 
 
-def positions_frame(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
+def positions_frame(procedure: Run, groups: list[str]) -> pd.DataFrame:
     """Committed, stable positions of the groups on the plan's topics, sorted; one row per group, topic and
     partition.
     """
     read_at = int(time.time() * 1000)
-    held = positions_of(procedure.source, groups)
+    held = positions_of(procedure.systems.source, groups)
     held = held[held["topic"].isin(topics_with_positions(procedure))].reset_index(drop=True)
     policies = {group: procedure.topology.policy_of(group) for group in groups}
     return held.assign(position_at=read_at, policy=held["group"].map(policies).astype(object)).astype(

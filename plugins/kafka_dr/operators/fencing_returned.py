@@ -15,10 +15,11 @@ from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing import WriteFence, active_groups, add_fence, fence_writes
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.observing import copies_of_target, group_views, held_in_scope
-from kafka_dr.operators.procedure import NotYet, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.watching import disarm
 from kafka_dr.operators.way_back import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 
 
 class FenceReturnedCluster(ProcedureStep):
@@ -31,15 +32,17 @@ class FenceReturnedCluster(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Fence, probe, stop; then its log ends stand still, unless the flow back writes there."""
         refuse_dedicated(procedure)
-        there, mirrored = procedure.turned, mirrored_of(procedure, procedure.source.topics())
+        there, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
         copies = {procedure.naming.remote(procedure.flow.source, topic) for topic in mirrored}
-        topics = sorted({*mirrored_of(there, there.source.topics()), *mirrored, *copies})
+        topics = sorted({*mirrored_of(there, there.systems.source.topics()), *mirrored, *copies})
         fence = fence_writes(there, self.task_id, topics)
         self._refuse_unfenced(procedure, fence)
-        groups = groups_of_source(procedure, [*mirrored, *copies_of_target(procedure, procedure.source.topics())])
+        groups = groups_of_source(
+            procedure, [*mirrored, *copies_of_target(procedure, procedure.systems.source.topics())]
+        )
         add_fence(there, self.task_id, FenceScope.group_reads(groups))
         # Made anew, its topics must not change any more after they were looked through.
         flows = [there.flow, procedure.flow] if mode_of(procedure) is Mode.RECREATE else [there.flow]
@@ -55,20 +58,20 @@ class FenceReturnedCluster(ProcedureStep):
             "authorizer": fence.authorizer,
             "brokers_refusing": fence.refusing,
             "fenced_at": procedure.now() if fence.proven else None,
-            "groups_active": sorted(active_groups(procedure.target, groups)),
+            "groups_active": sorted(active_groups(procedure.systems.target, groups)),
             "stopped": stopped,
             "disarmed": [armed.procedure_id for armed in disarmed],
             "still_partitions": self._still(procedure, topics),
         }
 
-    def _refuse_unfenced(self, procedure: Procedure, fence: WriteFence) -> None:
+    def _refuse_unfenced(self, procedure: Run, fence: WriteFence) -> None:
         """Without an authorizer something else must keep clients away: a hook that says it does, or applications
         that can be told.
         """
-        hook = procedure.fence_hook
+        hook = procedure.systems.fence_hook
         if (
             fence.authorizer
-            or procedure.drain is not None
+            or procedure.systems.drain is not None
             or (hook is not None and hook.state(procedure.request.target).fenced)
         ):
             return
@@ -78,7 +81,7 @@ class FenceReturnedCluster(ProcedureStep):
             "Enable an authorizer there, or fence it by a hook; then start a new run.",
         )
 
-    def _still(self, procedure: Procedure, topics: list[str]) -> int | None:
+    def _still(self, procedure: Run, topics: list[str]) -> int | None:
         """How many partitions took no record for a window; None while the flow back writes there, as after a
         failover that had started it.
         """
@@ -87,7 +90,7 @@ class FenceReturnedCluster(ProcedureStep):
         partitions, seconds = partitions_of(procedure, topics), procedure.request.deadlines.stable_seconds
 
         def still() -> int:
-            before = procedure.target.ends(partitions)
+            before = procedure.systems.target.ends(partitions)
             time.sleep(seconds)
             written = written_since(procedure, before)
             if written:
@@ -95,7 +98,7 @@ class FenceReturnedCluster(ProcedureStep):
             return len(partitions)
 
         try:
-            return procedure.wait(
+            return procedure.progress.wait(
                 self.task_id, "Still log ends on the returned cluster", still, procedure.request.deadlines.fence_seconds
             )
         except DeadlinePassed as error:
@@ -106,8 +109,10 @@ class FenceReturnedCluster(ProcedureStep):
             ) from None
 
 
-def groups_of_source(procedure: Procedure, topics: Iterable[str]) -> list[str]:
+def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
     """Groups of the new primary with a position on these topics: nobody may serve them on the returned cluster too."""
     flow = procedure.flow
     config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
-    return sorted(set(held_in_scope(procedure, group_views(procedure.source), topics, config)["group"].tolist()))
+    return sorted(
+        set(held_in_scope(procedure, group_views(procedure.systems.source), topics, config)["group"].tolist())
+    )

@@ -29,9 +29,10 @@ from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, known_ends
 from kafka_dr.operators.fencing import WriteFence, fence_writes
 from kafka_dr.operators.observing import scope_now, scope_of
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import in_background
+from kafka_dr.procedure.authority import Authority, acting
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
@@ -53,17 +54,19 @@ class FenceSource(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer
         and fence.
         """
-        approval = procedure.require_approved_plan()
+        approval = procedure.approvals.require_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
             if source_answers(procedure, _LOST_ANSWER_SECONDS if found_lost(procedure) else _ANSWER_SECONDS):
-                figures = Attempt.of(procedure).within(
-                    _fence_limit(procedure), lambda attempt: fenced_coming_back(attempt, self.task_id, topics)
+                figures = attempt_within(
+                    procedure,
+                    _fence_limit(procedure),
+                    lambda attempt: fenced_coming_back(attempt, self.task_id, topics),
                 )
                 if figures is not None:
                     return {"approval": approval, **figures}
@@ -80,7 +83,7 @@ class FenceSource(ProcedureStep):
         return {"approval": approval, **self._from_outside(procedure, topics, unproven)}
 
     def _from_outside(
-        self, procedure: Procedure, topics: list[str], unproven: FenceNotProven | DeadlinePassed | None
+        self, procedure: Run, topics: list[str], unproven: FenceNotProven | DeadlinePassed | None
     ) -> dict[str, Any]:
         """Armed at once, before the hook is asked: the source may answer meanwhile. A hook that fences it makes that
         needless.
@@ -102,50 +105,33 @@ class FenceSource(ProcedureStep):
         }
 
 
-class Attempt(Procedure):
-    """A procedure as somebody acts for it who may hang with the source: once it is given up it can neither act nor
-    write any more.
+class TimedAttempt:
+    """The authority of somebody who may hang with the source: once the attempt is given up, nothing acts or writes
+    under it any more.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._given_up, self._writing = False, Lock()
+    def __init__(self, authority: Authority) -> None:
+        self._authority, self._given_up, self._writing = authority, False, Lock()
 
-    @classmethod
-    def of(cls, procedure: Procedure) -> Attempt:
-        """An attempt under the procedure's own epoch, with clients of its own."""
-        made = cls(procedure.identity, procedure.request, procedure.topology, procedure.connections)
-        made.journal, made.epoch = procedure.journal, procedure.epoch
-        return made
-
-    def within(self, seconds: float, work: Callable[[Attempt], T]) -> T:
-        """Do it on a thread that is left behind when the time is over.
-
-        Raises:
-            DeadlinePassed: it is over; whatever was added to the source by then stands in the journal as an intent.
-        """
-        done = in_background(lambda: work(self))
-        wait([done], seconds)
-        if done.done():
-            return done.result()
-        with self._writing:
-            self._given_up = True
-        raise DeadlinePassed(
-            f"The source answered and was not fenced within {seconds:.0f} s",
-            "it stopped answering in the middle, or is too slow",
-            "Look at its brokers, or keep clients from it by a fence hook; then start a new run.",
-        )
-
-    def hold_lease(self) -> None:
-        """Refuse once it was given up, too."""
+    def hold(self) -> None:
+        """Refuse once the attempt was given up, too."""
         self._refuse_given_up()
-        super().hold_lease()
+        self._authority.hold()
+
+    def may_undo(self) -> bool:
+        """As under the authority that it narrows."""
+        return self._authority.may_undo()
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
-        """Append one entry, unless it was given up."""
+        """Append one entry, unless the attempt was given up."""
         with self._writing:
             self._refuse_given_up()
-            super().write(step, kind, payload)
+            self._authority.write(step, kind, payload)
+
+    def give_up(self) -> None:
+        """End the attempt; an entry that is being written is waited for."""
+        with self._writing:
+            self._given_up = True
 
     def _refuse_given_up(self) -> None:
         if self._given_up:
@@ -154,14 +140,34 @@ class Attempt(Procedure):
             )
 
 
-def _fence_limit(procedure: Procedure) -> float:
+def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> T:
+    """Do something as the procedure, with clients of its own, on a thread that is left behind when the time is over.
+
+    Raises:
+        DeadlinePassed: it is over; whatever was added to the source by then stands in the journal as an intent.
+    """
+    authority, own = TimedAttempt(procedure.authority), procedure.systems.anew()
+    attempt = Run(procedure.identity, procedure.request, procedure.journal, own, authority)
+    done = in_background(lambda: work(attempt))
+    wait([done], seconds)
+    if done.done():
+        return done.result()
+    authority.give_up()
+    raise DeadlinePassed(
+        f"The source answered and was not fenced within {seconds:.0f} s",
+        "it stopped answering in the middle, or is too slow",
+        "Look at its brokers, or keep clients from it by a fence hook; then start a new run.",
+    )
+
+
+def _fence_limit(procedure: Run) -> float:
     """How long a fence by ACL may take: clients stand still for a source that was found lost, and may work on one
     that was given up alive.
     """
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
 
 
-def fenced_coming_back(procedure: Procedure, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
+def fenced_coming_back(procedure: Run, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
     """As `fenced_by_acl`; of a source that was found lost and answers by now, the first seconds without a proof are
     no refusal.
     """
@@ -175,13 +181,13 @@ def fenced_coming_back(procedure: Procedure, step: str, topics: Iterable[str]) -
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def fenced_by_acl(procedure: Procedure, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
+def fenced_by_acl(procedure: Run, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
     """Fence a source that answers, and list what it accepted since it was left; None where it has no authorizer."""
     fence, every = fence_old_source(procedure, step, topics)
     return {**by_acl(procedure, fence), **accepted_since(procedure, every)} if fence.authorizer else None
 
 
-def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
+def by_acl(procedure: Run, fence: WriteFence) -> dict[str, Any]:
     """Figures of a fence by ACL."""
     return {
         "fenced": BY_ACL,
@@ -192,20 +198,20 @@ def by_acl(procedure: Procedure, fence: WriteFence) -> dict[str, Any]:
     }
 
 
-def found_lost(procedure: Procedure) -> bool:
+def found_lost(procedure: Run) -> bool:
     """Whether the source did not answer when it was looked for."""
-    return bool(procedure.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST)
+    return bool(procedure.progress.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST)
 
 
-def source_answers(procedure: Procedure, seconds: float = _ANSWER_SECONDS) -> bool:
+def source_answers(procedure: Run, seconds: float = _ANSWER_SECONDS) -> bool:
     """Whether the source answers within a short time."""
     try:
-        return bool(procedure.source.brokers(timeout=seconds))
+        return bool(procedure.systems.source.brokers(timeout=seconds))
     except KafkaUnavailable:
         return False
 
 
-def fence_old_source(procedure: Procedure, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
+def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[WriteFence, list[str]]:
     """Refuse clients' writes on a source that answers, as `fence_writes`: to these topics at once, then to those
     made since.
 
@@ -218,12 +224,12 @@ def fence_old_source(procedure: Procedure, step: str, topics: Iterable[str]) -> 
     return (fence_writes(procedure, step, every) if since else fence), every
 
 
-def mirrored_now(procedure: Procedure) -> set[str]:
+def mirrored_now(procedure: Run) -> set[str]:
     """Topics that the source has now and the flow mirrors."""
-    return mirrored_of(procedure, procedure.source.topics())
+    return mirrored_of(procedure, procedure.systems.source.topics())
 
 
-def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
+def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
     """Those of the source's topics that the flow mirrors, by its worker's configuration if that answers, else by the
     stated one.
     """
@@ -234,36 +240,36 @@ def mirrored_of(procedure: Procedure, topics: Iterable[str]) -> set[str]:
         return set(scope_of(procedure, topics, procedure.flow.mirror_maker))
 
 
-def topics_left(procedure: Procedure) -> list[str]:
+def topics_left(procedure: Run) -> list[str]:
     """The topics that the clients of a lost source leave there, by the inventory; also those of which nobody saw
     where they ended.
     """
-    planned = (procedure.outcome(Step.ASSESS_DATA_LOSS) or {}).get("plan", {}).get("topics", ())
+    planned = (procedure.progress.outcome(Step.ASSESS_DATA_LOSS) or {}).get("plan", {}).get("topics", ())
     return sorted({tp.topic for tp in known_ends(procedure)} | {topic for topic, *_ in planned})
 
 
-def ask_fence_hook(procedure: Procedure, step: str) -> dict[str, Any] | None:
+def ask_fence_hook(procedure: Run, step: str) -> dict[str, Any] | None:
     """Ask the fence hook to keep clients from the source, and look whether it says so again; None without a hook."""
-    hook, source = procedure.fence_hook, procedure.request.source
+    hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None:
         return None
-    procedure.write(step, Entry.INTENT, {"asks_fence_hook": source})
+    procedure.authority.write(step, Entry.INTENT, {"asks_fence_hook": source})
     try:
-        with procedure.acting(undo=lambda: hook.unfence(procedure.id, source)):
+        with acting(procedure.authority, lambda: hook.unfence(procedure.id, source)):
             answer = hook.fence(procedure.id, source)
         return {**asdict(answer), "fenced": answer.fenced and hook.state(source).fenced}
     except HookUnavailable as error:
         return {"fenced": False, "by": "", "detail": "", "error": str(error)}
 
 
-def asked_fence_hook(procedure: Procedure) -> bool:
+def asked_fence_hook(procedure: Run) -> bool:
     """Whether this procedure asked the fence hook to keep clients from the source, by its intents in the journal."""
     return any(
         "asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT)
     )
 
 
-def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
+def lift_fence_hook(procedure: Run) -> dict[str, Any]:
     """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it
     did not.
 
@@ -271,10 +277,10 @@ def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
         HookUnavailable: it does not answer.
         ReadBackFailed: it still keeps them out.
     """
-    hook, source = procedure.fence_hook, procedure.request.source
+    hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None or not asked_fence_hook(procedure):
         return {}
-    procedure.hold_lease()
+    procedure.authority.hold()
     hook.unfence(procedure.id, source)
     answer = hook.state(source)
     if answer.fenced:
@@ -286,17 +292,17 @@ def lift_fence_hook(procedure: Procedure) -> dict[str, Any]:
     return {"fence_hook": asdict(answer)}
 
 
-def arm(procedure: Procedure, step: str, topics: Iterable[str]) -> Watched:
+def arm(procedure: Run, step: str, topics: Iterable[str]) -> Watched:
     """Have the watcher fence the source as soon as it answers; read back from the journal."""
     told = {"source": procedure.request.source, "target": procedure.request.target, "topics": sorted(topics)}
-    procedure.write(step, Entry.INTENT, {ARMS: told})
+    procedure.authority.write(step, Entry.INTENT, {ARMS: told})
     armed = watched(telling_entries(procedure.journal)).get(procedure.id)
     if armed is None:
         raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")
     return armed
 
 
-def watcher_seen(procedure: Procedure) -> str:
+def watcher_seen(procedure: Run) -> str:
     """When the watcher of old sources showed life last, ISO 8601 UTC.
 
     Raises:
@@ -320,11 +326,11 @@ def watcher_seen(procedure: Procedure) -> str:
     return seen.isoformat()
 
 
-def fence_ahead(procedure: Procedure) -> str:
+def fence_ahead(procedure: Run) -> str:
     """How the source will be kept from its clients, as far as can be said before it is tried."""
     if not found_lost(procedure):
         return BY_ACL
-    return ARMED if procedure.fence_hook is None else BY_HOOK
+    return ARMED if procedure.systems.fence_hook is None else BY_HOOK
 
 
 def telling_entries(journal: Journal) -> list[JournalEntry]:

@@ -21,8 +21,8 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, NotReady, ReadBackFailed, Refusal
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.deciding import mode_of, require_decided
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.preparing_topics import noted_topics
-from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import (
     ReverseCopies,
@@ -46,6 +46,9 @@ from kafka_dr.operators.way_back import (
     topics_back,
     written_since,
 )
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: What stands for an offset that is null: nothing was copied yet.
@@ -74,23 +77,23 @@ class Told:
 class SeedFlowBack(ProcedureStep):
     """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the
         failover goes on.
         """
         require_decided(procedure)
         refuse_dedicated(procedure)
-        prepared = procedure.kept(procedure.figures(Step.PREPARE_TOPICS)["prepared"])
+        prepared = procedure.artifacts.load(procedure.progress.figures(Step.PREPARE_TOPICS)["prepared"])
         flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure, prepared["topic"])
-        worker, name = procedure.connect_worker(flow), flow.connectors.source
+        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
             return self._running(procedure, told, ids)
         now = worker.offsets(name).of(flow.source)
         begin = beginnings(procedure, told, now)
         wanted = {tp: None if last == _NOTHING else last for tp, last in begin.items()} | forgotten(procedure, now)
         changes = {tp: last for tp, last in wanted.items() if now.get(tp) != last}
-        procedure.write(self.task_id, Entry.INTENT, {"partitions": len(changes)})
-        procedure.hold_lease()
+        procedure.authority.write(self.task_id, Entry.INTENT, {"partitions": len(changes)})
+        procedure.authority.hold()
         after = worker.change_offsets(name, flow.source, changes)
         refuse_other_offsets(after.of(flow.source), wanted)
         kept = self._kept(procedure, begin)
@@ -104,7 +107,7 @@ class SeedFlowBack(ProcedureStep):
             "topic_ids": ids,
         }
 
-    def _running(self, procedure: Procedure, told: Told, ids: dict[str, str]) -> dict[str, Any]:
+    def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> dict[str, Any]:
         """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or
         names part the directions.
         """
@@ -132,26 +135,26 @@ class SeedFlowBack(ProcedureStep):
             "topic_ids": ids,
         }
 
-    def _kept(self, procedure: Procedure, begin: dict[TopicPartition, int]) -> dict[str, Any]:
-        return procedure.keep("flow_back_seeds", partitions_frame(begin, "replicated"))
+    def _kept(self, procedure: Run, begin: dict[TopicPartition, int]) -> dict[str, Any]:
+        return procedure.artifacts.save("flow_back_seeds", partitions_frame(begin, "replicated"))
 
 
-def told_before(procedure: Procedure) -> Told:
+def told_before(procedure: Run) -> Told:
     """What the journal says of the flow back since the failover."""
     failover = failed_over(procedure)
-    seeded = failover.outcome(Step.SEED_REVERSE_REPLICATION) or {}
-    replicated = frame_partitions(failover.kept(seeded["seeds"]), "replicated") if "seeds" in seeded else {}
-    ids = {topic: topic_id for topic, _, _, topic_id in failover.plan()["topics"] if topic_id}
+    seeded = failover.progress.outcome(Step.SEED_REVERSE_REPLICATION) or {}
+    replicated = frame_partitions(failover.artifacts.load(seeded["seeds"]), "replicated") if "seeds" in seeded else {}
+    ids = {topic: topic_id for topic, _, _, topic_id in failover.progress.plan()["topics"] if topic_id}
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
     for entry in earlier_seeds(procedure, failover):
         before = procedure.require_other(entry.procedure_id)
-        replicated |= frame_partitions(before.kept(entry.payload["seeds"]), "replicated")
+        replicated |= frame_partitions(before.artifacts.load(entry.payload["seeds"]), "replicated")
         ids |= entry.payload["topic_ids"]
         ran = ran or _started(before, Step.START_FLOW_BACK)
     return Told(replicated, ids, ran)
 
 
-def earlier_seeds(procedure: Procedure, failover: Procedure) -> list[JournalEntry]:
+def earlier_seeds(procedure: Run, failover: Run) -> list[JournalEntry]:
     """Outcomes of seed_flow_back since the failover in the same direction, this run's own included, oldest first."""
     left_at = _left_at(failover)
     return [
@@ -161,7 +164,7 @@ def earlier_seeds(procedure: Procedure, failover: Procedure) -> list[JournalEntr
     ]
 
 
-def told_last(procedure: Procedure) -> int:
+def told_last(procedure: Run) -> int:
     """Sequence of the journal's newest entry that tells the flow back where to begin: clients left with the
     failover, or an earlier failback seeded.
     """
@@ -169,13 +172,13 @@ def told_last(procedure: Procedure) -> int:
     return max([_left_at(failover), *(e.sequence for e in earlier_seeds(procedure, failover))])
 
 
-def _left_at(failover: Procedure) -> int:
+def _left_at(failover: Run) -> int:
     """Sequence of the entry with which clients left the cluster; -1 without one."""
     opened = failover.journal.last(failover.id, Step.OPEN_TARGET, Entry.INTENT)
     return -1 if opened is None else opened.sequence
 
 
-def _same_way(procedure: Procedure, entry: JournalEntry) -> bool:
+def _same_way(procedure: Run, entry: JournalEntry) -> bool:
     other = procedure.other(entry.procedure_id)
     return other is not None and (other.request.source, other.request.target) == (
         procedure.request.source,
@@ -183,12 +186,12 @@ def _same_way(procedure: Procedure, entry: JournalEntry) -> bool:
     )
 
 
-def _started(procedure: Procedure, step: Step) -> bool:
+def _started(procedure: Run, step: Step) -> bool:
     """Whether a step may have resumed the flow: it began, and did not say that it had nothing to start."""
-    return procedure.began(step) is not None and (procedure.outcome(step) or {}).get("started", True)
+    return procedure.progress.began(step) is not None and (procedure.progress.outcome(step) or {}).get("started", True)
 
 
-def beginnings(procedure: Procedure, told: Told, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+def beginnings(procedure: Run, told: Told, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
     """Last offset that counts as copied, for every partition that the flow back mirrors; -1 for none.
 
     Args:
@@ -197,7 +200,7 @@ def beginnings(procedure: Procedure, told: Told, now: dict[TopicPartition, int |
     Raises:
         Contradiction: Connect keeps less than the flow had been told, after it ran, or more, though nobody started it.
     """
-    infos = procedure.source.topics(topics_back(procedure))
+    infos = procedure.systems.source.topics(topics_back(procedure))
     partitions = [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
     anew = made_anew(procedure, told)
     at_opening = {} if names_protect(procedure) else ends_at_opening(failed_over(procedure))
@@ -208,7 +211,7 @@ def beginnings(procedure: Procedure, told: Told, now: dict[TopicPartition, int |
     }
 
 
-def _beginning(procedure: Procedure, told: Told, tp: TopicPartition, now: int | None, at_opening: int) -> int:
+def _beginning(procedure: Run, told: Told, tp: TopicPartition, now: int | None, at_opening: int) -> int:
     """One partition's, whose copy is as it was."""
     kept, first = _NOTHING if now is None else now, told.replicated.get(tp)
     if names_protect(procedure) or (told.ran and first is None):
@@ -226,9 +229,9 @@ def _beginning(procedure: Procedure, told: Told, tp: TopicPartition, now: int | 
     )
 
 
-def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> None:
+def _refuse_cut(procedure: Run, at_opening: dict[TopicPartition, int]) -> None:
     """A log of the new primary that ends before it did at the failover is not the one that both clusters share."""
-    ends = procedure.source.ends(list(at_opening))
+    ends = procedure.systems.source.ends(list(at_opening))
     cut = [f"{tp}: {at_opening[tp]} -> {ends[tp]}" for tp in sorted(at_opening) if ends[tp] < at_opening[tp]]
     if cut:
         raise Contradiction(
@@ -238,7 +241,7 @@ def _refuse_cut(procedure: Procedure, at_opening: dict[TopicPartition, int]) -> 
         )
 
 
-def made_anew(procedure: Procedure, told: Told) -> set[str]:
+def made_anew(procedure: Run, told: Told) -> set[str]:
     """Topics of the new primary whose copies were made anew since anybody told the flow where to begin: by
     prepare_topics of this run or of an earlier one, or by hand.
 
@@ -270,7 +273,7 @@ def made_anew(procedure: Procedure, told: Told) -> set[str]:
         topic_id
         for name, receipt in receipts
         if receipt["rows"]
-        for topic_id in procedure.require_other(name).kept(receipt)["topic_id"]
+        for topic_id in procedure.require_other(name).artifacts.load(receipt)["topic_id"]
     }
     return {
         topic
@@ -280,18 +283,19 @@ def made_anew(procedure: Procedure, told: Told) -> set[str]:
     }
 
 
-def topic_ids(procedure: Procedure) -> dict[str, str]:
+def topic_ids(procedure: Run) -> dict[str, str]:
     """Ids that the topics of the flow back have on the returned cluster now, by their names there."""
     return {
-        name: info.topic_id for name, info in sorted(procedure.target.topics(topics_back(procedure).values()).items())
+        name: info.topic_id
+        for name, info in sorted(procedure.systems.target.topics(topics_back(procedure).values()).items())
     }
 
 
-def forgotten(procedure: Procedure, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
+def forgotten(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
     """Null for every offset of a partition that the new primary does not have any more: one that is made again
     begins at its beginning.
     """
-    infos = procedure.source.topics({tp.topic for tp in now})
+    infos = procedure.systems.source.topics({tp.topic for tp in now})
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
 
 
@@ -311,23 +315,23 @@ def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[T
 class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """The flow the other way stands; both connectors run; the first copies are the first records. One that has
         run before goes on.
         """
         require_decided(procedure)
-        flow, seeded = procedure.flow, procedure.figures(Step.SEED_FLOW_BACK)
+        flow, seeded = procedure.flow, procedure.progress.figures(Step.SEED_FLOW_BACK)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
         copies = None if seeded["ran_before"] or names_protect(procedure) else self._copies(procedure, seeded)
         connectors = [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
             refuse_loop(procedure)
-            with procedure.acting(undo=partial(worker.stop, name, deadline=seconds)):
+            with acting(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
             return {"started": True, "connectors": connectors, "note": "it goes on from where it was: nothing to prove"}
         try:
-            flowing = procedure.wait(
+            flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
             )
         except Contradiction:
@@ -335,32 +339,35 @@ class StartFlowBack(ProcedureStep):
             raise
         return {"started": True, "connectors": connectors, "partitions_flowing": flowing}
 
-    def _copies(self, procedure: Procedure, seeded: dict[str, Any]) -> ReverseCopies:
+    def _copies(self, procedure: Run, seeded: dict[str, Any]) -> ReverseCopies:
         """The partitions beside their copies, from where the flow begins on each side."""
-        begin = {tp: last + 1 for tp, last in frame_partitions(procedure.kept(seeded["seeds"]), "replicated").items()}
-        starts = procedure.source.starts(list(begin))
+        begin = {
+            tp: last + 1
+            for tp, last in frame_partitions(procedure.artifacts.load(seeded["seeds"]), "replicated").items()
+        }
+        starts = procedure.systems.source.starts(list(begin))
         since = {tp: max(first, starts[tp]) for tp, first in begin.items()}
-        return ReverseCopies(procedure.turned, procedure.flow, self._ends_before(procedure, list(begin)), since)
+        return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(begin)), since)
 
-    def _ends_before(self, procedure: Procedure, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the returned cluster's logs ended before the flow was resumed for the first time; nothing came to
         them since they were looked through.
         """
         copies = [copy_of(procedure, procedure.flow, tp) for tp in partitions]
         if not ends_are_noted(procedure, self.task_id):
-            ends = mirrored_ends(procedure.turned, copies)
+            ends = mirrored_ends(procedure.reversed, copies)
             self._refuse_written(procedure)
             note_ends(procedure, self.task_id, ends)
         return noted_ends(procedure, self.task_id, copies)
 
-    def _refuse_written(self, procedure: Procedure) -> None:
+    def _refuse_written(self, procedure: Run) -> None:
         """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
         if mode_of(procedure) is Mode.RECREATE:
             return
         seen = frame_partitions(
-            procedure.kept(procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset"
+            procedure.artifacts.load(procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset"
         )
-        infos = procedure.target.topics({tp.topic for tp in seen})
+        infos = procedure.systems.target.topics({tp.topic for tp in seen})
         written = written_since(
             procedure,
             {tp: end for tp, end in seen.items() if tp.topic in infos and tp.partition in infos[tp.topic].partitions},
@@ -379,10 +386,10 @@ class WaitForCatchUp(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """All that the new primary held a short time ago is on the returned cluster."""
         near = Nearness(procedure, self.task_id)
-        figures = procedure.wait(
+        figures = procedure.progress.wait(
             self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds
         )
         refuse_replaced(procedure)
@@ -396,7 +403,7 @@ class Nearness:
     nobody stands still meanwhile; what is proven record by record is proven behind the fence.
     """
 
-    def __init__(self, procedure: Procedure, step: str) -> None:
+    def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
         self._tails: dict[TopicPartition, int] = {}
         self._tails_until = 0.0
@@ -438,25 +445,27 @@ class Nearness:
 
     def _moment(self) -> tuple[float, dict[TopicPartition, int]]:
         """When the newest look at the new primary's log ends was made in this try, and what it saw."""
-        began = self._procedure.clock(self._step)
+        began = self._procedure.progress.clock(self._step)
         noted = [
             e
             for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
             if "source_ends" in e.payload and e.at.timestamp() >= began
         ]
         entry = noted[-1] if noted else self._note()
-        return entry.at.timestamp(), frame_partitions(self._procedure.kept(entry.payload["source_ends"]), "offset")
+        return entry.at.timestamp(), frame_partitions(
+            self._procedure.artifacts.load(entry.payload["source_ends"]), "offset"
+        )
 
     def _note(self) -> JournalEntry:
         scope = topics_back(self._procedure)
-        infos = self._procedure.source.topics(scope)
-        ends = self._procedure.source.ends(
+        infos = self._procedure.systems.source.topics(scope)
+        ends = self._procedure.systems.source.ends(
             [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
         )
-        self._procedure.write(
+        self._procedure.authority.write(
             self._step,
             Entry.NOTE,
-            {"source_ends": self._procedure.keep("ends_to_catch_up", partitions_frame(ends, "offset"))},
+            {"source_ends": self._procedure.artifacts.save("ends_to_catch_up", partitions_frame(ends, "offset"))},
         )
         return self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)[-1]
 
@@ -491,13 +500,11 @@ def _done(replicated: int | None) -> int:
     return _NOTHING if replicated is None else replicated
 
 
-def last_offsets(
-    procedure: Procedure, partitions: Iterable[TopicPartition], isolation: str
-) -> dict[TopicPartition, int]:
+def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
     """Offset of the last record that a reader of the new primary finds, by partition; without those that hold none,
     or are gone.
     """
-    infos = procedure.source.topics({tp.topic for tp in partitions})
+    infos = procedure.systems.source.topics({tp.topic for tp in partitions})
     there = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
-    tails = procedure.reader(procedure.request.source, isolation).last_records(there)
+    tails = procedure.systems.reader(procedure.request.source, isolation).last_records(there)
     return {tp: tail.last.offset for tp, tail in tails.items() if tail.last is not None}

@@ -12,7 +12,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
 from kafka_dr.hooks.kafka_records import key_and_value, record_of
 from kafka_dr.operators.positions import position_rows
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.procedure.run import Run
 from kafka_dr.settings import Flow
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
@@ -20,19 +20,19 @@ _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
 _FOREIGN = 0.001
 
 
-def offset_syncs_of(procedure: Procedure) -> pd.DataFrame:
+def offset_syncs_of(procedure: Run) -> pd.DataFrame:
     """Every offset sync that survives, in the order written: topic, partition, upstream, downstream, sequence."""
     return _syncs_in(procedure, *syncs_place(procedure, procedure.flow))
 
 
-def syncs_place(procedure: Procedure, flow: Flow) -> tuple[str, str]:
+def syncs_place(procedure: Run, flow: Flow) -> tuple[str, str]:
     """Where a flow keeps its offset syncs, by its worker's configuration: the cluster's alias, and the topic there."""
     return _kept_at(
         procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source")
     )
 
 
-def _kept_at(procedure: Procedure, flow: Flow, location: str) -> tuple[str, str]:
+def _kept_at(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
     naming, on_target = procedure.naming, location == "target"
     return (
         (flow.target, naming.offset_syncs_topic(flow.source))
@@ -41,7 +41,7 @@ def _kept_at(procedure: Procedure, flow: Flow, location: str) -> tuple[str, str]
     )
 
 
-def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
+def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
     """Every offset sync that survives on the target, as of `offset_syncs_of`; none where MirrorMaker 2 keeps them on
     the source.
 
@@ -55,11 +55,11 @@ def syncs_on_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     """
     flow = procedure.flow
     topic = procedure.naming.offset_syncs_topic(flow.source)
-    kept_there = syncs_location(procedure) == "target" and topic in procedure.target.topics([topic])
+    kept_there = syncs_location(procedure) == "target" and topic in procedure.systems.target.topics([topic])
     return _syncs_in(procedure, flow.target, topic, missing) if kept_there else _syncs_frame([], [])
 
 
-def syncs_of_the_other_flow(procedure: Procedure) -> pd.DataFrame:
+def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
     """Every offset sync that survives of the flow from target to source, as of `offset_syncs_of`: upstream is the
     target's offset.
 
@@ -69,19 +69,19 @@ def syncs_of_the_other_flow(procedure: Procedure) -> pd.DataFrame:
     other, nothing = procedure.reverse_flow, _syncs_frame([], [])
     if other is None:
         return nothing
-    there, here = syncs_location(procedure.turned), syncs_location(procedure)
+    there, here = syncs_location(procedure.reversed), syncs_location(procedure)
     if there is None or here is None:
         return nothing
     place, own = _kept_at(procedure, other, there), _kept_at(procedure, procedure.flow, here)
     on_source = place[0] == procedure.request.source
-    if place == own or (on_source and procedure.without_source):
+    if place == own or (on_source and procedure.progress.without_source):
         return nothing
-    if place[1] not in (procedure.source if on_source else procedure.target).topics([place[1]]):
+    if place[1] not in (procedure.systems.source if on_source else procedure.systems.target).topics([place[1]]):
         return nothing
     return _syncs_in(procedure, *place)
 
 
-def syncs_location(procedure: Procedure) -> str | None:
+def syncs_location(procedure: Run) -> str | None:
     """Where the flow keeps its offset syncs, by its worker's configuration if that answers, else as stated; None
     where nobody says.
     """
@@ -96,8 +96,8 @@ def syncs_location(procedure: Procedure) -> str | None:
         return flow.mirror_maker.get(_LOCATION)
 
 
-def _syncs_in(procedure: Procedure, alias: str, topic: str, missing: list[str] | None = None) -> pd.DataFrame:
-    records = list(procedure.reader(alias).read_all(topic, take=record_of))
+def _syncs_in(procedure: Run, alias: str, topic: str, missing: list[str] | None = None) -> pd.DataFrame:
+    records = list(procedure.systems.reader(alias).read_all(topic, take=record_of))
     decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
     if missing is not None:
         tell_foreign(topic, len(decoded.malformed), len(records), missing)
@@ -127,7 +127,7 @@ def _syncs_frame(syncs: list[OffsetSync], sequence: list[int]) -> pd.DataFrame:
     )
 
 
-def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
+def checkpoints_of(procedure: Run) -> pd.DataFrame:
     """MirrorMaker 2's newest checkpoint of each group and partition of the target: group, topic, partition,
     mirror_maker_position.
     """
@@ -135,7 +135,7 @@ def checkpoints_of(procedure: Procedure) -> pd.DataFrame:
 
 
 def checkpoints_with_origin(
-    procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int] | None = None
+    procedure: Run, missing: list[str] | None, read_to: Mapping[Place, int] | None = None
 ) -> pd.DataFrame:
     """The source's positions that MirrorMaker 2's newest checkpoints state: group, topic (of the source), partition,
     position.
@@ -153,7 +153,7 @@ def checkpoints_with_origin(
     )
 
 
-def origin_of(procedure: Procedure, topic: str) -> str | None:
+def origin_of(procedure: Run, topic: str) -> str | None:
     """A target topic's name on the flow's source; None where it came from elsewhere, as do the target's own topics
     under default naming.
     """
@@ -162,16 +162,14 @@ def origin_of(procedure: Procedure, topic: str) -> str | None:
     return upstream if upstream is not None and naming.remote(source, upstream) == topic else None
 
 
-def _newest_checkpoints(
-    procedure: Procedure, missing: list[str] | None, read_to: Mapping[Place, int]
-) -> CheckpointColumns:
+def _newest_checkpoints(procedure: Run, missing: list[str] | None, read_to: Mapping[Place, int]) -> CheckpointColumns:
     """Of each group and partition; none where the topic is missing."""
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
-    there = procedure.target.topics([topic]).get(topic)
+    there = procedure.systems.target.topics([topic]).get(topic)
     if there is None:
         return newest_checkpoints([])
     begin = {TopicPartition(topic, p): read_to.get(Place(there.topic_id, topic, p), 0) for p in there.partitions}
-    records = list(procedure.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
+    records = list(procedure.systems.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
     found = newest_checkpoints(records)
     if missing is not None:
         tell_foreign(topic, found.malformed, len(records), missing)

@@ -18,8 +18,8 @@ from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.operators.observing import copies_of_target, existing_originals, side_by_side
 from kafka_dr.operators.positions import TYPES
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.source_views import heartbeats
+from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION, Recorded, last_known, recorded
 from kafka_dr.topology import Recorder
 
@@ -59,7 +59,7 @@ class LastKnown:
     gone: tuple[str, ...] = ()
 
 
-def what_is_known(procedure: Procedure) -> LastKnown:
+def what_is_known(procedure: Run) -> LastKnown:
     """Ask the archive, the target and Connect; whatever of them does not answer is named, and lacks."""
     (kept, replicated, stated, on_target), heartbeat_at, missing = asked_side_by_side(procedure)
     syncs = all_syncs(kept, on_target)
@@ -84,15 +84,15 @@ def what_is_known(procedure: Procedure) -> LastKnown:
     )
 
 
-def copies_known(procedure: Procedure, kept: Recorded) -> dict[str, str]:
+def copies_known(procedure: Run, kept: Recorded) -> dict[str, str]:
     """Topics of the source on which positions were seen, and which are copies of topics that the target has ->
     these.
     """
     copies = copies_of_target(procedure, kept.positions["topic"].unique())
-    return existing_originals(copies, procedure.target.topics(sorted(set(copies.values())))) if copies else {}
+    return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 
 
-def asked_side_by_side(procedure: Procedure) -> tuple[list[Any], int | None, list[str]]:
+def asked_side_by_side(procedure: Run) -> tuple[list[Any], int | None, list[str]]:
     """What the archive, Connect, checkpoints and offset syncs say, the newest heartbeat, and what could not be
     asked, in that order.
 
@@ -105,7 +105,7 @@ def asked_side_by_side(procedure: Procedure) -> tuple[list[Any], int | None, lis
     return [one.result() for one in asked], heartbeat.result(), [note for _, lacking in calls for note in lacking]
 
 
-def from_archive(procedure: Procedure, missing: list[str]) -> Recorded:
+def from_archive(procedure: Run, missing: list[str]) -> Recorded:
     """What the flight recorder kept of the flow."""
     if procedure.topology.recorder is None:
         missing.append("there is no flight recorder: nobody wrote down where the source's logs ended")
@@ -120,13 +120,13 @@ def from_archive(procedure: Procedure, missing: list[str]) -> Recorded:
     return kept
 
 
-def archive_of(procedure: Procedure, kept: Recorder) -> Archive:
+def archive_of(procedure: Run, kept: Recorder) -> Archive:
     """The archive of the procedure's flow; ArchiveUnavailable where there is no such file system."""
-    options = procedure.connections.archive_options(kept.connection) if kept.connection else {}
+    options = procedure.systems.connections.archive_options(kept.connection) if kept.connection else {}
     return Archive(kept.archive, f"{procedure.flow.source}-to-{procedure.flow.target}", options)
 
 
-def from_connect(procedure: Procedure, missing: list[str]) -> dict[TopicPartition, int]:
+def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int]:
     """The last replicated offset that Connect keeps of each partition; nothing where its worker does not answer."""
     flow = procedure.flow
     try:
@@ -137,7 +137,7 @@ def from_connect(procedure: Procedure, missing: list[str]) -> dict[TopicPartitio
     return {tp: offset for tp, offset in kept.items() if offset is not None}
 
 
-def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
+def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
     """The offset syncs that the target holds; none where nobody says that those there are this flow's."""
     if syncs_location(procedure) is None:
         missing.append(
@@ -147,7 +147,7 @@ def from_target(procedure: Procedure, missing: list[str]) -> pd.DataFrame:
     return syncs_on_target(procedure, missing)
 
 
-def newest_heartbeat(procedure: Procedure) -> int | None:
+def newest_heartbeat(procedure: Run) -> int | None:
     """When the newest heartbeat that the target holds was written on the source, in milliseconds since 1970; None
     where none can be read.
     """
@@ -162,7 +162,7 @@ def living(kept: Recorded) -> frozenset[str]:
     return frozenset(kept.groups.loc[kept.groups["members"].fillna(0) > 0, "group"])
 
 
-def looked_at(procedure: Procedure, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
+def looked_at(procedure: Run, kept: Recorded, heartbeat_at: int | None) -> frozenset[str]:
     """Groups that the recorder had seen shortly before the source was seen for the last time; one that had no member
     then is taken to have got none since.
     """
@@ -199,7 +199,7 @@ def all_syncs(kept: Recorded, on_target: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def stated_since(procedure: Procedure, kept: Recorded, stated: pd.DataFrame) -> pd.DataFrame:
+def stated_since(procedure: Run, kept: Recorded, stated: pd.DataFrame) -> pd.DataFrame:
     """Of what checkpoints state, that which may say more than the recorder: where it listed all groups, only what
     was written since.
 
@@ -219,7 +219,7 @@ def all_positions(kept: Recorded, stated: pd.DataFrame, topics: Iterable[str]) -
     return both[both["topic"].isin(set(topics))].astype(types).sort_values(["group", *PARTITION], ignore_index=True)
 
 
-def selected(procedure: Procedure, there: Mapping[str, TopicInfo]) -> set[str]:
+def selected(procedure: Run, there: Mapping[str, TopicInfo]) -> set[str]:
     """Topics that have the same name on both sides and are selected by the source connector's filter, as its worker
     or else the topology states it; none where nobody does.
     """
@@ -235,7 +235,7 @@ def selected(procedure: Procedure, there: Mapping[str, TopicInfo]) -> set[str]:
 
 
 def topics_of_flow(
-    procedure: Procedure, kept: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
+    procedure: Run, kept: Recorded, spoken: Iterable[TopicPartition], missing: list[str]
 ) -> dict[str, tuple[str, int, str | None]]:
     """The flow's topics: those recorded, and those the target has of which MirrorMaker 2 speaks, or whose names say
     that they are copies.
@@ -248,7 +248,7 @@ def topics_of_flow(
     Args:
         spoken: partitions of the source that MirrorMaker 2 speaks of.
     """
-    naming, source, there = procedure.naming, procedure.flow.source, procedure.target.topics()
+    naming, source, there = procedure.naming, procedure.flow.source, procedure.systems.target.topics()
     ids = dict(zip(kept.partitions["topic"], kept.partitions["topic_id"], strict=True))
     known: dict[str, int] = {}
     for topic, partition in (*partitions_in(kept.partitions), *spoken):

@@ -23,7 +23,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.way_back import (
     ALL_NOTED,
@@ -35,6 +35,7 @@ from kafka_dr.operators.way_back import (
     names_protect,
     told_apart,
 )
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: Of a target that is a copy from its beginning, and of nothing else.
@@ -57,7 +58,7 @@ class Grown(NamedTuple):
     furthest: int | None
 
 
-def write_lineage(procedure: Procedure, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
+def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
     """Write `segments` and `syncs_back` beside a translation's other input, if any log of its bounds is more than
     one copy of the other.
 
@@ -76,10 +77,10 @@ def write_lineage(procedure: Procedure, folder: Path, bounds: pd.DataFrame, posi
     return {str(tp): one.unknown for tp, one in sorted(lineages.items()) if one.unknown}
 
 
-def tell_unknown(procedure: Procedure, step: str, unknown: Mapping[str, str]) -> None:
+def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
     """Put into the journal why older positions go to a safe place only, if any do."""
     if unknown:
-        procedure.write(
+        procedure.authority.write(
             step, Entry.NOTE, {"older_records_unknown": len(unknown), "why": dict(list(unknown.items())[:_NAMED])}
         )
 
@@ -168,14 +169,12 @@ def ends_only(log: Grown) -> tuple[Segment, ...]:
 class PairJournal:
     """Entries of all procedures of the pair, this one included."""
 
-    def __init__(self, procedure: Procedure) -> None:
+    def __init__(self, procedure: Run) -> None:
         """Nothing is read yet."""
         self._procedure = procedure
-        self._known: dict[str, Procedure | None] = {procedure.id: procedure}
+        self._known: dict[str, Run | None] = {procedure.id: procedure}
 
-    def entries(
-        self, step: Step, kind: Entry, after: int, until: int | None = None
-    ) -> list[tuple[JournalEntry, Procedure]]:
+    def entries(self, step: Step, kind: Entry, after: int, until: int | None = None) -> list[tuple[JournalEntry, Run]]:
         """Those of one kind of one step between two numbers of the journal, oldest first, each with the procedure
         that wrote it.
         """
@@ -190,7 +189,7 @@ class PairJournal:
             if (writer := self._writer(e.procedure_id)) is not None and writer.pair == self._procedure.pair
         ]
 
-    def _writer(self, procedure_id: str) -> Procedure | None:
+    def _writer(self, procedure_id: str) -> Run | None:
         if procedure_id not in self._known:
             self._known[procedure_id] = self._procedure.other(procedure_id)
         return self._known[procedure_id]
@@ -235,7 +234,7 @@ class ChangeOfSides:
     @classmethod
     def of(
         cls,
-        moved: Procedure,
+        moved: Run,
         told: PairJournal,
         begun: dict[TopicPartition, Begun],
         before: int,
@@ -249,13 +248,15 @@ class ChangeOfSides:
             before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did,
             and when the next one did.
         """
-        fenced = moved.outcome(Step.FENCE_PRODUCERS)
+        fenced = moved.progress.outcome(Step.FENCE_PRODUCERS)
         return cls(
             source=moved.request.source,
             target=moved.request.target,
             planned=fenced is not None,
             cut_off=offsets_in(moved, (fenced or {}).get("cut_off"), "offset"),
-            boundary=offsets_in(moved, (moved.outcome(Step.STOP_MIRROR_MAKER) or {}).get("boundary"), "offset"),
+            boundary=offsets_in(
+                moved, (moved.progress.outcome(Step.STOP_MIRROR_MAKER) or {}).get("boundary"), "offset"
+            ),
             found=found_later(moved, told, opened),
             noted=noted_ends(told, opened, until),
             anew=made_anew(told, before, opened),
@@ -306,21 +307,19 @@ class ChangeOfSides:
         return next((offset for offset in told if offset is not None), None)
 
 
-def offsets_in(
-    procedure: Procedure, receipt: Mapping[str, Any] | None, column: str
-) -> dict[TopicPartition, int] | None:
+def offsets_in(procedure: Run, receipt: Mapping[str, Any] | None, column: str) -> dict[TopicPartition, int] | None:
     """Offsets by partition of a file that the procedure kept; None where there is none, or not the one that was
     written.
     """
     if receipt is None:
         return None
     try:
-        return frame_partitions(procedure.kept(receipt), column)
+        return frame_partitions(procedure.artifacts.load(receipt), column)
     except Contradiction:
         return None
 
 
-def begun_then(procedure: Procedure, moved: Procedure) -> dict[TopicPartition, Begun]:
+def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, Begun]:
     """Where the procedure's flow was told to begin when an earlier one had moved clients; empty where it was not, or
     its receipt is gone.
     """
@@ -330,13 +329,13 @@ def begun_then(procedure: Procedure, moved: Procedure) -> dict[TopicPartition, B
         return {}
 
 
-def ids_then(procedure: Procedure) -> dict[str, str]:
+def ids_then(procedure: Run) -> dict[str, str]:
     """Ids that the topics of a procedure's plan had on its source, as far as they were known."""
-    plan = (procedure.outcome(procedure.planning[0]) or {}).get("plan") or {}
+    plan = (procedure.progress.outcome(procedure.progress.planning[0]) or {}).get("plan") or {}
     return {topic: topic_id for topic, _, _, topic_id in plan.get("topics", ()) if topic_id}
 
 
-def found_later(moved: Procedure, told: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
+def found_later(moved: Run, told: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
     """What the last failback that went back from a procedure found of the logs that clients had left."""
     looks = [
         (e, one)
@@ -385,7 +384,7 @@ class History:
     ids: dict[str, dict[str, str]]
 
     @classmethod
-    def of(cls, procedure: Procedure) -> History | None:
+    def of(cls, procedure: Run) -> History | None:
         """Read the journal: one listing, and files only of procedures that moved clients; None where none did."""
         moved = moved_clients(procedure)
         if not moved:
@@ -395,7 +394,7 @@ class History:
         windows = zip([0, *opened], opened, [*opened[1:], None], strict=False)
         apart = names_protect(procedure)
         begun = [
-            begun_then(procedure if one.request.target == source else procedure.turned, one) if apart else {}
+            begun_then(procedure if one.request.target == source else procedure.reversed, one) if apart else {}
             for _, one in moved
         ]
         changes = tuple(
@@ -403,8 +402,8 @@ class History:
             for (_, one), flow, window in zip(moved, begun, windows, strict=True)
         )
         # Of a source that was given up the recorder says which topics were made anew.
-        here = {} if procedure.without_source else ids_then(procedure)
-        there = {name: info.topic_id for name, info in procedure.target.topics().items()}
+        here = {} if procedure.progress.without_source else ids_then(procedure)
+        there = {name: info.topic_id for name, info in procedure.systems.target.topics().items()}
         return cls(source, target, changes, made_anew(told, opened[-1], None), {source: here, target: there})
 
     @property

@@ -12,48 +12,49 @@ from kafka_dr.domain.loss import loss_of
 from kafka_dr.domain.loss_plan import FoundSince, Grown, grown, loss_now
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.procedure_journal import JournalEntry
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: In the intent of the opening: the newest entry when it began to look.
 LOOKED_AT = "looked_at_entry"
 
 
-def loss_grown(procedure: Procedure, until: int | None = None) -> list[Grown]:
+def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
     """Partitions of which more is lost than was approved, by what was known before the target was opened; none where
     no source was given up.
 
     Args:
         until: entries of the journal from this number on are not looked at.
     """
-    if not procedure.without_source:
+    if not procedure.progress.without_source:
         return []
-    translated = procedure.outcome(Step.TRANSLATE_OFFSETS) or {}
+    translated = procedure.progress.outcome(Step.TRANSLATE_OFFSETS) or {}
     missing = loss_of(translated.get("holes", []), translated.get("cut", []))
     limits = [number for number in (until, _opened_at(procedure)) if number is not None]
-    return grown(procedure.plan()["loss"], [*loss_since(procedure, min(limits, default=None)), *missing])
+    return grown(procedure.progress.plan()["loss"], [*loss_since(procedure, min(limits, default=None)), *missing])
 
 
-def loss_since(procedure: Procedure, until: int | None = None) -> list[dict[str, Any]]:
+def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
     """The approved rows of loss as they are by what was found out since, by entries before a number of the journal."""
     accepted = _accepted(procedure, until)
-    stopped = procedure.outcome(Step.STOP_MIRROR_MAKER)
+    stopped = procedure.progress.outcome(Step.STOP_MIRROR_MAKER)
     return loss_now(
-        procedure.plan()["loss"],
+        procedure.progress.plan()["loss"],
         FoundSince(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
     )
 
 
-def _since_stopped(procedure: Procedure, stopped: dict[str, Any], accepted: dict[TopicPartition, int]) -> FoundSince:
+def _since_stopped(procedure: Run, stopped: dict[str, Any], accepted: dict[TopicPartition, int]) -> FoundSince:
     """With the target's ends beside those of the assessment; what Connect keeps of a topic that was made anew speaks
     of another log.
     """
-    assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
-    bounds = procedure.kept(assessed["bounds"])
+    assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
+    bounds = procedure.artifacts.load(assessed["bounds"])
     places = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
     then = dict(zip(places, bounds["boundary"].astype("Int64"), strict=True))
     now, remote = (
-        frame_partitions(procedure.kept(stopped["boundary"]), "offset"),
+        frame_partitions(procedure.artifacts.load(stopped["boundary"]), "offset"),
         dict(zip(places, bounds["target_topic"], strict=True)),
     )
     anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.get("copied_anew", ())}
@@ -64,14 +65,14 @@ def _since_stopped(procedure: Procedure, stopped: dict[str, Any], accepted: dict
         },
         replicated={
             tp: offset
-            for tp, offset in frame_partitions(procedure.kept(stopped["replicated"]), "offset").items()
+            for tp, offset in frame_partitions(procedure.artifacts.load(stopped["replicated"]), "offset").items()
             if tp.topic not in anew
         },
         accepted_to=accepted,
     )
 
 
-def _accepted(procedure: Procedure, until: int | None) -> dict[TopicPartition, int]:
+def _accepted(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
     """Where the source's logs end behind its fence, as far as it accepted records since it was assessed; by the
     newest list of these.
     """
@@ -83,10 +84,10 @@ def _accepted(procedure: Procedure, until: int | None) -> dict[TopicPartition, i
     ]
     told = [entry for entry in listed if until is None or entry.sequence < until]
     newest = max(told, key=_number, default=None)
-    return {} if newest is None else frame_partitions(procedure.kept(newest.payload["accepted"]), "to_offset")
+    return {} if newest is None else frame_partitions(procedure.artifacts.load(newest.payload["accepted"]), "to_offset")
 
 
-def _opened_at(procedure: Procedure) -> int | None:
+def _opened_at(procedure: Run) -> int | None:
     """The number of the first entry that the opening did not look at; None before its intent. What is found after
     that moves nobody back.
     """

@@ -29,7 +29,7 @@ from kafka_dr.hooks.kafka_acls import ClusterAcls
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.operators.positions import positions_of
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.procedure.run import Run
 from kafka_dr.settings import Flow
 
 _SAMPLES = 15
@@ -37,7 +37,7 @@ _MOVED_TYPES = ("classic", "consumer")
 
 
 def observe(
-    procedure: Procedure, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
+    procedure: Run, known_topic_ids: Mapping[str, str], apart: float = 1.0, held: pd.DataFrame | None = None
 ) -> Observation:
     """Look at both clusters and the flow; two samples of the log ends, some seconds apart (0: the second is the
     first).
@@ -48,7 +48,7 @@ def observe(
     with side_by_side() as start:
         reverse_view = start(flow_view, procedure, procedure.reverse_flow) if procedure.reverse_flow else None
         topics, rules = (
-            start(procedure.source.topics),
+            start(procedure.systems.source.topics),
             {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))},
         )
         flow = flow_view(procedure, procedure.flow)
@@ -56,9 +56,9 @@ def observe(
         copies = copies_of_target(procedure, topics.result())
         local = local_names(procedure, scope)
         target_view = start(
-            cluster_view, procedure.target, rules["target"].result(), [*scope.values(), *local.values()]
+            cluster_view, procedure.systems.target, rules["target"].result(), [*scope.values(), *local.values()]
         )
-        source = cluster_view(procedure.source, rules["source"].result(), scope)
+        source = cluster_view(procedure.systems.source, rules["source"].result(), scope)
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     partitions = [TopicPartition(t, p) for t in scope for p in range(source.topics[t].partitions)]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
@@ -78,14 +78,14 @@ def observe(
         copies=existing_originals(copies, target.topics),
         groups=frozenset(positions["group"].tolist()),
         positions=positions,
-        source_starts=procedure.source.starts(partitions),
+        source_starts=procedure.systems.source.starts(partitions),
         first=first,
         last=last,
         known_topic_ids=known_topic_ids,
         exempt={alias: procedure.exempt(alias) for alias in (procedure.request.source, procedure.request.target)},
         naming_policy=procedure.topology.naming.policy,
         naming_separator=procedure.topology.naming.separator,
-        has_drain_hook=procedure.drain is not None,
+        has_drain_hook=procedure.systems.drain is not None,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )
 
@@ -98,7 +98,7 @@ def side_by_side() -> Iterator[Callable[..., Future[Any]]]:
 
 
 def two_samples(
-    procedure: Procedure, partitions: list[TopicPartition], target: ClusterView, apart: float
+    procedure: Run, partitions: list[TopicPartition], target: ClusterView, apart: float
 ) -> tuple[Sample, Sample]:
     """Two samples of the log ends; the second waits for partitions that grew on the source only.
 
@@ -114,16 +114,14 @@ def two_samples(
     return first, last
 
 
-def scope_now(procedure: Procedure, topics: Iterable[str], **timeout: float) -> dict[str, str]:
+def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
     """As of `scope_of`, by what the flow's worker says now."""
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
     return scope_of(procedure, topics, config, worker.worker(**timeout).version)
 
 
-def scope_of(
-    procedure: Procedure, topics: Iterable[str], config: Mapping[str, str], version: str = ""
-) -> dict[str, str]:
+def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], version: str = "") -> dict[str, str]:
     """Source topics that the flow replicates -> their names on the target; heartbeats are not clients' topics.
 
     Args:
@@ -139,14 +137,14 @@ def scope_of(
     }
 
 
-def local_names(_: Procedure, scope: Mapping[str, str]) -> dict[str, str]:
+def local_names(_: Run, scope: Mapping[str, str]) -> dict[str, str]:
     """Source topics -> the names clients write to on the target: the topic's own name, unless it came from
     elsewhere.
     """
     return {topic: topic for topic in scope}
 
 
-def copies_of_target(procedure: Procedure, topics: Iterable[str]) -> dict[str, str]:
+def copies_of_target(procedure: Run, topics: Iterable[str]) -> dict[str, str]:
     """Source topics that a flow from the target has filled under names of their own -> the target's topics that they
     are copies of.
 
@@ -192,23 +190,23 @@ def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
     }
 
 
-def source_rules(procedure: Procedure) -> AclRules:
+def source_rules(procedure: Run) -> AclRules:
     """Who may do what on the source, by its ACL entries now."""
-    return _rules(procedure, procedure.source_acls, procedure.request.source)
+    return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
 
 
-def target_rules(procedure: Procedure) -> AclRules:
+def target_rules(procedure: Run) -> AclRules:
     """Who may do what on the target, by its ACL entries now."""
-    return _rules(procedure, procedure.target_acls, procedure.request.target)
+    return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 
-def _rules(procedure: Procedure, acls: ClusterAcls, alias: str) -> AclRules:
+def _rules(procedure: Run, acls: ClusterAcls, alias: str) -> AclRules:
     if not acls.authorizer_enabled():
         return AclRules(frozenset(), authorizer=False)
     return AclRules(acls.entries(), allow_everyone=procedure.topology.cluster(alias).allow_everyone_if_no_acl_found)
 
 
-def flow_view(procedure: Procedure, flow: Flow) -> FlowView:
+def flow_view(procedure: Run, flow: Flow) -> FlowView:
     """The flow's worker and connectors, and how far its source connector says it replicated."""
     worker = procedure.mirror_maker(flow)
     about, known = worker.worker(), set(worker.connectors())
@@ -240,30 +238,28 @@ def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> Con
 
 
 def held_in_scope(
-    procedure: Procedure, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
+    procedure: Run, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
 ) -> pd.DataFrame:
     """Committed positions on the scope's topics of the groups that the flow's filter selects."""
     selects = group_filter_of(config)
     candidates = [g for g, view in groups.items() if selects(g) and view.group_type.lower() in _MOVED_TYPES]
-    held = positions_of(procedure.source, candidates, require_stable=False)
+    held = positions_of(procedure.systems.source, candidates, require_stable=False)
     return held[held["topic"].isin(set(scope))].reset_index(drop=True)
 
 
-def sample(procedure: Procedure, partitions: list[TopicPartition], target: ClusterView) -> Sample:
+def sample(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
     """Log ends of the scope on both sides, by source partition."""
     remote = remote_partitions(procedure, partitions)
     there = [
         tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
     ]
     with side_by_side() as start:
-        here = start(procedure.source.ends, partitions)
-        ends = procedure.target.ends(there)
+        here = start(procedure.systems.source.ends, partitions)
+        ends = procedure.systems.target.ends(there)
     return Sample(here.result(), {tp: ends[remote[tp]] for tp in partitions if remote[tp] in ends}, time.monotonic())
 
 
-def remote_partitions(
-    procedure: Procedure, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, TopicPartition]:
+def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
     """Source partition -> the partition that holds its records on the target: their copies, or, where the source's
     are copies, the originals.
     """

@@ -23,12 +23,22 @@ from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.lineage import tell_unknown, write_lineage
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions, side_by_side, target_rules
-from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of, ranked
-from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.positions import (
+    COLUMNS,
+    PLACE,
+    TYPES,
+    by_group,
+    frame_partitions,
+    in_order,
+    partitions_frame,
+    positions_of,
+    ranked,
+)
 from kafka_dr.operators.replication import stamped_in, timestamps_comparable
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import moved_clients, names_protect
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
 _EXACT = "exact"
@@ -39,7 +49,7 @@ class TranslateOffsets(ResumedStep):
     checkpoints.
     """
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """One row per committed position, or a failure; never fewer."""
         positions = self.positions(procedure)
         with side_by_side() as start:
@@ -62,16 +72,14 @@ class TranslateOffsets(ResumedStep):
             "repeats": summary["repeats"],
             "holes": summary["holes"],
             "cut": summary["cut"],
-            "translation": procedure.keep("positions", rows),
+            "translation": procedure.artifacts.save("positions", rows),
         }
 
-    def positions(self, procedure: Procedure) -> pd.DataFrame:
+    def positions(self, procedure: Run) -> pd.DataFrame:
         """What is translated: the positions that were frozen behind the fence."""
-        return procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
+        return procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])
 
-    def translated(
-        self, procedure: Procedure, context: Any, positions: pd.DataFrame
-    ) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
         """The rows that Spark makes of the positions, and its summary."""
         made = run_spark_job(
             procedure,
@@ -84,27 +92,34 @@ class TranslateOffsets(ResumedStep):
             (made / "summary.json").read_text(encoding="utf-8")
         )
 
-    def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
+    def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, syncs and bounds; answer what the job must know beside."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
         write_frame(folder, "syncs", offset_syncs_of(procedure))
         bounds = with_copies(procedure, folder, bounds_frame(procedure))
         write_frame(folder, "bounds", bounds)
         tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))
-        return {"isolation": procedure.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}
+        return {"isolation": procedure.progress.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}
 
 
-def bounds_frame(procedure: Procedure) -> pd.DataFrame:
+def bounds_frame(procedure: Run) -> pd.DataFrame:
     """One row per source partition: where both logs begin and end, and what is known of them."""
-    cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
-    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    cut_off = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset"
+    )
+    boundary = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+    )
     remote = remote_partitions(procedure, cut_off)
-    starts, target_starts = procedure.source.starts(list(cut_off)), procedure.target.starts(list(remote.values()))
+    starts, target_starts = (
+        procedure.systems.source.starts(list(cut_off)),
+        procedure.systems.target.starts(list(remote.values())),
+    )
     compacted = {
         alias: compacted_topics(cluster, names)
         for alias, cluster, names in (
-            ("source", procedure.source, {tp.topic for tp in cut_off}),
-            ("target", procedure.target, {tp.topic for tp in remote.values()}),
+            ("source", procedure.systems.source, {tp.topic for tp in cut_off}),
+            ("target", procedure.systems.target, {tp.topic for tp in remote.values()}),
         )
     }
     comparable, writable = (
@@ -133,16 +148,16 @@ def bounds_frame(procedure: Procedure) -> pd.DataFrame:
     ).astype({"partition": "int32"})
 
 
-def stamped_when_copied_back(procedure: Procedure, topics: set[str]) -> set[str]:
+def stamped_when_copied_back(procedure: Run, topics: set[str]) -> set[str]:
     """Those of the source's topics whose records from the target got another time when they were copied back: there
     are some once clients have changed sides.
     """
     if names_protect(procedure) or not moved_clients(procedure):
         return set()
-    return stamped_in(procedure.source.configs(sorted(topics)))
+    return stamped_in(procedure.systems.source.configs(sorted(topics)))
 
 
-def open_to_clients(procedure: Procedure, topics: set[str]) -> set[str]:
+def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
     """Those of the target's topics that clients may write to: their logs may hold more than what was mirrored."""
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
@@ -222,11 +237,11 @@ def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
 class CommitGroups(ResumedStep):
     """Commit the translated positions to groups that are idle on the target, and read every one back."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
         to_commit = ToCommit(procedure)
-        active = active_groups(procedure.target, to_commit.groups)
+        active = active_groups(procedure.systems.target, to_commit.groups)
         if active:
             raise Refusal(
                 "Groups have members on the target",
@@ -236,13 +251,13 @@ class CommitGroups(ResumedStep):
         before = held_positions(procedure, to_commit.groups)
         snapshot = self._snapshot(procedure, before)
         create_missing_topics(procedure)
-        wanted = to_commit.rows(procedure.kept(snapshot))
+        wanted = to_commit.rows(procedure.artifacts.load(snapshot))
         todo = differing(wanted, before)
-        procedure.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
-        procedure.hold_lease()
+        procedure.authority.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
+        procedure.authority.hold()
         errors = commit(procedure, todo)
         ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
-        receipt = procedure.keep("ledger", ledger)
+        receipt = procedure.artifacts.save("ledger", ledger)
         # A position that is not there at all compares as unknown, and unknown is wrong.
         wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
         if len(wrong):
@@ -251,43 +266,43 @@ class CommitGroups(ResumedStep):
                 str(wrong.head(5).to_dict("records")),
                 "The procedure returns by itself; the ledger names every position. Start a new one.",
             )
-        local = procedure.target.ends(list(local_partitions(procedure)))
+        local = procedure.systems.target.ends(list(local_partitions(procedure)))
         return {
             "groups": wanted["group"].nunique(),
             "positions": len(wanted),
             "committed": len(todo),
             "snapshot": snapshot,
             "ledger": receipt,
-            "local_ends": procedure.keep("local_ends", partitions_frame(local, "offset")),
+            "local_ends": procedure.artifacts.save("local_ends", partitions_frame(local, "offset")),
         }
 
-    def _snapshot(self, procedure: Procedure, held: pd.DataFrame) -> dict[str, Any]:
+    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
         receipt = snapshot_taken(procedure)
         if receipt is None:
-            receipt = procedure.keep("snapshot", held)
-            procedure.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
+            receipt = procedure.artifacts.save("snapshot", held)
+            procedure.authority.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
         return receipt
 
 
-def snapshot_taken(procedure: Procedure) -> dict[str, Any] | None:
+def snapshot_taken(procedure: Run) -> dict[str, Any] | None:
     """The receipt of what groups held on the target before the procedure's first commit; None before that."""
     notes = procedure.journal.entries(procedure.id, Step.COMMIT_GROUPS, Entry.NOTE)
     return next((e.payload["snapshot"] for e in notes if "snapshot" in e.payload), None)
 
 
-def require_reviewed(procedure: Procedure) -> None:
+def require_reviewed(procedure: Run) -> None:
     """The failover is approved, and so are the translation wherever it must be, and a loss that has grown: by their
     own figures, whatever the gate's outcome says.
     """
-    procedure.require_approved_plan()
-    procedure.figures(Step.REVIEW_TRANSLATION)
+    procedure.approvals.require_plan()
+    procedure.progress.figures(Step.REVIEW_TRANSLATION)
     more = loss_grown(procedure)
     if not more and not must_be_reviewed(procedure):
         return
     try:
-        procedure.require_approval(
-            Step.REVIEW_TRANSLATION, review_digest(procedure.figures(Step.TRANSLATE_OFFSETS)["digest"], more)
+        procedure.approvals.require(
+            Step.REVIEW_TRANSLATION, review_digest(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["digest"], more)
         )
     except ApprovalMissing as error:
         if not more:
@@ -300,18 +315,22 @@ def require_reviewed(procedure: Procedure) -> None:
         ) from error
 
 
-def must_be_reviewed(procedure: Procedure) -> bool:
+def must_be_reviewed(procedure: Run) -> bool:
     """Whether a person must see the translation: a position is not exact, records are missing, or groups move that
     the plan does not name.
     """
-    figures = procedure.figures(Step.TRANSLATE_OFFSETS)
+    figures = procedure.progress.figures(Step.TRANSLATE_OFFSETS)
     inexact = figures["exact"] != figures["positions"]
     return bool(inexact or figures["holes"] or figures["cut"] or groups_born(procedure))
 
 
-def groups_born(procedure: Procedure) -> list[str]:
+def groups_born(procedure: Run) -> list[str]:
     """Groups that move though the plan does not name them: those born between it and the fence."""
-    return [] if procedure.without_source else procedure.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
+    return (
+        []
+        if procedure.progress.without_source
+        else procedure.progress.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
+    )
 
 
 class ToCommit:
@@ -321,7 +340,7 @@ class ToCommit:
         groups: those that are written to, and those with a refused position.
     """
 
-    def __init__(self, procedure: Procedure) -> None:
+    def __init__(self, procedure: Run) -> None:
         self._procedure = procedure
         self._wanted, self._refused = wanted_positions(procedure), refused_places(procedure)
         self.groups = list(dict.fromkeys([*self._wanted["group"].tolist(), *self._refused["group"].tolist()]))
@@ -331,21 +350,21 @@ class ToCommit:
         return with_set_back(self._procedure, self._wanted, self._refused, held)
 
 
-def positions_to_commit(procedure: Procedure) -> pd.DataFrame:
+def positions_to_commit(procedure: Run) -> pd.DataFrame:
     """What commit_groups would write if it ran now."""
     to_commit, taken = ToCommit(procedure), snapshot_taken(procedure)
-    held = held_positions(procedure, to_commit.groups) if taken is None else procedure.kept(taken)
+    held = held_positions(procedure, to_commit.groups) if taken is None else procedure.artifacts.load(taken)
     return to_commit.rows(held)
 
 
-def translated_positions(procedure: Procedure) -> pd.DataFrame:
+def translated_positions(procedure: Run) -> pd.DataFrame:
     """The positions on the target that the translation answered, without refused ones."""
-    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    rows = procedure.artifacts.load(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["translation"])
     answered = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
     return answered[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
 
 
-def wanted_positions(procedure: Procedure) -> pd.DataFrame:
+def wanted_positions(procedure: Run) -> pd.DataFrame:
     """Where every group will stand on the target, in order; refused and unplaced rows are left out: they were shown
     at the review. Nothing is changed.
 
@@ -357,7 +376,7 @@ def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
     local = starts_of_clients_topics(procedure)
     if local:
-        rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+        rows = procedure.artifacts.load(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["translation"])
         taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
         reading = {
             *zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True),
@@ -374,9 +393,9 @@ def wanted_positions(procedure: Procedure) -> pd.DataFrame:
     return in_order(wanted.astype(TYPES))
 
 
-def refused_places(procedure: Procedure) -> pd.DataFrame:
+def refused_places(procedure: Run) -> pd.DataFrame:
     """Group, topic and partition on the target of every position that was refused."""
-    rows = procedure.kept(procedure.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    rows = procedure.artifacts.load(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["translation"])
     refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
     return (
         refused[["group", "target_topic", "partition"]]
@@ -385,23 +404,21 @@ def refused_places(procedure: Procedure) -> pd.DataFrame:
     )
 
 
-def with_set_back(
-    procedure: Procedure, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
-) -> pd.DataFrame:
+def with_set_back(procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
     """The wanted positions, and the log start for refused ones whose group stood further there before.
 
     Danger: an older position on a cluster that clients return to may lie behind records that the group has not read.
     """
     stale = beside(refused, held, "held").dropna(subset=["held"])
     places = [TopicPartition(topic, int(p)) for topic, p in zip(stale["topic"], stale["partition"], strict=True)]
-    starts = procedure.target.starts(sorted(set(places))) if places else {}
+    starts = procedure.systems.target.starts(sorted(set(places))) if places else {}
     back = stale.assign(position=[starts[tp] for tp in places]).query("held > position")[COLUMNS]
     taken = pd.MultiIndex.from_frame(wanted[PLACE])
     back = back[~pd.MultiIndex.from_frame(back[PLACE]).isin(taken)] if len(back) else back
     return in_order(pd.concat([wanted, back]).astype(TYPES)) if len(back) else wanted
 
 
-def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartition], int]:
+def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], int]:
     """(group, source topic, target partition) -> where an excluded group begins by its policy; `fail` writes
     nothing.
     """
@@ -414,14 +431,16 @@ def excluded_positions(procedure: Procedure) -> dict[tuple[str, str, TopicPartit
         for group, topic, p in zip(held["group"], held["topic"], held["partition"], strict=True)
     ]
     remote = remote_partitions(procedure, {tp for _, tp in places})
-    starts = procedure.target.starts(list(remote.values()))
-    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    starts = procedure.systems.target.starts(list(remote.values()))
+    boundary = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+    )
     # Originals of copies stand still, and have no boundary of their own.
-    at = {"earliest": starts, "boundary": procedure.target.ends(list(remote.values())) | boundary}
+    at = {"earliest": starts, "boundary": procedure.systems.target.ends(list(remote.values())) | boundary}
     return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
 
 
-def starts_of_clients_topics(procedure: Procedure) -> dict[str, dict[TopicPartition, int]]:
+def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
     """Source topic -> log starts of the topic clients will write to; 0 where that is still to be made.
 
     Empty where clients go on with the mirrored topics themselves, and all of these are there.
@@ -429,38 +448,42 @@ def starts_of_clients_topics(procedure: Procedure) -> dict[str, dict[TopicPartit
     names = not_mirrored(procedure)
     if not names:
         return {}
-    starts = dict(procedure.target.starts(local_partitions(procedure)))
+    starts = dict(procedure.systems.target.starts(local_partitions(procedure)))
     for topic, partitions in missing_topics(procedure).items():
         starts |= {TopicPartition(names[topic], p): 0 for p in range(partitions)}
     return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
 
 
-def missing_topics(procedure: Procedure) -> dict[str, int]:
+def missing_topics(procedure: Run) -> dict[str, int]:
     """Source topic -> number of partitions, where the topic clients will write to is not on the target yet."""
     names = not_mirrored(procedure)
-    there = procedure.target.topics(names.values()) if names else {}
-    return {t: count for t, _, count, _ in procedure.plan()["topics"] if t in names and names[t] not in there}
+    there = procedure.systems.target.topics(names.values()) if names else {}
+    return {t: count for t, _, count, _ in procedure.progress.plan()["topics"] if t in names and names[t] not in there}
 
 
-def create_missing_topics(procedure: Procedure) -> None:
+def create_missing_topics(procedure: Run) -> None:
     """Make the topics that clients will write to and that are not on the target, like the source's."""
     missing, names = missing_topics(procedure), not_mirrored(procedure)
     if not missing:
         return
     configs = configs_of_clients_topics(procedure, sorted(missing))
-    procedure.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in missing]})
+    procedure.authority.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in missing]})
     for topic, partitions in missing.items():
-        procedure.hold_lease()
-        procedure.target.create_topic(names[topic], partitions=partitions, configs=portable_configs(configs[topic]))
+        procedure.authority.hold()
+        procedure.systems.target.create_topic(
+            names[topic], partitions=partitions, configs=portable_configs(configs[topic])
+        )
 
 
-def not_mirrored(procedure: Procedure) -> dict[str, str]:
+def not_mirrored(procedure: Run) -> dict[str, str]:
     """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not
     come when MirrorMaker 2 was stopped.
     """
-    plan, stopped = procedure.plan(), procedure.outcome(Step.STOP_MIRROR_MAKER)
+    plan, stopped = procedure.progress.plan(), procedure.progress.outcome(Step.STOP_MIRROR_MAKER)
     came = (
-        set(procedure.kept(stopped["boundary"])["topic"]) if stopped else {remote for _, remote, _, _ in plan["topics"]}
+        set(procedure.artifacts.load(stopped["boundary"])["topic"])
+        if stopped
+        else {remote for _, remote, _, _ in plan["topics"]}
     )
     return {
         topic: plan["local_names"][topic]
@@ -469,22 +492,22 @@ def not_mirrored(procedure: Procedure) -> dict[str, str]:
     }
 
 
-def configs_of_clients_topics(procedure: Procedure, topics: list[str]) -> dict[str, Settings]:
+def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:
     """Settings of the source's topics; without the source those of their copies, which MirrorMaker 2 gave the same."""
-    if not procedure.without_source:
-        return procedure.source.configs(topics)
+    if not procedure.progress.without_source:
+        return procedure.systems.source.configs(topics)
     remote = {topic: procedure.naming.remote(procedure.flow.source, topic) for topic in topics}
-    found = procedure.target.configs(list(remote.values()))
+    found = procedure.systems.target.configs(list(remote.values()))
     # What never reached the target has no copy there: its topic is made with the settings of the cluster.
     return {topic: found.get(name, Settings({})) for topic, name in remote.items()}
 
 
-def local_partitions(procedure: Procedure) -> list[TopicPartition]:
+def local_partitions(procedure: Run) -> list[TopicPartition]:
     """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far
     as they are there.
     """
     names = sorted(not_mirrored(procedure).values())
-    infos = procedure.target.topics(names) if names else {}
+    infos = procedure.systems.target.topics(names) if names else {}
     return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
 
 
@@ -500,10 +523,10 @@ def portable_configs(configs: Settings) -> dict[str, str]:
     }
 
 
-def held_positions(procedure: Procedure, groups: list[str]) -> pd.DataFrame:
+def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
     """What the groups hold on the target now; only groups that exist there are asked."""
-    there = procedure.target.groups()
-    return positions_of(procedure.target, [group for group in groups if group in there], require_stable=False)
+    there = procedure.systems.target.groups()
+    return positions_of(procedure.systems.target, [group for group in groups if group in there], require_stable=False)
 
 
 def differing(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
@@ -518,9 +541,9 @@ def beside(rows: pd.DataFrame, held: pd.DataFrame, name: str) -> pd.DataFrame:
     return rows.merge(held.rename(columns={"position": name}).astype({name: "Int64"}), on=PLACE, how="left")
 
 
-def commit(procedure: Procedure, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
+def commit(procedure: Run, todo: pd.DataFrame) -> dict[tuple[str, TopicPartition], str]:
     """Commit the positions, many groups in flight; what was refused comes back with the broker's words."""
-    results = procedure.target.commit_many(by_group(todo))
+    results = procedure.systems.target.commit_many(by_group(todo))
     return {(group, tp): word for group, outcomes in results.items() for tp, word in outcomes.items() if word != OK}
 
 

@@ -12,7 +12,7 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Span
 from kafka_dr.hooks.kafka_transactions import TransactionTool
 from kafka_dr.operators.observing import source_rules
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
 #: Most transactions end within moments: Kafka's tool, which takes a second or two each time, is asked about those that
@@ -27,11 +27,11 @@ _NOTED_AT_ONCE = 200
 Key = tuple[str, int, int]
 
 
-def transaction_tool(procedure: Procedure) -> TransactionTool | None:
+def transaction_tool(procedure: Run) -> TransactionTool | None:
     """Kafka's own tool on the source; None where the topology names none."""
     jars, alias = procedure.topology.kafka_tools, procedure.request.source
     return (
-        TransactionTool(jars, procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias)
+        TransactionTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)
         if jars
         else None
     )
@@ -42,7 +42,7 @@ class OpenTransactions:
     goes on from there.
     """
 
-    def __init__(self, procedure: Procedure, step: str) -> None:
+    def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
         self._tool = transaction_tool(procedure)
         self._said: list[str] = []
@@ -66,7 +66,7 @@ class OpenTransactions:
         ]
         self._note(self._from_tool(asked[:_NAMED_AT_ONCE]))
         still = self._still_open(waiting)
-        if still and self._procedure.plan().get("abort_open_transactions", False):
+        if still and self._procedure.progress.plan().get("abort_open_transactions", False):
             self._end(still)
         now_ms = int(time.time() * 1000)
         names = [OpenTransaction(**transaction).named(now_ms) for _, transaction in still[:_NAMED_AT_ONCE]]
@@ -76,7 +76,7 @@ class OpenTransactions:
 
     def _note(self, found: list[OpenTransaction]) -> None:
         if found:
-            self._procedure.write(self._step, Entry.NOTE, {"open_transactions": [t.as_dict() for t in found]})
+            self._procedure.authority.write(self._step, Entry.NOTE, {"open_transactions": [t.as_dict() for t in found]})
 
     def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
         if self._tool is None or not partitions:
@@ -100,7 +100,7 @@ class OpenTransactions:
         if not spans:
             return []
         try:
-            records = self._procedure.reader(self._procedure.request.source).ranges(spans, limit=1)
+            records = self._procedure.systems.reader(self._procedure.request.source).ranges(spans, limit=1)
         except (SystemUnavailable, BadInput) as error:
             self._said.append(str(error))
             records = {}
@@ -154,16 +154,16 @@ class OpenTransactions:
         meant = {_key(t) for t in aborted_transactions(self._procedure, self._step)}
         new = [t for t in ending if _key(t) not in meant]
         if new:
-            self._procedure.write(self._step, Entry.INTENT, {"aborts_transactions": new})
+            self._procedure.authority.write(self._step, Entry.INTENT, {"aborts_transactions": new})
 
     def _act(self, tool: TransactionTool, ending: list[dict[str, Any]]) -> None:
         for transactional_id in dict.fromkeys(
             t["transactional_id"] for t in ending if t["transactional_id"] is not None
         ):
-            self._procedure.hold_lease()
+            self._procedure.authority.hold()
             tool.end(transactional_id)
         for transaction in (t for t in ending if t["transactional_id"] is None):
-            self._procedure.hold_lease()
+            self._procedure.authority.hold()
             tool.abort(TopicPartition(transaction["topic"], transaction["partition"]), transaction["start_offset"])
 
 
@@ -186,7 +186,7 @@ def _key(transaction: Mapping[str, Any]) -> Key:
     return transaction["topic"], transaction["partition"], transaction["start_offset"]
 
 
-def named_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
+def named_transactions(procedure: Run, step: str) -> list[dict[str, Any]]:
     """Every transaction that a step named as open, in the order it met them."""
     return _once(
         t
@@ -195,7 +195,7 @@ def named_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
     )
 
 
-def aborted_transactions(procedure: Procedure, step: str) -> list[dict[str, Any]]:
+def aborted_transactions(procedure: Run, step: str) -> list[dict[str, Any]]:
     """Every transaction that a step meant to end, by its intents in the journal."""
     return _once(
         t

@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 _ACKNOWLEDGE = (
@@ -21,9 +21,9 @@ class OpenProcedure(ProcedureStep):
     nobody acknowledged.
     """
 
-    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease first: before it there is no epoch to write anything under."""
-        done = procedure.outcome(self.task_id)
+        done = procedure.progress.outcome(self.task_id)
         if done is None:
             if procedure.journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
                 raise Refusal(
@@ -39,14 +39,14 @@ class OpenProcedure(ProcedureStep):
             )
         return {"done": self.task_id, "procedure_id": procedure.id}
 
-    def record_failure(self, procedure: Procedure, error: Any) -> None:
+    def record_failure(self, procedure: Run, error: Any) -> None:
         """A lease that was refused is written without one."""
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        epoch = procedure.epoch if procedure.took_lease else 0
+        epoch = procedure.lease.epoch if procedure.lease.ever_held else 0
         procedure.journal.append(procedure.id, self.task_id, kind, epoch, failure_payload(error))
 
 
-def _take_lease(procedure: Procedure) -> int:
+def _take_lease(procedure: Run) -> int:
     """From the planned run that is continued, if one is; else while nobody holds it."""
     take_over(procedure)
     acknowledged = "acknowledge_cool_down" in procedure.request.choices
@@ -59,12 +59,12 @@ def _take_lease(procedure: Procedure) -> int:
         raise NotReady(error.reason, error.seen, f"{error.next_step}; {_ACKNOWLEDGE}") from None
 
 
-def _cool_down(procedure: Procedure) -> dict[str, Any] | None:
+def _cool_down(procedure: Run) -> dict[str, Any] | None:
     """The cool-down that is not waited for, and why; None where none was running. What is continued had waited, or
     said why not.
     """
-    if procedure.continues is not None:
-        return procedure.require_other(procedure.continues).cool_down
+    if procedure.progress.continues is not None:
+        return procedure.require_other(procedure.progress.continues).progress.cool_down
     why = procedure.request.choices.get("acknowledge_cool_down")
     found = procedure.journal.cool_down(procedure.pair, procedure.id, procedure.topology.cool_down_seconds)
     if why is None or found is None:
@@ -78,7 +78,7 @@ def _cool_down(procedure: Procedure) -> dict[str, Any] | None:
     }
 
 
-def _opened(procedure: Procedure, context: Any) -> dict[str, Any]:
+def _opened(procedure: Run, context: Any) -> dict[str, Any]:
     run = context["dag_run"]
     request = procedure.request
     queued = getattr(run, "queued_at", None) or run.start_date

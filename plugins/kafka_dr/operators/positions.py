@@ -76,3 +76,19 @@ def by_group(frame: pd.DataFrame) -> Iterator[tuple[str, dict[TopicPartition, in
     )
     for start, end in itertools.pairwise(edges):
         yield groups[start], dict(zip(partitions[start:end], offsets[start:end], strict=True))
+
+
+def partitions_frame(ends: Mapping[TopicPartition, int], column: str) -> pd.DataFrame:
+    """Offsets by partition as a frame of topic, partition and the named column, sorted."""
+    rows = sorted((tp.topic, tp.partition, offset) for tp, offset in ends.items())
+    return pd.DataFrame(rows, columns=["topic", "partition", column]).astype(
+        {"topic": str, "partition": "int32", column: "int64"}
+    )
+
+
+def frame_partitions(frame: pd.DataFrame, column: str) -> dict[TopicPartition, int]:
+    """The reverse of `partitions_frame`."""
+    return {
+        TopicPartition(t, int(p)): int(o)
+        for t, p, o in zip(frame["topic"], frame["partition"], frame[column], strict=True)
+    }

@@ -22,7 +22,7 @@ from kafka_dr.hooks.kafka_cluster import TopicInfo
 from kafka_dr.operators.deciding import mode_of, require_decided
 from kafka_dr.operators.internal_topics import syncs_place
 from kafka_dr.operators.offsets import portable_configs
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replaying import decided_on, refuse_without_place
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
@@ -37,6 +37,7 @@ from kafka_dr.operators.way_back import (
     topics_back,
     written_since,
 )
+from kafka_dr.procedure.run import Run
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -57,11 +58,11 @@ class PrepareTopics(ProcedureStep):
     a verified export.
     """
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
         approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
         # Done once, it is not begun again: the flow back may have filled the topics since.
-        before = procedure.outcome(self.task_id) or {}
+        before = procedure.progress.outcome(self.task_id) or {}
         if not before:
             # What has no place to be replayed to is refused before anything is deleted.
             refuse_without_place(procedure, decided_on(procedure))
@@ -75,7 +76,7 @@ class PrepareTopics(ProcedureStep):
             "created": made,
             "grown": grown,
             "settings_differ": settings_that_differ(procedure, scope),
-            "prepared": procedure.keep("prepared", ids_frame(procedure, scope.values())),
+            "prepared": procedure.artifacts.save("prepared", ids_frame(procedure, scope.values())),
         }
         if before:
             return {**before, **figures}
@@ -84,7 +85,7 @@ class PrepareTopics(ProcedureStep):
         return {
             **figures,
             **deleted,
-            "recreated": procedure.keep("recreated", ids_frame(procedure, made_by(procedure, self.task_id))),
+            "recreated": procedure.artifacts.save("recreated", ids_frame(procedure, made_by(procedure, self.task_id))),
         }
 
 
@@ -95,7 +96,7 @@ class Anew:
         before: what they were when they were looked at first: id, replicas and the settings that only that cluster has.
     """
 
-    def __init__(self, procedure: Procedure, step: str, scope: Mapping[str, str]) -> None:
+    def __init__(self, procedure: Run, step: str, scope: Mapping[str, str]) -> None:
         self._procedure, self._step, self._scope = procedure, step, scope
         noted = noted_topics(procedure, step)
         self.before, self._noted = noted or {}, noted is not None
@@ -107,7 +108,7 @@ class Anew:
             Contradiction: the export is not what the journal knows.
             Refusal: records came since it was made.
         """
-        flows = [self._procedure.turned.flow, self._procedure.flow]
+        flows = [self._procedure.reversed.flow, self._procedure.flow]
         verified = verify_export(self._procedure)
         stopped = stop_flows(self._procedure, self._step, flows)
         old = self._old()
@@ -116,11 +117,11 @@ class Anew:
             self.before, self._noted = self._note(old), True
         stale = stale_places(self._procedure)
         for some in batches(old, _DELETED_AT_ONCE):
-            self._procedure.hold_lease()
+            self._procedure.authority.hold()
             # A process that comes late must not delete what a newer one has made by the same name.
-            self._procedure.target.delete_topics(self._as_they_were(some), _DELETE_SECONDS)
+            self._procedure.systems.target.delete_topics(self._as_they_were(some), _DELETE_SECONDS)
         for cluster, names in stale:
-            self._procedure.hold_lease()
+            self._procedure.authority.hold()
             cluster.delete_topics(names, _DELETE_SECONDS)
         self._forget_offsets()
         return {
@@ -135,9 +136,9 @@ class Anew:
         the beginning.
         """
         refuse_lacking(self._procedure, self._scope.values())
-        infos = self._procedure.target.topics(self.before)
+        infos = self._procedure.systems.target.topics(self.before)
         same = [name for name, info in infos.items() if info.topic_id == self.before[name]["topic_id"]]
-        ends = self._procedure.target.ends(partitions_of(self._procedure, self.before))
+        ends = self._procedure.systems.target.ends(partitions_of(self._procedure, self.before))
         filled = [str(tp) for tp, end in ends.items() if end]
         if same or filled:
             raise ReadBackFailed(
@@ -149,11 +150,11 @@ class Anew:
     def _old(self) -> list[str]:
         """Topics that are there and were not made anew yet."""
         names = self._scope.values()
-        return self._as_they_were(names) if self._noted else sorted(self._procedure.target.topics(names))
+        return self._as_they_were(names) if self._noted else sorted(self._procedure.systems.target.topics(names))
 
     def _as_they_were(self, names: Iterable[str]) -> list[str]:
         """Those that have the id which was noted before anything was deleted, sorted."""
-        infos = self._procedure.target.topics(names)
+        infos = self._procedure.systems.target.topics(names)
         return sorted(
             name
             for name, info in infos.items()
@@ -162,14 +163,17 @@ class Anew:
 
     def _refuse_written(self, old: list[str]) -> None:
         seen = frame_partitions(
-            self._procedure.kept(self._procedure.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset"
+            self._procedure.artifacts.load(
+                self._procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]
+            ),
+            "offset",
         )
         there = partitions_of(self._procedure, set(old) - self._replaced(old))
         if exported_by(self._procedure) != self._procedure.id:
             # What was not there when an earlier run looked was made by it, or by the flow back that it started.
             counts = {
                 self._scope[topic]: len(info.partitions)
-                for topic, info in self._procedure.source.topics(self._scope).items()
+                for topic, info in self._procedure.systems.source.topics(self._scope).items()
             }
             there = [tp for tp in there if tp in seen or tp.partition >= counts.get(tp.topic, 0)]
         written = written_since(self._procedure, {tp: seen.get(tp, 0) for tp in there})
@@ -190,12 +194,12 @@ class Anew:
             return set()
         was = self._procedure.require_other(first)
         ids = {name: told["topic_id"] for name, told in (noted_topics(was, self._step) or {}).items()}
-        infos = self._procedure.target.topics(old)
+        infos = self._procedure.systems.target.topics(old)
         return {name for name, info in infos.items() if ids.get(name, info.topic_id) != info.topic_id}
 
     def _note(self, old: list[str]) -> dict[str, dict[str, Any]]:
         """What they are, in the journal before anything is deleted."""
-        infos, configs = self._procedure.target.topics(old), self._procedure.target.configs(old)
+        infos, configs = self._procedure.systems.target.topics(old), self._procedure.systems.target.configs(old)
         before = {
             name: {
                 "topic_id": infos[name].topic_id,
@@ -211,8 +215,10 @@ class Anew:
         frame = pd.DataFrame(rows, columns=["topic", "topic_id", "replicas", "settings"]).astype(
             {"topic": str, "topic_id": str, "replicas": "int32", "settings": str}
         )
-        self._procedure.hold_lease()
-        self._procedure.write(self._step, Entry.INTENT, {DELETES: self._procedure.keep("deleted_topics", frame)})
+        self._procedure.authority.hold()
+        self._procedure.authority.write(
+            self._step, Entry.INTENT, {DELETES: self._procedure.artifacts.save("deleted_topics", frame)}
+        )
         return before
 
     def _forget_offsets(self) -> None:
@@ -220,22 +226,22 @@ class Anew:
         before the logs are gone, they would be filled twice.
         """
         flow = self._procedure.flow
-        worker, name = self._procedure.connect_worker(flow), flow.connectors.source
+        worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
         known = worker.offsets(name).of(flow.source)
         nothing = {tp: None for tp, offset in known.items() if tp.topic in self._scope and offset is not None}
         if nothing:
-            self._procedure.hold_lease()
+            self._procedure.authority.hold()
             worker.change_offsets(name, flow.source, nothing)
 
 
-def noted_topics(procedure: Procedure, step: str) -> dict[str, dict[str, Any]] | None:
+def noted_topics(procedure: Run, step: str) -> dict[str, dict[str, Any]] | None:
     """What a procedure meant to delete, as it was then, by its first intent in the journal; None before that."""
     noted = [
         e.payload[DELETES] for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) if DELETES in e.payload
     ]
     if not noted:
         return None
-    rows = procedure.kept(noted[0]).to_dict("records")
+    rows = procedure.artifacts.load(noted[0]).to_dict("records")
     return {
         row["topic"]: {
             "topic_id": row["topic_id"],
@@ -246,7 +252,7 @@ def noted_topics(procedure: Procedure, step: str) -> dict[str, dict[str, Any]] |
     }
 
 
-def as_first_noted(procedure: Procedure, step: str) -> dict[str, dict[str, Any]]:
+def as_first_noted(procedure: Run, step: str) -> dict[str, dict[str, Any]]:
     """What topics were that runs of this failback, this one or earlier ones, meant to delete since clients left
     them, each by the oldest note.
     """
@@ -268,7 +274,7 @@ def as_first_noted(procedure: Procedure, step: str) -> dict[str, dict[str, Any]]
     return found
 
 
-def verify_export(procedure: Procedure) -> int:
+def verify_export(procedure: Run) -> int:
     """Read every file of the export again, stranded records and those that only the old logs still hold; how many
     there are.
 
@@ -281,11 +287,11 @@ def verify_export(procedure: Procedure) -> int:
     return len(files)
 
 
-def exported_older(procedure: Procedure) -> list[ExportedPartition]:
+def exported_older(procedure: Run) -> list[ExportedPartition]:
     """Files of records that were replicated once, and that the new primary has deleted since."""
-    export = procedure.figures(Step.FIND_STRANDED_RECORDS)["export"]
+    export = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["export"]
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / export["folder"] / _OLDER
-    rows = procedure.kept(export["older"]).to_dict("records") if "older" in export else []
+    rows = procedure.artifacts.load(export["older"]).to_dict("records") if "older" in export else []
     return [
         ExportedPartition(
             row["topic"],
@@ -300,7 +306,7 @@ def exported_older(procedure: Procedure) -> list[ExportedPartition]:
 
 
 def make_alike(
-    procedure: Procedure, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]
+    procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], list[str]]:
     """Make topics that the returned cluster lacks, with the new primary's settings, and grow those that have fewer
     partitions; answers both, sorted.
@@ -311,7 +317,7 @@ def make_alike(
     Raises:
         NotReady: a topic has more partitions on the returned cluster, or would treat its records otherwise.
     """
-    here, there = procedure.source.topics(scope), procedure.target.topics(scope.values())
+    here, there = procedure.systems.source.topics(scope), procedure.systems.target.topics(scope.values())
     counts = {scope[topic]: len(info.partitions) for topic, info in here.items()}
     refuse_wider(
         procedure, {name: (counts[name], len(info.partitions)) for name, info in there.items() if name in counts}
@@ -320,24 +326,24 @@ def make_alike(
     lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
     smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
     if lacking or smaller:
-        procedure.write(step, Entry.INTENT, {CREATES: sorted(lacking.values()), "grows_topics": smaller})
-    configs = procedure.source.configs(lacking)
+        procedure.authority.write(step, Entry.INTENT, {CREATES: sorted(lacking.values()), "grows_topics": smaller})
+    configs = procedure.systems.source.configs(lacking)
     for topic, name in sorted(lacking.items()):
         was = before.get(name, {})
-        procedure.hold_lease()
-        procedure.target.create_topic(
+        procedure.authority.hold()
+        procedure.systems.target.create_topic(
             name,
             counts[name],
             was.get("replicas") or -1,
             {**portable_configs(configs[topic]), **was.get("settings", {})},
         )
     for name in smaller:
-        procedure.hold_lease()
-        procedure.target.create_partitions(name, counts[name])
+        procedure.authority.hold()
+        procedure.systems.target.create_partitions(name, counts[name])
     return sorted(lacking.values()), smaller
 
 
-def refuse_wider(procedure: Procedure, counts: Mapping[str, tuple[int, int]]) -> None:
+def refuse_wider(procedure: Run, counts: Mapping[str, tuple[int, int]]) -> None:
     """Partitions cannot be taken away: of a topic with more of them on the returned cluster, keys would land
     elsewhere.
     """
@@ -354,7 +360,7 @@ def refuse_wider(procedure: Procedure, counts: Mapping[str, tuple[int, int]]) ->
         )
 
 
-def refuse_other_settings(procedure: Procedure, scope: Mapping[str, str]) -> None:
+def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
     """Where MirrorMaker 2 does not copy settings, those that decide what becomes of a record must be equal already."""
     flow = procedure.flow
     if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
@@ -373,11 +379,11 @@ def refuse_other_settings(procedure: Procedure, scope: Mapping[str, str]) -> Non
         )
 
 
-def settings_that_differ(procedure: Procedure, scope: Mapping[str, str]) -> list[dict[str, Any]]:
+def settings_that_differ(procedure: Run, scope: Mapping[str, str]) -> list[dict[str, Any]]:
     """Settings that mean the same on both clusters and differ between a topic and its copy: topic, setting, here,
     there; null where it has none of its own.
     """
-    here, there = procedure.source.configs(scope), procedure.target.configs(scope.values())
+    here, there = procedure.systems.source.configs(scope), procedure.systems.target.configs(scope.values())
     found = []
     for topic, name in sorted(scope.items()):
         if topic in here and name in there:
@@ -390,21 +396,21 @@ def settings_that_differ(procedure: Procedure, scope: Mapping[str, str]) -> list
     return found
 
 
-def stale_places(procedure: Procedure) -> list[tuple[Any, list[str]]]:
+def stale_places(procedure: Run) -> list[tuple[Any, list[str]]]:
     """Internal topics of MirrorMaker 2 that speak of logs which are deleted, by cluster: offset syncs and
     checkpoints.
 
     Where each direction has topics of its own, those of the flow from the returned cluster go on to be true.
     """
-    flow, old = procedure.flow, procedure.turned.flow
+    flow, old = procedure.flow, procedure.reversed.flow
     stale = _internal(procedure, flow) | (set() if names_protect(procedure) else _internal(procedure, old))
     if names_protect(procedure):
         stale -= _internal(procedure, old)
-    clusters = {procedure.request.source: procedure.source, procedure.request.target: procedure.target}
+    clusters = {procedure.request.source: procedure.systems.source, procedure.request.target: procedure.systems.target}
     return [(cluster, sorted(topic for where, topic in stale if where == alias)) for alias, cluster in clusters.items()]
 
 
-def _internal(procedure: Procedure, flow: Flow) -> set[tuple[str, str]]:
+def _internal(procedure: Run, flow: Flow) -> set[tuple[str, str]]:
     return {syncs_place(procedure, flow), (flow.target, procedure.naming.checkpoints_topic(flow.source))}
 
 
@@ -419,7 +425,7 @@ def settings_of_the_cluster(configs: Any) -> dict[str, str]:
     return {key: configs[key] for key in _OF_THE_CLUSTER if key in own}
 
 
-def made_by(procedure: Procedure, step: str) -> set[str]:
+def made_by(procedure: Run, step: str) -> set[str]:
     """Topics of the returned cluster that this procedure made, by its intents: also those that a try made which was
     killed.
     """
@@ -430,7 +436,7 @@ def made_by(procedure: Procedure, step: str) -> set[str]:
     }
 
 
-def ids_frame(procedure: Procedure, names: Iterable[str]) -> pd.DataFrame:
+def ids_frame(procedure: Run, names: Iterable[str]) -> pd.DataFrame:
     """Ids that topics of the returned cluster have now, sorted by their names."""
-    ids = {name: info.topic_id for name, info in procedure.target.topics(names).items()}
+    ids = {name: info.topic_id for name, info in procedure.systems.target.topics(names).items()}
     return pd.DataFrame(sorted(ids.items()), columns=["topic", "topic_id"]).astype(str)

@@ -37,7 +37,9 @@ from kafka_dr.errors import (
 )
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.procedure import Identity, Procedure, WaitLonger
+from kafka_dr.procedure.progress import WaitLonger
+from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.procedures import foreign_params
 from kafka_dr.settings import Request, Topology, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
@@ -52,15 +54,15 @@ def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Re
     return check_params(topology, params, foreign_params(dag_id))
 
 
-def procedure_of(context: Any) -> Procedure:
+def procedure_of(context: Any) -> Run:
     """The run a task belongs to, from Airflow's context; bad params are refused here, before anything is touched."""
     run = context["dag_run"]
     topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
     request = request_of(topology, run.dag_id, dict(context["params"]))
-    return Procedure(Identity(run.dag_id, run.run_id), request, topology, Connections())
+    return Run.connected(Identity(run.dag_id, run.run_id), request, topology, Connections())
 
 
-def procedure_holding(source: str, target: str) -> Procedure:
+def procedure_holding(source: str, target: str) -> Run:
     """The procedure that holds, or held last, a pair of clusters: with the params it was triggered with.
 
     Raises:
@@ -78,10 +80,11 @@ def procedure_holding(source: str, target: str) -> Procedure:
             "Name the clusters of a procedure that was started.",
         )
     identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
-    return Procedure(identity, Request(**opened.payload["request"]), topology, connections)
+    request = Request(**opened.payload["request"])
+    return Run(identity, request, journal, Systems(request, topology, connections))
 
 
-def run_with_bad_params(context: Any) -> Procedure | None:
+def run_with_bad_params(context: Any) -> Run | None:
     """A run whose params cannot be used, with as much of its request as can be shown; None without a topology."""
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
@@ -89,7 +92,7 @@ def run_with_bad_params(context: Any) -> Procedure | None:
         return None
     run, params = context["dag_run"], context["params"]
     given: dict[str, Any] = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
-    return Procedure(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())
+    return Run.connected(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())
 
 
 def failure_payload(error: SwitchbackError) -> dict[str, str]:
@@ -106,14 +109,14 @@ class JournaledStep:
     log: Any
 
     @contextmanager
-    def recorded(self, context: Any) -> Iterator[Procedure]:
+    def recorded(self, context: Any) -> Iterator[Run]:
         """The procedure; whatever goes wrong inside is written to the journal and becomes Airflow's kind of failure."""
         try:
             procedure = self.procedure(context)
             # Before anything may be written: the journal under this id could be another run's, or another one goes on
             # from it.
-            procedure.refuse_other_run()
-            procedure.refuse_if_continued()
+            procedure.progress.refuse_other_run(procedure.identity.run_id)
+            procedure.lease.refuse_if_continued()
         except SwitchbackError as error:
             raise _as_airflow(error) from None
         try:
@@ -134,11 +137,11 @@ class JournaledStep:
         finally:
             procedure.close()
 
-    def procedure(self, context: Any) -> Procedure:
+    def procedure(self, context: Any) -> Run:
         """The procedure that the step acts for: the run that it is a task of."""
         return procedure_of(context)
 
-    def _try_to_record(self, procedure: Procedure, error: SwitchbackError) -> None:
+    def _try_to_record(self, procedure: Run, error: SwitchbackError) -> None:
         """The step's own failure is what the operator must see, even if the journal cannot take it any more."""
         if isinstance(error, Superseded):
             return
@@ -147,12 +150,12 @@ class JournaledStep:
         except SwitchbackError as second:
             self.log.error("The failure could not be written to the journal: %s", second)  # noqa: TRY400 (no trace)
 
-    def record_failure(self, procedure: Procedure, error: SwitchbackError) -> None:
+    def record_failure(self, procedure: Run, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
         kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        procedure.write(self.task_id, kind, failure_payload(error))
+        procedure.authority.write(self.task_id, kind, failure_payload(error))
 
-    def already_done(self, procedure: Procedure) -> bool:
+    def already_done(self, procedure: Run) -> bool:
         """Whether the step has an outcome, and none of its predecessors was done again since."""
         done = procedure.journal.last(procedure.id, self.task_id, Entry.OUTCOME)
         if done is None:
@@ -160,40 +163,40 @@ class JournaledStep:
         before = [procedure.journal.last(procedure.id, step, Entry.OUTCOME) for step in self.upstream_task_ids]
         return all(entry is None or entry.sequence < done.sequence for entry in before)
 
-    def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
+    def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
         """A new epoch (woken: the lease held), not going back, clock not run out, predecessors truly done, intent
         written.
         """
         # Before the turn, so that a forward step does not supersede a return under way; and after it, since one may
         # have begun.
-        procedure.refuse_if_going_back()
+        procedure.progress.refuse_if_going_back()
         take_turn(procedure, woken)
-        procedure.refuse_if_going_back()
-        procedure.check_fence_clock()
+        procedure.progress.refuse_if_going_back()
+        procedure.progress.check_fence_clock()
         for step in sorted(self.upstream_task_ids):
-            procedure.figures(step)
+            procedure.progress.figures(step)
         self.intend(procedure, context)
 
-    def intend(self, procedure: Procedure, context: Any) -> None:
+    def intend(self, procedure: Run, context: Any) -> None:
         """Write the intent, once for each try; it starts the try's clock."""
         attempt = getattr(context.get("ti"), "try_number", 1)
         known = [e.payload.get("try") for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)]
         if attempt not in known:
-            procedure.write(self.task_id, Entry.INTENT, {"try": attempt})
+            procedure.authority.write(self.task_id, Entry.INTENT, {"try": attempt})
 
 
-def take_turn(procedure: Procedure, woken: bool) -> None:
+def take_turn(procedure: Run, woken: bool) -> None:
     """A process that begins takes a new epoch; one that was woken after a wait goes on under the newest."""
     if woken:
-        procedure.hold_lease()
+        procedure.authority.hold()
     else:
-        procedure.take_turn()
+        procedure.lease.take_new_epoch()
 
 
-def refuse_unknown_starter(procedure: Procedure) -> None:
+def refuse_unknown_starter(procedure: Run) -> None:
     """Nobody is asked for an answer that could not count; an API that is away is asked again with the answer."""
     with suppress(HookUnavailable):
-        procedure.starter()
+        procedure.approvals.starter()
 
 
 def _as_airflow(error: SwitchbackError) -> AirflowException:
@@ -205,14 +208,14 @@ def _as_airflow(error: SwitchbackError) -> AirflowException:
 
 
 @contextmanager
-def bounded_by_fence(procedure: Procedure) -> Iterator[None]:
+def bounded_by_fence(procedure: Run) -> Iterator[None]:
     """Interrupt what hangs inside when the fence has lasted as long as it may; signals reach a process's main thread
     only.
     """
-    deadline = procedure.fence_deadline()
+    deadline = procedure.progress.fence_deadline()
     if (
         deadline is None
-        or procedure.began(Step.OPEN_TARGET) is not None
+        or procedure.progress.began(Step.OPEN_TARGET) is not None
         or threading.current_thread() is not threading.main_thread()
     ):
         yield
@@ -263,7 +266,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
         self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume")
         return None
 
-    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Begin, act, write the outcome; or return what an earlier run of the step wrote."""
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
@@ -272,12 +275,12 @@ class ProcedureStep(JournaledStep, BaseOperator):
         self._tell_countdown(procedure)
         with bounded_by_fence(procedure) if self.bounded else nullcontext():
             figures = self.act(procedure, context)
-        procedure.write(self.task_id, Entry.OUTCOME, figures)
+        procedure.authority.write(self.task_id, Entry.OUTCOME, figures)
         return {"done": self.task_id}
 
-    def _tell_countdown(self, procedure: Procedure) -> None:
-        deadline = procedure.fence_deadline()
-        if deadline is not None and procedure.began(Step.OPEN_TARGET) is None:
+    def _tell_countdown(self, procedure: Run) -> None:
+        deadline = procedure.progress.fence_deadline()
+        if deadline is not None and procedure.progress.began(Step.OPEN_TARGET) is None:
             ends = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds")
             self.log.info(
                 "Clients are fenced; at %s, in %.0f s, the procedure returns to the source by itself",
@@ -285,7 +288,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
                 deadline - time.time(),
             )
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Do the step's work and read it back; return the figures that prove it."""
         raise NotImplementedError
 
@@ -302,11 +305,11 @@ class ProcedureGate(JournaledStep, HITLOperator):
         kwargs.setdefault("retries", _ASKED_AGAIN)
         super().__init__(**kwargs)
 
-    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+    def question(self, procedure: Run) -> tuple[str, str, str] | None:
         """Subject, body (Markdown) and the digest that ends the subject; None when there is nothing to ask."""
         raise NotImplementedError
 
-    def wait_seconds(self, procedure: Procedure) -> float:
+    def wait_seconds(self, procedure: Run) -> float:
         """How long an answer is waited for."""
         return procedure.request.deadlines.approval_wait_seconds
 
@@ -318,14 +321,14 @@ class ProcedureGate(JournaledStep, HITLOperator):
             self.begin(procedure, context)
             asked = self.question(procedure)
             if asked is None:
-                procedure.write(self.task_id, Entry.OUTCOME, {"asked": False})
+                procedure.authority.write(self.task_id, Entry.OUTCOME, {"asked": False})
                 return {"done": self.task_id}
             refuse_unknown_starter(procedure)
             self.subject, self.body = asked[0], asked[1]
             self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
         return super().execute(context)
 
-    def still_open(self, procedure: Procedure) -> bool:
+    def still_open(self, procedure: Run) -> bool:
         """Whether the gate's outcome still holds: whoever clears a gate takes its approval back, and answers grow
         old.
         """
@@ -335,19 +338,19 @@ class ProcedureGate(JournaledStep, HITLOperator):
         if self._cleared(procedure):
             return False
         try:
-            procedure.require_approval(self.task_id, asked[2])
+            procedure.approvals.require(self.task_id, asked[2])
         except ApprovalMissing:
             return False
         return True
 
-    def _cleared(self, procedure: Procedure) -> bool:
+    def _cleared(self, procedure: Run) -> bool:
         """Whether a try succeeded after the outcome was written: then this one was not begun because that one was
         killed.
 
         Airflow goes on showing the answer of a gate that is cleared, until it asks again.
         """
-        done = procedure.outcome_entry(self.task_id)
-        tries = procedure.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
+        done = procedure.progress.outcome_entry(self.task_id)
+        tries = procedure.systems.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
         return any(one.state == "success" and one.end_date is not None and one.end_date >= done.at for one in tries)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
@@ -369,18 +372,18 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     "Talk to the approver; start the procedure anew.",
                 )
             approval = self._approval(procedure, asked[2] if asked else "", context)
-            procedure.write(self.task_id, Entry.APPROVAL, approval)
-            procedure.write(self.task_id, Entry.OUTCOME, {"asked": True, **approval})
+            procedure.authority.write(self.task_id, Entry.APPROVAL, approval)
+            procedure.authority.write(self.task_id, Entry.OUTCOME, {"asked": True, **approval})
             return {"done": self.task_id}
 
-    def _approval(self, procedure: Procedure, digest: str, context: Any) -> dict[str, Any]:
+    def _approval(self, procedure: Run, digest: str, context: Any) -> dict[str, Any]:
         """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked
         again, some times.
         """
         try:
-            return procedure.require_approval(self.task_id, digest)
+            return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:
-            procedure.write(self.task_id, Entry.NOTE, {"answer_ignored": error.seen})
+            procedure.authority.write(self.task_id, Entry.NOTE, {"answer_ignored": error.seen})
             if getattr(context.get("ti"), "try_number", 1) > self.retries:
                 raise Refusal(
                     f"No answer to {self.task_id} counted",

@@ -24,8 +24,8 @@ from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.observing import observe
 from kafka_dr.operators.open_transactions import transaction_tool
 from kafka_dr.operators.positions import placed, ranked
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 _JUST_NOW_SECONDS = 60.0
@@ -36,19 +36,19 @@ _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 class CheckReadiness(ProcedureStep):
     """Ask all gates at once; any blocker ends the procedure before anything was touched."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Observe, ask the gates, remember the topic ids for the next time."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         seen = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         found = blockers(seen)
         if found:
-            procedure.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
+            procedure.authority.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
             raise NotReady(
                 f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found))
             )
         transactions_can_be_ended(procedure)
-        procedure.connections.check_spark(procedure.topology.spark.connection)
+        procedure.systems.connections.check_spark(procedure.topology.spark.connection)
         return {
             "topics": len(seen.scope),
             "groups": len(seen.groups),
@@ -60,7 +60,7 @@ class CheckReadiness(ProcedureStep):
         }
 
 
-def observed_at_rest(procedure: Procedure, known: dict[str, str]) -> Observation:
+def observed_at_rest(procedure: Run, known: dict[str, str]) -> Observation:
     """Both clusters and the flow; where Connect is just assigning connectors, looked at again until it is done, for
     some seconds.
     """
@@ -70,7 +70,7 @@ def observed_at_rest(procedure: Procedure, known: dict[str, str]) -> Observation
     return seen
 
 
-def transactions_can_be_ended(procedure: Procedure) -> None:
+def transactions_can_be_ended(procedure: Run) -> None:
     """Where the run may have to end transactions, show that it can, on an id of our own; nothing is fenced yet."""
     tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
     try:
@@ -84,7 +84,7 @@ def transactions_can_be_ended(procedure: Procedure) -> None:
         ) from None
 
 
-def known_topic_ids(procedure: Procedure) -> dict[str, str]:
+def known_topic_ids(procedure: Run) -> dict[str, str]:
     """Topic ids that the pair's last readiness check in this direction saw, or those that a failback has made anew
     on the source since.
     """
@@ -99,7 +99,7 @@ def known_topic_ids(procedure: Procedure) -> dict[str, str]:
     return {}
 
 
-def made_anew_since(procedure: Procedure, sequence: int) -> dict[str, str]:
+def made_anew_since(procedure: Run, sequence: int) -> dict[str, str]:
     """Ids of topics that failbacks to what is now the source have made anew: what MirrorMaker 2 knew of the old ones
     they deleted, too.
     """
@@ -111,7 +111,7 @@ def made_anew_since(procedure: Procedure, sequence: int) -> dict[str, str]:
             else None
         )
         if failback is not None and failback.request.target == procedure.request.source:
-            frame = failback.kept(entry.payload["recreated"])
+            frame = failback.artifacts.load(entry.payload["recreated"])
             made |= zip(frame["topic"], frame["topic_id"], strict=True)
     return made
 
@@ -119,7 +119,7 @@ def made_anew_since(procedure: Procedure, sequence: int) -> dict[str, str]:
 class Forecast(ProcedureStep):
     """What the run will do and what it will cost: the plan, whose digest every approval names."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, seen)
@@ -137,27 +137,27 @@ class Forecast(ProcedureStep):
         }
 
 
-def kept_for_forecast(procedure: Procedure, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
+def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
     """Figures of positions that the forecast takes if it follows at once; few are better read again."""
     return (
-        {"positions": procedure.keep("positions_at_readiness", positions), "read_at": read_at}
+        {"positions": procedure.artifacts.save("positions_at_readiness", positions), "read_at": read_at}
         if len(positions) > READ_AGAIN_UP_TO
         else {}
     )
 
 
-def positions_read_just_now(procedure: Procedure) -> pd.DataFrame | None:
+def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
     """The many positions that check_readiness read, if that was just now: ten thousand groups take as long to read
     again.
     """
-    ready = procedure.figures(Step.CHECK_READINESS)
+    ready = procedure.progress.figures(Step.CHECK_READINESS)
     if "read_at" not in ready:
         return None
     age = time.time() - datetime.fromisoformat(ready["read_at"]).timestamp()
-    return procedure.kept(ready["positions"]) if 0 <= age < _JUST_NOW_SECONDS else None
+    return procedure.artifacts.load(ready["positions"]) if 0 <= age < _JUST_NOW_SECONDS else None
 
 
-def refuse_unknown_groups(procedure: Procedure, seen: Observation) -> None:
+def refuse_unknown_groups(procedure: Run, seen: Observation) -> None:
     """Whoever excludes a group must have meant one that moves."""
     unknown = unknown_groups(procedure.request.exclude_groups, seen.groups)
     if unknown:
@@ -168,12 +168,12 @@ def refuse_unknown_groups(procedure: Procedure, seen: Observation) -> None:
         )
 
 
-def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
+def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) -> Plan:
     writes = FenceScope.writes([*seen.scope, PROBE_TOPIC])
     reads = FenceScope.group_reads(seen.groups)
     exempt = procedure.exempt(seen.source.alias)
     fence = [*fence_entries(seen.source.rules, writes, exempt), *fence_entries(seen.source.rules, reads, exempt)]
-    lag, rate = lag_of(seen), procedure.figures(Step.CHECK_READINESS)["records_per_second"]
+    lag, rate = lag_of(seen), procedure.progress.figures(Step.CHECK_READINESS)["records_per_second"]
     return Plan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -194,15 +194,15 @@ def _plan(procedure: Procedure, seen: Observation, groups: tuple[GroupForecast, 
         start_reverse=procedure.request.start_reverse_replication,
         lag=lag,
         drain_seconds=lag / rate if rate else None,
-        unproven=tuple(procedure.figures(Step.CHECK_READINESS)["notes"]),
+        unproven=tuple(procedure.progress.figures(Step.CHECK_READINESS)["notes"]),
         excluded=_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
-        cool_down=procedure.cool_down,
+        cool_down=procedure.progress.cool_down,
         copies=dict(seen.copies),
     )
 
 
-def _excluded(procedure: Procedure, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
+def _excluded(procedure: Run, groups: tuple[GroupForecast, ...]) -> tuple[ExcludedGroup, ...]:
     why = procedure.request.exclude_groups
     return tuple(
         ExcludedGroup(g.group, why[g.group], g.policy, g.partitions, g.lag, g.active) for g in groups if g.group in why
@@ -268,7 +268,7 @@ def compared_positions(seen: Observation, checkpoints: pd.DataFrame, syncs: pd.D
     )
 
 
-def forecast_of(procedure: Procedure, seen: Observation, held: pd.DataFrame) -> tuple[GroupForecast, ...]:
+def forecast_of(procedure: Run, seen: Observation, held: pd.DataFrame) -> tuple[GroupForecast, ...]:
     """What is expected for each group in scope."""
     codes, names = ranked(held["group"])
     found = held.groupby(codes)

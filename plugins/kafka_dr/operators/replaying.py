@@ -41,7 +41,7 @@ from kafka_dr.hooks.kafka_records import Record, RecordReader, Span, record_of
 from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.hooks.replay_process import ReplayProcess
 from kafka_dr.operators.deciding import planned_return, require_decided
-from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.stranded_export import (
@@ -54,6 +54,7 @@ from kafka_dr.operators.stranded_export import (
     progress_record,
     written_of,
 )
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
@@ -130,7 +131,7 @@ class Proven(NamedTuple):
 class ReconcileStrandedRecords(ProcedureStep):
     """Replay, quarantine or leave stranded records, as a second person decided; what is written is written once."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Write what is not written yet, and read back all of it; nothing else is touched.
 
         Raises:
@@ -150,7 +151,7 @@ class ReconcileStrandedRecords(ProcedureStep):
         return figures_of(procedure, proven, replay.aborted(), replay.transactional_id)
 
 
-def decided_on(procedure: Procedure) -> list[tuple[ExportedPartition, Decision]]:
+def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
     """Partitions whose records are to be written, each with its decision; their files are those that the journal
     knows.
     """
@@ -171,7 +172,7 @@ def place_of(one: ExportedPartition, decision: Decision) -> TopicPartition:
     return TopicPartition(one.topic if decision is Decision.REPLAY else one.topic + _QUARANTINE, one.partition)
 
 
-def parts_of(procedure: Procedure) -> list[Part]:
+def parts_of(procedure: Run) -> list[Part]:
     """What is to be written and where, as the topics of the new primary are now.
 
     Raises:
@@ -181,8 +182,8 @@ def parts_of(procedure: Procedure) -> list[Part]:
     if not wanted:
         return []
     refuse_without_place(procedure, wanted)
-    compacted = {*procedure.figures(Step.FIND_STRANDED_RECORDS)["compacted"]}
-    configs = procedure.source.configs({place_of(*one).topic for one in wanted})
+    compacted = {*procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["compacted"]}
+    configs = procedure.systems.source.configs({place_of(*one).topic for one in wanted})
     parts = [
         _part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted)
         for one, decision in wanted
@@ -212,13 +213,13 @@ def _part(one: ExportedPartition, decision: Decision, config: Mapping[str, str],
     )
 
 
-def refuse_without_place(procedure: Procedure, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
+def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartition, Decision]]) -> None:
     """Refuse where a topic that records are to be replayed to was deleted, or has fewer partitions, or where a
     quarantine's name is illegal.
     """
     everything = [(place_of(one, decision), decision) for one, decision in wanted]
     places = [place for place, decision in everything if decision is Decision.REPLAY]
-    topics = procedure.source.topics({place.topic for place in places}) if places else {}
+    topics = procedure.systems.source.topics({place.topic for place in places}) if places else {}
     gone = [
         place for place in places if place.topic not in topics or place.partition not in topics[place.topic].partitions
     ]
@@ -241,14 +242,14 @@ def refuse_without_place(procedure: Procedure, wanted: Iterable[tuple[ExportedPa
 class Replay:
     """The writing of one export, by one process, and its proof."""
 
-    def __init__(self, procedure: Procedure, parts: list[Part], step: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, procedure: Run, parts: list[Part], step: str, tell: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._tell = procedure, parts, step, tell
         self._of, self._exports = exported_by(procedure), Writers.of(procedure).exports
         self.transactional_id = f"__switchback-replay-{procedure.pair}"
         self._writer = replay_writer(
             procedure, self.transactional_id, min(_LARGEST_BATCH, *(part.largest for part in parts))
         )
-        self._committed = procedure.reader(procedure.request.source, READ_COMMITTED)
+        self._committed = procedure.systems.reader(procedure.request.source, READ_COMMITTED)
         self._written, self._interrupted, self._told_at = 0, False, time.monotonic()
         self._seen: Counter[TopicPartition] = Counter()
 
@@ -266,7 +267,7 @@ class Replay:
                 # The broker knows no epochs of ours: an older process may have fenced this one off. It cannot go on;
                 # this one can.
                 self._interrupted = True
-                self._procedure.hold_lease()
+                self._procedure.authority.hold()
                 if attempt + 1 == _TAKEN_AGAIN:
                     raise
             finally:
@@ -280,15 +281,15 @@ class Replay:
         noted = self._ends_noted()
         ends = {place: end for place, end in self._ends().items() if place not in noted}
         told = (
-            {"ends_before": self._procedure.keep("replay_ends_before", partitions_frame(ends, "offset"))}
+            {"ends_before": self._procedure.artifacts.save("replay_ends_before", partitions_frame(ends, "offset"))}
             if ends
             else {}
         )
-        self._procedure.write(self._step, Entry.NOTE, {REPLAYING: self._of, **told})
+        self._procedure.authority.write(self._step, Entry.NOTE, {REPLAYING: self._of, **told})
 
     def _make_topics(self) -> None:
         """The topic of our own, and those for the quarantine."""
-        source = self._procedure.source
+        source = self._procedure.systems.source
         source.create_topic(PROGRESS_TOPIC, 1, configs=_KEPT_FOR_EVER)
         # Sorted, so that the last one of a topic has its largest partition.
         quarantines = {
@@ -298,14 +299,14 @@ class Replay:
         }
         there = source.topics(quarantines) if quarantines else {}
         for topic, partitions in quarantines.items():
-            self._procedure.hold_lease()
+            self._procedure.authority.hold()
             if topic in there:
                 source.create_partitions(topic, partitions)
             else:
                 source.create_topic(topic, partitions, configs=_KEPT_WHOLE)
 
     def _ends(self) -> dict[TopicPartition, int]:
-        return self._procedure.source.ends([part.place for part in self._parts])
+        return self._procedure.systems.source.ends([part.place for part in self._parts])
 
     def _ends_noted(self) -> dict[TopicPartition, int]:
         """Where the places ended before anything of this export was written to them, by whichever run came first."""
@@ -314,7 +315,7 @@ class Replay:
         for writer in writers.procedures:
             for entry in writer.journal.entries(writer.id, self._step, Entry.NOTE):
                 if entry.payload.get(REPLAYING) in writers.exports and "ends_before" in entry.payload:
-                    noted = frame_partitions(writer.kept(entry.payload["ends_before"]), "offset") | noted
+                    noted = frame_partitions(writer.artifacts.load(entry.payload["ends_before"]), "offset") | noted
         return noted
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -322,7 +323,7 @@ class Replay:
     def _write_all(self) -> None:
         self._writer.fence()
         # After the fence, so that an older process that woke up late writes nothing.
-        self._procedure.hold_lease()
+        self._procedure.authority.hold()
         self._write_down()
         done = self.progress()
         plain = [part for part in self._parts if not part.compacted]
@@ -352,11 +353,11 @@ class Replay:
         chosen = [(part, record) for part, record in rows if part.fate(record, written_later) is Fate.WRITTEN]
         if not chosen:
             return
-        self._procedure.refuse_if_going_back()
+        self._procedure.progress.refuse_if_going_back()
         try:
             self._writer.write(
                 [*(self._outgoing(part, record) for part, record in chosen), self._progress_record(rows)],
-                self._procedure.hold_lease,
+                self._procedure.authority.hold,
             )
         except BaseException:
             self._interrupted = True
@@ -385,7 +386,7 @@ class Replay:
 
     def _clients_since(self, place: TopicPartition) -> int:
         """Where clients began to write on the new primary, after the failover that stranded the records."""
-        after = self._procedure.figures(Step.FIND_STRANDED_RECORDS)["after"]
+        after = self._procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["after"]
         failover = self._procedure.other(after)
         if failover is None:
             raise Contradiction(
@@ -393,7 +394,7 @@ class Replay:
                 f"the journal has no procedure {after}",
                 "Decide otherwise for compacted topics in a new run: what was written later there cannot be told.",
             )
-        return max(ends_at_opening(failover).get(place, 0), self._procedure.source.starts([place])[place])
+        return max(ends_at_opening(failover).get(place, 0), self._procedure.systems.source.starts([place])[place])
 
     # -- proof ---------------------------------------------------------------------------------------------------
 
@@ -405,7 +406,7 @@ class Replay:
     def _spans(self) -> dict[TopicPartition, Span]:
         """From where each place ended before, or clients wrote since in compacted ones, to its end."""
         noted, ends = self._ends_noted(), self._ends()
-        starts = self._procedure.source.starts(list(ends))
+        starts = self._procedure.systems.source.starts(list(ends))
         begin = {
             part.place: self._clients_since(part.place) if part.compacted else noted.get(part.place, 0)
             for part in self._parts
@@ -454,7 +455,7 @@ class Replay:
         if len(notes) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
             return {}
         spans, counts = self._spans(), Counter[TopicPartition]()
-        reader = self._procedure.reader(self._procedure.request.source)
+        reader = self._procedure.systems.reader(self._procedure.request.source)
         for record in reader.scan(spans, _reading_seconds(spans), take=record_of):
             counts[record.topic_partition] += unmarked(record.headers, self._exports) is not None
         return {
@@ -465,16 +466,14 @@ class Replay:
 class LaterKeys:
     """Keys of a compacted topic's stranded records that clients wrote on the new primary since they went there."""
 
-    def __init__(
-        self, procedure: Procedure, reader: RecordReader, part: Part, exports: Collection[str], begin: int
-    ) -> None:
+    def __init__(self, procedure: Run, reader: RecordReader, part: Part, exports: Collection[str], begin: int) -> None:
         self._procedure, self._reader, self._place, self._exports = procedure, reader, part.place, exports
         self._read_to, self._marks = begin, part.stranded.key_marks()
         self._found: set[bytes | None] = set()
 
     def look(self) -> set[bytes | None]:
         """Look at what was added since the last look, up to the end as it is now; open transactions are waited for."""
-        end = self._procedure.source.ends([self._place])[self._place]
+        end = self._procedure.systems.source.ends([self._place])[self._place]
         if end > self._read_to:
             spans = {self._place: Span(self._read_to, end)}
             marks = (
@@ -487,11 +486,14 @@ class LaterKeys:
         return self._found
 
 
-def replay_writer(procedure: Procedure, transactional_id: str, batch_bytes: int) -> ReplayProcess:
+def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> ReplayProcess:
     """A transactional writer to the new primary."""
     alias = procedure.request.source
     return ReplayProcess(
-        procedure.connections.kafka(procedure.topology.cluster(alias).connection), alias, transactional_id, batch_bytes
+        procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection),
+        alias,
+        transactional_id,
+        batch_bytes,
     )
 
 
@@ -524,7 +526,7 @@ def _as_seen(record: Record, origin: Origin, headers: tuple[tuple[str, bytes | N
     )
 
 
-def refuse_unproven(procedure: Procedure, proven: Iterable[Proven]) -> None:
+def refuse_unproven(procedure: Run, proven: Iterable[Proven]) -> None:
     """Refuse unless all that was exported stands where it should, once, as it was."""
     wrong = [f"{one.part.place}: {'; '.join(one.found.problems)}" for one in proven if one.found.problems]
     if wrong:
@@ -536,7 +538,7 @@ def refuse_unproven(procedure: Procedure, proven: Iterable[Proven]) -> None:
 
 
 def figures_of(
-    procedure: Procedure, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None
+    procedure: Run, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None
 ) -> dict[str, Any]:
     """What was done, summed; by partition in a file."""
     rows = pd.DataFrame(
@@ -554,7 +556,7 @@ def figures_of(
         "aborted_are_mirrored": bool(aborted) and procedure.flow.isolation != READ_COMMITTED,
         "export_of": exported_by(procedure),
         "transactional_id": transactional_id,
-        "by_partition": procedure.keep("replayed", rows),
+        "by_partition": procedure.artifacts.save("replayed", rows),
     }
 
 

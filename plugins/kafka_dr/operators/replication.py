@@ -15,15 +15,13 @@ from kafka_dr.hooks.kafka_records import Tail
 from kafka_dr.operators.fencing import partitions_of_plan, topics_of
 from kafka_dr.operators.internal_topics import offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, side_by_side
-from kafka_dr.operators.procedure import (
-    NotYet,
-    Procedure,
-    frame_partitions,
-    partitions_frame,
-)
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import ResumedStep, source_ends_are_cut_off
 from kafka_dr.operators.way_back import refuse_replaced, told_to_begin
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
 _COUNTED_AT_MOST = 200_000
@@ -32,13 +30,15 @@ _COUNTED_AT_MOST = 200_000
 class Drain:
     """Looks at both sides of every partition that is not proven to be drained yet."""
 
-    def __init__(self, procedure: Procedure) -> None:
+    def __init__(self, procedure: Run) -> None:
         self.procedure = procedure
-        self.cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
-        self.isolation = procedure.figures(Step.CHECK_READINESS)["isolation"]
+        self.cut_off = frame_partitions(
+            procedure.artifacts.load(procedure.progress.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset"
+        )
+        self.isolation = procedure.progress.figures(Step.CHECK_READINESS)["isolation"]
         self.remote = remote_partitions(procedure, self.cut_off)
-        self.source = procedure.reader(procedure.request.source, self.isolation)
-        self.target = procedure.reader(procedure.request.target)
+        self.source = procedure.systems.reader(procedure.request.source, self.isolation)
+        self.target = procedure.systems.reader(procedure.request.target)
         self.compare_timestamps = timestamps_comparable(procedure)
         self.proofs: dict[TopicPartition, Proof] = {}
         self._source_last: dict[TopicPartition, Tail] | None = None
@@ -93,7 +93,7 @@ class Drain:
             for v in views
             if v.partition in self._begun and v.source_last is not None
         }
-        ends = self.procedure.target.ends([self.remote[tp] for tp in told]) if told else {}
+        ends = self.procedure.systems.target.ends([self.remote[tp] for tp in told]) if told else {}
         shared = {
             v.partition
             for v in views
@@ -118,7 +118,7 @@ class Drain:
         upstream, downstream = (int(syncs[column].loc[tuple(tp)]) for column in ("upstream", "downstream"))
         if view.cut_off - upstream > _COUNTED_AT_MOST:
             return view
-        end = self.procedure.target.ends([self.remote[tp]])[self.remote[tp]]
+        end = self.procedure.systems.target.ends([self.remote[tp]])[self.remote[tp]]
         keep = self.compare_timestamps[tp.topic]
         here = self.source.range(tp, upstream, view.cut_off)
         there = self.target.range(self.remote[tp], downstream, end)
@@ -127,13 +127,13 @@ class Drain:
         )
 
 
-def timestamps_comparable(procedure: Procedure) -> dict[str, bool]:
+def timestamps_comparable(procedure: Run) -> dict[str, bool]:
     """By source topic: whether MirrorMaker 2 keeps the records' timestamps (the target topic does not stamp its
     own).
     """
     topics = topics_of(procedure)
     names = {t: procedure.naming.remote(procedure.flow.source, t) for t in topics}
-    stamped = stamped_in(procedure.target.configs(list(names.values())))
+    stamped = stamped_in(procedure.systems.target.configs(list(names.values())))
     return {t: remote not in stamped for t, remote in names.items()}
 
 
@@ -154,10 +154,12 @@ class WaitForZeroLag(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Look until no partition lacks a proof."""
         drain = Drain(procedure)
-        proofs = procedure.wait(self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds)
+        proofs = procedure.progress.wait(
+            self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds
+        )
         source_ends_are_cut_off(procedure)
         return {
             "partitions": len(proofs),
@@ -170,9 +172,9 @@ class StopMirrorMaker(ResumedStep):
     ends are the boundary.
     """
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """STOPPED, no tasks, ends still for a window, and drained still."""
-        procedure.require_approved_plan()
+        procedure.approvals.require_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
 
@@ -181,14 +183,14 @@ class StopMirrorMaker(ResumedStep):
             for name in names if procedure.flow.connect else ():
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
-        with procedure.acting(undo), side_by_side() as start:
+        with acting(procedure.authority, undo), side_by_side() as start:
             worker.stop(connectors.source, deadline=seconds)
-            procedure.hold_lease()
+            procedure.authority.hold()
             # Connect gives the checkpoint connector's busy tasks five seconds; what it writes moves no boundary.
             checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
             ends = still_target_ends(procedure, self.task_id)
             checkpoint.result()
-        proofs = procedure.wait(
+        proofs = procedure.progress.wait(
             self.task_id,
             "Still drained after the stop",
             Drain(procedure).look,
@@ -201,13 +203,13 @@ class StopMirrorMaker(ResumedStep):
         return {
             "stopped": list(names),
             "partitions_drained": len(proofs),
-            "boundary": procedure.keep("boundary", partitions_frame(ends, "offset")),
-            "replicated": procedure.keep("replicated", partitions_frame(replicated, "offset")),
+            "boundary": procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
+            "replicated": procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
         }
 
 
 def still_target_ends(
-    procedure: Procedure, step: str, remote: Sequence[TopicPartition] | None = None
+    procedure: Run, step: str, remote: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
     """Wait until the target's log ends stood still for a window: then they are the boundary.
 
@@ -217,12 +219,14 @@ def still_target_ends(
     watched = sorted(remote_partitions(procedure, partitions_of_plan(procedure)).values()) if remote is None else remote
 
     def still() -> dict[TopicPartition, int]:
-        before = procedure.target.ends(watched)
+        before = procedure.systems.target.ends(watched)
         time.sleep(procedure.request.deadlines.stable_seconds)
-        after = procedure.target.ends(watched)
+        after = procedure.systems.target.ends(watched)
         moving = [str(tp) for tp in watched if after[tp] != before[tp]]
         if moving:
             raise NotYet(f"something still writes to the target: {', '.join(moving[:10])}")
         return after
 
-    return procedure.wait(step, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds)
+    return procedure.progress.wait(
+        step, "Still log ends on the target", still, procedure.request.deadlines.stop_seconds
+    )

@@ -22,8 +22,8 @@ from kafka_dr.hooks.group_requests import OK
 from kafka_dr.operators.fencing import active_groups
 from kafka_dr.operators.offsets import beside, commit, held_positions, ledger_frame, translated_positions
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, in_order
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureGate, ProcedureStep
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import APPROVE, REJECT, Entry, Step
 
 #: What becomes of a position.
@@ -39,7 +39,7 @@ class PlanRestore(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Nothing is changed; every position of the groups has its row."""
         undone = undone_procedure(procedure)
         overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
@@ -50,7 +50,7 @@ class PlanRestore(ProcedureStep):
             cluster=procedure.request.target,
             reason=procedure.request.reason,
             undone=undone.id,
-            opened=undone.began(Step.OPEN_TARGET) is not None,
+            opened=undone.progress.began(Step.OPEN_TARGET) is not None,
             rows=digest_of_rows(rows),
             writes=int((rows["action"] == WRITE).sum()),
             raised=int(rows.loc[rows["action"] == WRITE, "before"].gt(rows["now"]).fillna(False).sum()),
@@ -59,12 +59,12 @@ class PlanRestore(ProcedureStep):
             left=by_group_of(rows, LEFT),
             overwrites=overwrites,
             group_sync=group_sync_runs(procedure),
-            cool_down=procedure.cool_down,
+            cool_down=procedure.progress.cool_down,
         )
-        return {"plan": plan.as_dict(), "plan_digest": plan.digest, "rows": procedure.keep("restore", rows)}
+        return {"plan": plan.as_dict(), "plan_digest": plan.digest, "rows": procedure.artifacts.save("restore", rows)}
 
 
-def undone_procedure(procedure: Procedure) -> Procedure:
+def undone_procedure(procedure: Run) -> Run:
     """The procedure whose commit is undone: the one that was named, or the last one in this direction that
     committed.
 
@@ -100,21 +100,21 @@ def undone_procedure(procedure: Procedure) -> Procedure:
     )
 
 
-def snapshot_of(undone: Procedure) -> pd.DataFrame:
+def snapshot_of(undone: Run) -> pd.DataFrame:
     """All that the groups held on the cluster before the first commit."""
     notes = undone.journal.entries(undone.id, Step.COMMIT_GROUPS, Entry.NOTE)
-    return undone.kept(next(entry.payload["snapshot"] for entry in notes if "snapshot" in entry.payload))
+    return undone.artifacts.load(next(entry.payload["snapshot"] for entry in notes if "snapshot" in entry.payload))
 
 
-def committed_by(undone: Procedure) -> pd.DataFrame:
+def committed_by(undone: Run) -> pd.DataFrame:
     """What the procedure committed, or meant to when its step died."""
-    done = undone.outcome(Step.COMMIT_GROUPS)
+    done = undone.progress.outcome(Step.COMMIT_GROUPS)
     if done is not None:
-        return undone.kept(done["ledger"])[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
+        return undone.artifacts.load(done["ledger"])[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
     return translated_positions(undone).astype(TYPES)
 
 
-def compared(procedure: Procedure, undone: Procedure, overwrites: bool) -> pd.DataFrame:
+def compared(procedure: Run, undone: Run, overwrites: bool) -> pd.DataFrame:
     """One row a position: group, topic, partition, what stood there before, what was committed, what stands there
     now, and what becomes of it.
     """
@@ -178,9 +178,9 @@ def digest_of_rows(rows: pd.DataFrame) -> str:
     )
 
 
-def refuse_living(procedure: Procedure, groups: list[str]) -> None:
+def refuse_living(procedure: Run, groups: list[str]) -> None:
     """No group that is touched has a member on the cluster."""
-    active = active_groups(procedure.target, groups)
+    active = active_groups(procedure.systems.target, groups)
     if active:
         raise Refusal(
             f"Groups have members on {procedure.request.target}, and cannot be put back",
@@ -189,7 +189,7 @@ def refuse_living(procedure: Procedure, groups: list[str]) -> None:
         )
 
 
-def group_sync_runs(procedure: Procedure) -> bool | None:
+def group_sync_runs(procedure: Run) -> bool | None:
     """Whether MirrorMaker 2 moves groups on the cluster by itself; None where nobody answers."""
     flow = procedure.flow
     try:
@@ -199,12 +199,12 @@ def group_sync_runs(procedure: Procedure) -> bool | None:
         return None
 
 
-def planned_restore(procedure: Procedure) -> tuple[RestorePlan, pd.DataFrame]:
+def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
     """The plan and its rows; a refusal if either is not what its digest names."""
-    figures = procedure.figures(Step.PLAN_RESTORE)
+    figures = procedure.progress.figures(Step.PLAN_RESTORE)
     plan, rows = (
         restore_plan_of(figures["plan"]),
-        procedure.kept(figures["rows"]).astype(dict.fromkeys(("before", "wanted", "now"), "Int64")),
+        procedure.artifacts.load(figures["rows"]).astype(dict.fromkeys(("before", "wanted", "now"), "Int64")),
     )
     if plan.digest != figures["plan_digest"] or plan.rows != digest_of_rows(rows):
         raise Contradiction(
@@ -221,7 +221,7 @@ class ApproveRestore(ProcedureGate):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(options=[APPROVE, REJECT], **kwargs)
 
-    def question(self, procedure: Procedure) -> tuple[str, str, str] | None:
+    def question(self, procedure: Run) -> tuple[str, str, str] | None:
         """The plan, bound to its digest."""
         plan, _ = planned_restore(procedure)
         if not plan.changes:
@@ -239,25 +239,29 @@ class ApproveRestore(ProcedureGate):
 class RestorePositions(ProcedureStep):
     """Write what was approved to groups at rest, and read every position back."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """What was done by an earlier try is not done again; what somebody changed since it was planned is left
         alone.
         """
-        procedure.figures(Step.APPROVE_RESTORE)
+        procedure.progress.figures(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
-        approval = procedure.require_approval(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
+        approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
         groups = touched(rows)
         refuse_living(procedure, groups)
         held = held_positions(procedure, groups)
         left = Left.of(rows, held, plan.overwrites)
-        procedure.write(self.task_id, Entry.INTENT, {RESTORES: len(left.todo), "deletes_groups": len(left.doomed)})
-        procedure.hold_lease()
+        procedure.authority.write(
+            self.task_id, Entry.INTENT, {RESTORES: len(left.todo), "deletes_groups": len(left.doomed)}
+        )
+        procedure.authority.hold()
         errors = commit(procedure, left.todo)
-        procedure.hold_lease()
-        refused = {group: word for group, word in procedure.target.delete_groups(left.doomed).items() if word != OK}
+        procedure.authority.hold()
+        refused = {
+            group: word for group, word in procedure.systems.target.delete_groups(left.doomed).items() if word != OK
+        }
         after = held_positions(procedure, groups)
         ledger = ledger_frame(left.wanted, held, after, errors)
-        receipt = procedure.keep("restored", ledger)
+        receipt = procedure.artifacts.save("restored", ledger)
         refuse_unlike(ledger, left.doomed, after, refused)
         return {
             "approval": approval,

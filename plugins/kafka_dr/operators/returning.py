@@ -13,10 +13,11 @@ from kafka_dr.operators.clients import removed_entries, tell_to_resume
 from kafka_dr.operators.fencing import added_entries, boundary_moved, partitions_of_plan, probe_answers
 from kafka_dr.operators.fencing_source import lift_fence_hook
 from kafka_dr.operators.observing import remote_partitions, source_rules
-from kafka_dr.operators.procedure import NotYet, Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep, take_turn
 from kafka_dr.operators.reverse_replication import refuse_loop
 from kafka_dr.operators.stopping import ASKED, ASKED_PROCESSES, parts_of
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
@@ -45,24 +46,27 @@ class ReturnToSource(ProcedureStep):
         kwargs.setdefault("retry_delay", _BETWEEN_TRIES)
         super().__init__(**kwargs)
 
-    def run_once(self, procedure: Procedure, context: Any, woken: bool = False) -> dict[str, Any]:
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Without a lease nothing was touched, and there is nothing to undo."""
-        if not procedure.took_lease:
+        if not procedure.lease.ever_held:
             return {"done": self.task_id, "touched": False}
         return super().run_once(procedure, context, woken)
 
-    def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
+    def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
         """Lease and intent only: predecessors failed, that is why this step runs, and the fence's clock does not
         count.
         """
         take_turn(procedure, woken)
         self.intend(procedure, context)
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told,
         is waited for.
         """
-        if procedure.began(Step.FENCE_PRODUCERS) is None and procedure.began(Step.FENCE_SOURCE) is None:
+        if (
+            procedure.progress.began(Step.FENCE_PRODUCERS) is None
+            and procedure.progress.began(Step.FENCE_SOURCE) is None
+        ):
             left = left_on_returned_cluster(procedure)
             return {"touched": True, **left} if left else {"touched": False}
 
@@ -72,25 +76,25 @@ class ReturnToSource(ProcedureStep):
             except (SystemUnavailable, DeadlinePassed, ReadBackFailed) as error:
                 raise NotYet(str(error)) from None
 
-        return procedure.wait(
+        return procedure.progress.wait(
             self.task_id, "Everything as it was found", given_back, procedure.request.deadlines.return_seconds
         )
 
-    def _give_back(self, procedure: Procedure) -> dict[str, Any]:
-        if procedure.began(Step.OPEN_TARGET) is not None:
+    def _give_back(self, procedure: Run) -> dict[str, Any]:
+        if procedure.progress.began(Step.OPEN_TARGET) is not None:
             self._close_target_again(procedure)
-        if not procedure.without_source:
+        if not procedure.progress.without_source:
             # It must answer first: while it cannot be given back its fence stands, and so does what another procedure
             # builds on that.
             source_rules(procedure)
         if not any(
             "reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)
         ):
-            procedure.write(self.task_id, Entry.INTENT, {"reopens_source": True})
+            procedure.authority.write(self.task_id, Entry.INTENT, {"reopens_source": True})
         lifted = self._lift_fence(procedure)
         let_in = lift_fence_hook(procedure)
         # What a planned run has stopped, that one's own return starts again.
-        told = {"told": False} if procedure.continues else tell_to_resume(procedure)
+        told = {"told": False} if procedure.progress.continues else tell_to_resume(procedure)
         # Only now: a worker or a target that is away must not keep clients from a source that works.
         resumed = self._resume_replication(procedure)
         return {
@@ -101,18 +105,18 @@ class ReturnToSource(ProcedureStep):
             "drain_hook": told,
             "returned_at": procedure.now(),
             # A source that was given up, and on which nothing was changed, is not waited for.
-            "probe_refused_by": {} if procedure.without_source and not lifted else probe_refused_by(procedure),
+            "probe_refused_by": {} if procedure.progress.without_source and not lifted else probe_refused_by(procedure),
             **seen_flowing(procedure, told),
             **left_on_returned_cluster(procedure),
         }
 
-    def _close_target_again(self, procedure: Procedure) -> None:
+    def _close_target_again(self, procedure: Run) -> None:
         """Return is allowed only if nothing was written on the target since: fence it again, then compare its ends."""
-        if procedure.outcome(Step.OPEN_TARGET) is not None:
+        if procedure.progress.outcome(Step.OPEN_TARGET) is not None:
             raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
-        procedure.hold_lease()
-        procedure.target_acls.add(removed_entries(procedure))
-        missing = procedure.target_acls.missing(removed_entries(procedure))
+        procedure.authority.hold()
+        procedure.systems.target_acls.add(removed_entries(procedure))
+        missing = procedure.systems.target_acls.missing(removed_entries(procedure))
         if missing:
             raise ReadBackFailed(
                 "The target could not be fenced again",
@@ -127,36 +131,36 @@ class ReturnToSource(ProcedureStep):
                 "Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target."
             )
 
-    def _resume_replication(self, procedure: Procedure) -> dict[str, Any]:
+    def _resume_replication(self, procedure: Run) -> dict[str, Any]:
         """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in
         dedicated mode, only what can be resumed now, and why not the rest.
         """
         # A cluster that was away once may be away again: whose clients are elsewhere keeps nobody's lease.
-        flows_back = procedure.began(Step.FENCE_RETURNED_CLUSTER) is not None
-        if not procedure.without_source and not flows_back and procedure.flow.connect:
+        flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
+        if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
             return {"connectors_resumed": self._resumed(procedure, procedure.request.deadlines.stop_seconds)}
         try:
             return {"connectors_resumed": self._resumed(procedure, _GIVEN_UP_SECONDS)}
         except (SystemUnavailable, DeadlinePassed, BadInput) as error:
             return {"connectors_resumed": [], "replication_left_stopped": str(error)}
 
-    def _resumed(self, procedure: Procedure, seconds: float) -> list[str]:
+    def _resumed(self, procedure: Run, seconds: float) -> list[str]:
         names = self._stopped_by(procedure)
         if not names:
             return []
         refuse_loop(procedure)
         worker = procedure.mirror_maker(procedure.flow)
         for name in names:
-            procedure.hold_lease()
+            procedure.authority.hold()
             # A checkpoint connector without groups runs without tasks, and a source connector without its source.
             worker.resume(
                 name,
                 deadline=seconds,
-                needs_tasks=name == procedure.flow.connectors.source and not procedure.without_source,
+                needs_tasks=name == procedure.flow.connectors.source and not procedure.progress.without_source,
             )
         return names
 
-    def _stopped_by(self, procedure: Procedure) -> list[str]:
+    def _stopped_by(self, procedure: Run) -> list[str]:
         """The flow's connectors, or in dedicated mode the flow, if this procedure or its watcher had begun to stop
         them; without those that a continued one had stopped.
         """
@@ -169,19 +173,19 @@ class ReturnToSource(ProcedureStep):
         stopped = {
             name for told in intents for name in (*told.get(ASKED, ()), told.get(ASKED_PROCESSES)) if name in both
         }
-        if procedure.continues:
+        if procedure.progress.continues:
             return [name for name in both if name in stopped]
-        return both if stopped or procedure.began(Step.STOP_MIRROR_MAKER) is not None else []
+        return both if stopped or procedure.progress.began(Step.STOP_MIRROR_MAKER) is not None else []
 
-    def _lift_fence(self, procedure: Procedure) -> int:
+    def _lift_fence(self, procedure: Run) -> int:
         added = added_entries(procedure)
         if not added:
             return 0
         if not source_rules(procedure).entries & frozenset(added):
             return len(added)
-        procedure.write(self.task_id, Entry.INTENT, {"removes_acl_entries": len(added)})
-        procedure.hold_lease()
-        procedure.source_acls.remove(added)
+        procedure.authority.write(self.task_id, Entry.INTENT, {"removes_acl_entries": len(added)})
+        procedure.authority.hold()
+        procedure.systems.source_acls.remove(added)
         left = [str(e) for e in source_rules(procedure).entries & frozenset(added)]
         if left:
             raise ReadBackFailed(
@@ -192,17 +196,17 @@ class ReturnToSource(ProcedureStep):
         return len(added)
 
 
-def left_on_returned_cluster(procedure: Procedure) -> dict[str, list[str]]:
+def left_on_returned_cluster(procedure: Run) -> dict[str, list[str]]:
     """What a failback did on the cluster that its clients are not on: it stays, so that the next run goes on from
     there; empty where nothing was done.
 
     Its fence above all: while its clients work elsewhere, nobody may write there.
     """
-    begun = [step.value for step in _ON_RETURNED_CLUSTER if procedure.began(step) is not None]
+    begun = [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None]
     return {"left_on_returned_cluster": begun} if begun else {}
 
 
-def probe_refused_by(procedure: Procedure) -> dict[str, str]:
+def probe_refused_by(procedure: Run) -> dict[str, str]:
     """Brokers of the source that still refuse the probe's write some seconds after the fence was lifted, and their
     words.
     """
@@ -215,7 +219,7 @@ def probe_refused_by(procedure: Procedure) -> dict[str, str]:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, Any]:
+def seen_flowing(procedure: Run, told: dict[str, Any]) -> dict[str, Any]:
     """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored; or why that cannot
     be seen.
 
@@ -224,7 +228,7 @@ def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, Any]:
 
     Without a forecast nothing is looked at: no plan names the topics.
     """
-    if procedure.outcome(Step.FORECAST) is None:
+    if procedure.progress.outcome(Step.FORECAST) is None:
         return {}
     try:
         return _flowing(procedure, told)
@@ -232,7 +236,7 @@ def seen_flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, Any]:
         return {"records_not_seen": str(error)}
 
 
-def _flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, int]:
+def _flowing(procedure: Run, told: dict[str, Any]) -> dict[str, int]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     before = _sums(procedure, remote)
@@ -246,6 +250,8 @@ def _flowing(procedure: Procedure, told: dict[str, Any]) -> dict[str, int]:
             return {"records_written_since": written, "records_mirrored_since": mirrored}
 
 
-def _sums(procedure: Procedure, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
+def _sums(procedure: Run, remote: dict[TopicPartition, TopicPartition]) -> tuple[int, int]:
     """Sum of the log ends on the source and on the target."""
-    return sum(procedure.source.ends(list(remote)).values()), sum(procedure.target.ends(list(remote.values())).values())
+    return sum(procedure.systems.source.ends(list(remote)).values()), sum(
+        procedure.systems.target.ends(list(remote.values())).values()
+    )

@@ -11,11 +11,13 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.kafka_records import RecordReader, Span
 from kafka_dr.operators.fencing_source import mirrored_of
-from kafka_dr.operators.procedure import NotYet, Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replication import compacted_in
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -27,13 +29,13 @@ class SeedReverseReplication(ResumedStep):
     on, nothing else.
     """
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
-        procedure.require_approved_plan()
+        procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:
             return {"seeded": 0, "why_not": "the topology has no reverse flow"}
-        worker, name = procedure.connect_worker(flow), flow.connectors.source
+        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
         if name not in worker.connectors():
             return {"seeded": 0, "why_not": f"{name} does not exist"}
         status = worker.status(name)
@@ -46,29 +48,33 @@ class SeedReverseReplication(ResumedStep):
                 "Stop it: it would copy records in a circle.",
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
-        procedure.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
-        procedure.hold_lease()
+        procedure.authority.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
+        procedure.authority.hold()
         worker.change_offsets(name, flow.source, seeds)
         return {
             "seeded": len(seeds),
             "connector": name,
-            "seeds": procedure.keep(
+            "seeds": procedure.artifacts.save(
                 "reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
             ),
         }
 
 
-def ends_at_opening(procedure: Procedure) -> dict[TopicPartition, int]:
+def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
     """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics'
     ends.
     """
-    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
-    local = frame_partitions(procedure.kept(procedure.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset")
-    names = set(procedure.plan()["local_names"].values())
+    boundary = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+    )
+    local = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset"
+    )
+    names = set(procedure.progress.plan()["local_names"].values())
     return {tp: end for tp, end in {**boundary, **local}.items() if tp.topic in names}
 
 
-def refuse_loop(procedure: Procedure) -> None:
+def refuse_loop(procedure: Run) -> None:
     """Before the forward flow is resumed: the reverse one is STOPPED with no tasks, unless names protect against
     loops.
     """
@@ -76,7 +82,10 @@ def refuse_loop(procedure: Procedure) -> None:
     if flow is None or procedure.topology.naming.policy == "default":
         return
     # The worker stands beside the source, and may have died with it.
-    worker, limits = procedure.mirror_maker(flow), {"timeout": _LOST_WORKER_SECONDS} if procedure.without_source else {}
+    worker, limits = (
+        procedure.mirror_maker(flow),
+        {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {},
+    )
     if (
         flow.connectors.source in worker.connectors(**limits)
         and not (status := worker.status(flow.connectors.source, **limits)).stopped
@@ -91,7 +100,7 @@ def refuse_loop(procedure: Procedure) -> None:
 class StartReverseReplication(ProcedureStep):
     """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks; then look at
         both logs.
         """
@@ -105,11 +114,11 @@ class StartReverseReplication(ProcedureStep):
                 f"{forward.state} with {len(forward.tasks)} tasks",
                 "Stop it first: both directions at once copy records in a circle.",
             )
-        seeded = procedure.figures(Step.SEED_REVERSE_REPLICATION)["seeded"]
+        seeded = procedure.progress.figures(Step.SEED_REVERSE_REPLICATION)["seeded"]
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
         worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
-            procedure.hold_lease()
+            procedure.authority.hold()
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
         if copies is None:
             return {
@@ -118,7 +127,7 @@ class StartReverseReplication(ProcedureStep):
                 "note": "it ran before and was not seeded: nothing to prove",
             }
         try:
-            flowing = procedure.wait(
+            flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
             )
         except Contradiction:
@@ -126,7 +135,7 @@ class StartReverseReplication(ProcedureStep):
             raise
         return {"started": True, "connectors": connectors, "partitions_flowing": flowing}
 
-    def _ends_before(self, procedure: Procedure, flow: Flow) -> dict[TopicPartition, int]:
+    def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
         """Where the copies ended before the flow was resumed for the first time."""
         copies = [copy_of(procedure, flow, tp) for tp in ends_at_opening(procedure)]
         if not ends_are_noted(procedure, self.task_id):
@@ -134,52 +143,52 @@ class StartReverseReplication(ProcedureStep):
         return noted_ends(procedure, self.task_id, copies)
 
 
-def mirrored_ends(procedure: Procedure, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
+def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Ends of all that the procedure's flow mirrors from its source, and of these copies there; 0 of what is not
     there.
     """
-    infos = procedure.source.topics()
+    infos = procedure.systems.source.topics()
     mirrored = {TopicPartition(topic, p) for topic in mirrored_of(procedure, infos) for p in infos[topic].partitions}
     return existing_ends(procedure, sorted({*mirrored, *copies}))
 
 
-def ends_are_noted(procedure: Procedure, step: str) -> bool:
+def ends_are_noted(procedure: Run, step: str) -> bool:
     """Whether a step of the procedure has noted where logs ended before it resumed the flow that writes to them."""
     return any(ENDS_BEFORE in e.payload for e in procedure.journal.entries(procedure.id, step, Entry.NOTE))
 
 
-def note_ends(procedure: Procedure, step: str, ends: dict[TopicPartition, int]) -> None:
+def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
     """Note, before the flow is resumed for the first time, where all logs ended that it may write to: a partition
     that is not among them was made afterwards.
     """
-    procedure.write(
+    procedure.authority.write(
         step,
         Entry.NOTE,
-        {ENDS_BEFORE: procedure.keep("ends_before_flow", partitions_frame(ends, "offset")), ALL_NOTED: True},
+        {ENDS_BEFORE: procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset")), ALL_NOTED: True},
     )
 
 
-def noted_ends(procedure: Procedure, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
+def noted_ends(procedure: Run, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
     """What a step noted first of the copies; 0 of those that were not there."""
     noted = next(
         e.payload[ENDS_BEFORE]
         for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)
         if ENDS_BEFORE in e.payload
     )
-    ends = frame_partitions(procedure.kept(noted), "offset")
+    ends = frame_partitions(procedure.artifacts.load(noted), "offset")
     return {copy: ends.get(copy, 0) for copy in copies}
 
 
-def copy_of(procedure: Procedure, flow: Flow, tp: TopicPartition) -> TopicPartition:
+def copy_of(procedure: Run, flow: Flow, tp: TopicPartition) -> TopicPartition:
     """Where the reverse flow copies a partition of the new primary to."""
     return TopicPartition(procedure.naming.remote(flow.source, tp.topic), tp.partition)
 
 
-def existing_ends(procedure: Procedure, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
+def existing_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Ends of copies on the old primary; 0 where MirrorMaker 2 has not made the topic yet."""
-    topics = procedure.source.topics({tp.topic for tp in copies})
+    topics = procedure.systems.source.topics({tp.topic for tp in copies})
     there = [tp for tp in copies if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
-    return dict.fromkeys(copies, 0) | (procedure.source.ends(there) if there else {})
+    return dict.fromkeys(copies, 0) | (procedure.systems.source.ends(there) if there else {})
 
 
 class ReverseCopies:
@@ -194,7 +203,7 @@ class ReverseCopies:
 
     def __init__(
         self,
-        procedure: Procedure,
+        procedure: Run,
         flow: Flow,
         before: dict[TopicPartition, int],
         since: dict[TopicPartition, int] | None = None,
@@ -203,8 +212,8 @@ class ReverseCopies:
         self._since, self._long_ago = ends_at_opening(procedure) if since is None else since, since is not None
         self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
         config = procedure.mirror_maker(flow).config(flow.connectors.source)
-        self._originals = procedure.reader(procedure.request.target, isolation_of(config))
-        self._copies = procedure.reader(procedure.request.source)
+        self._originals = procedure.systems.reader(procedure.request.target, isolation_of(config))
+        self._copies = procedure.systems.reader(procedure.request.source)
 
     def flowing(self) -> int:
         """How many partitions were written to since the opening; the first new record of each is the first that was
@@ -217,7 +226,7 @@ class ReverseCopies:
         # The copies first: what they have by now, the new primary has too.
         copied = existing_ends(self._procedure, list(self._copy.values()))
         first_copies = first_records(self._copies, {tp: Span(start, copied[tp]) for tp, start in self._before.items()})
-        ends = self._procedure.target.ends(list(self._since))
+        ends = self._procedure.systems.target.ends(list(self._since))
         firsts = first_records(self._originals, {tp: Span(start, ends[tp]) for tp, start in self._since.items()})
         differing = [
             tp
@@ -243,7 +252,7 @@ class ReverseCopies:
         """Those whose first record may be gone by now."""
         if not self._long_ago:
             return set()
-        cluster = self._procedure.target
+        cluster = self._procedure.systems.target
         compacted, starts = compacted_in(cluster.configs({tp.topic for tp in partitions})), cluster.starts(partitions)
         return {tp for tp in partitions if starts[tp] > self._since[tp] or tp.topic in compacted}
 

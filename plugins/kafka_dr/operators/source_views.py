@@ -28,7 +28,7 @@ from kafka_dr.hooks.kafka_records import Accepted, RecordWriter, WriteResult
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.outside_text import one_line
 from kafka_dr.operators.fencing import make_probe_topic, refused_by_rights
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.procedure.run import Run
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import PROBE_TOPIC
 
@@ -63,7 +63,7 @@ def pace_of(deadlines: Deadlines) -> Pace:
     return Pace(rounds, max(shortest, deadlines.confirm_seconds / rounds))
 
 
-def confirmed(procedure: Procedure, tell: Callable[[str], object] = str) -> Verdict:
+def confirmed(procedure: Run, tell: Callable[[str], object] = str) -> Verdict:
     """Look from all sides, again and again over the window; whoever sees the source answer ends it at once.
 
     Args:
@@ -72,8 +72,8 @@ def confirmed(procedure: Procedure, tell: Callable[[str], object] = str) -> Verd
     pace, began, looks = pace_of(procedure.request.deadlines), time.monotonic(), list[Look]()
     for number in range(pace.rounds):
         time.sleep(max(0.0, began + number * pace.seconds - time.monotonic()))
-        procedure.refuse_if_going_back()
-        procedure.hold_lease()
+        procedure.progress.refuse_if_going_back()
+        procedure.authority.hold()
         found = [replace(look, round=number) for look in one_round(procedure, pace.seconds)]
         looks += found
         tell(
@@ -85,7 +85,7 @@ def confirmed(procedure: Procedure, tell: Callable[[str], object] = str) -> Verd
     return verdict_of(looks, pace.rounds)
 
 
-def one_round(procedure: Procedure, seconds: float) -> list[Look]:
+def one_round(procedure: Run, seconds: float) -> list[Look]:
     """One look from every side, all at once; ends with the last of them, within the time of one."""
     views = (view_from_here, view_from_connect, view_from_application)
     return [future.result() for future in [in_background(partial(view, procedure, seconds)) for view in views]]
@@ -124,12 +124,12 @@ def _look(view: str, seconds: float, at_first: tuple[Sight, str], see: Callable[
 # -- from here ---------------------------------------------------------------------------------------------------
 
 
-def view_from_here(procedure: Procedure, seconds: float) -> Look:
+def view_from_here(procedure: Run, seconds: float) -> Look:
     """Ask the source for metadata with a fresh client, then write to the probe's topic with the orchestrator's own
     principal.
     """
     allowed, target = _HOOKS_SHARE * seconds, procedure.request.target
-    control = in_background(lambda: procedure.cluster(target).metadata(allowed))
+    control = in_background(lambda: procedure.systems.cluster(target).metadata(allowed))
     look = _look(
         FROM_HERE,
         seconds,
@@ -147,9 +147,9 @@ def view_from_here(procedure: Procedure, seconds: float) -> Look:
     return look
 
 
-def _see_from_here(procedure: Procedure, seconds: float, tell: Tell) -> None:
+def _see_from_here(procedure: Run, seconds: float, tell: Tell) -> None:
     began, limit = time.monotonic(), procedure.request.deadlines.slow_seconds
-    cluster = procedure.cluster(procedure.request.source)
+    cluster = procedure.systems.cluster(procedure.request.source)
     try:
         found = cluster.metadata(seconds)
     except KafkaUnavailable as error:
@@ -162,7 +162,7 @@ def _see_from_here(procedure: Procedure, seconds: float, tell: Tell) -> None:
     tell(Sight.ANSWERS, "it described itself; there was no time to try a write")
     partitions = _probe_partitions(cluster, found, (seconds - took) / 4)
     _see_a_write(
-        procedure.writer(procedure.request.source), partitions, began + seconds - time.monotonic(), limit, tell
+        procedure.systems.writer(procedure.request.source), partitions, began + seconds - time.monotonic(), limit, tell
     )
 
 
@@ -244,7 +244,7 @@ def _of_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) -> tu
 # -- from the target's Connect worker ----------------------------------------------------------------------------
 
 
-def view_from_connect(procedure: Procedure, seconds: float) -> Look:
+def view_from_connect(procedure: Run, seconds: float) -> Look:
     """Watch for a heartbeat that was written on the source and mirrored since the look began.
 
     A running connector proves nothing: MirrorMaker 2's tasks go on asking a source that is dead. What proves that it
@@ -259,7 +259,7 @@ def view_from_connect(procedure: Procedure, seconds: float) -> Look:
     )
 
 
-def _see_from_connect(procedure: Procedure, seconds: float, tell: Tell) -> None:
+def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
     ends_at = time.monotonic() + seconds
     # In dedicated mode nobody tells how the tasks are: a heartbeat that arrives says as much as ever, silence says
     # nothing.
@@ -298,14 +298,14 @@ def _of_silence(known: Sequence[int], seconds: float, status: ConnectorStatus | 
     return Sight.GONE, f"no heartbeat was mirrored since the one of {since}"
 
 
-def heartbeats(procedure: Procedure, seconds: float) -> list[int]:
+def heartbeats(procedure: Run, seconds: float) -> list[int]:
     """When the newest heartbeats that were mirrored from the source had been written there: milliseconds since 1970,
     two at most of each partition, sorted.
     """
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
-    found = procedure.target.topics([topic], timeout=seconds)
+    found = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, p) for p in found[topic].partitions] if topic in found else []
-    tails = procedure.reader(procedure.request.target).last_records(partitions, 2, timeout=seconds)
+    tails = procedure.systems.reader(procedure.request.target).last_records(partitions, 2, timeout=seconds)
     return sorted(
         decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records
     )
@@ -314,7 +314,7 @@ def heartbeats(procedure: Procedure, seconds: float) -> list[int]:
 # -- from the application ----------------------------------------------------------------------------------------
 
 
-def view_from_application(procedure: Procedure, seconds: float) -> Look:
+def view_from_application(procedure: Run, seconds: float) -> Look:
     """Ask the application's own probe."""
     return _look(
         FROM_APPLICATION,
@@ -324,8 +324,8 @@ def view_from_application(procedure: Procedure, seconds: float) -> Look:
     )
 
 
-def _see_from_application(procedure: Procedure, seconds: float, tell: Tell) -> None:
-    probe = procedure.source_probe
+def _see_from_application(procedure: Run, seconds: float, tell: Tell) -> None:
+    probe = procedure.systems.source_probe
     if probe is None:
         tell(Sight.UNKNOWN, "the topology names no source_probe")
         return

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowException
 from kafka_dr.domain.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.operators.observing import side_by_side
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
 #: File that tells a job there will be no input.
@@ -27,7 +27,7 @@ _FAILED = "failed"
 
 
 def run_spark_job(
-    procedure: Procedure, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str
+    procedure: Run, context: Any, job: str, write: Callable[[Path], dict[str, Any]], in_vain: str
 ) -> Path:
     """Run one of the jobs of `spark/jobs` and return the folder that it made. Spark takes seconds to start: its
     input is written meanwhile.
@@ -41,7 +41,7 @@ def run_spark_job(
         SparkFailed: it ended without its result.
     """
     # Each process has its own folders: an orphan of an earlier try may still be reading and writing.
-    given, made = (procedure.folder / f"{job}-{procedure.epoch}{part}" for part in (".input", ""))
+    given, made = (procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", ""))
     given.mkdir(parents=True)
     with side_by_side() as start:
         inputs = start(_write_input, given, write)
@@ -93,12 +93,14 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
         raise
 
 
-def submit(procedure: Procedure, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
+def submit(procedure: Run, context: Any, job: str, given: Path, made: Path, in_vain: str) -> None:
     """Submit a job and wait until it ends, `spark_seconds` at most; SparkFailed if that was without its result."""
-    procedure.connections.check_spark(procedure.topology.spark.connection)
+    procedure.systems.connections.check_spark(procedure.topology.spark.connection)
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
     secrets = {
-        f"KAFKA_DR_{side}_CONFIG": json.dumps(procedure.connections.kafka(procedure.topology.cluster(alias).connection))
+        f"KAFKA_DR_{side}_CONFIG": json.dumps(
+            procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)
+        )
         for side, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
     }
     submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
@@ -154,7 +156,7 @@ def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Ev
         timer.cancel()
 
 
-def _input_seconds(procedure: Procedure) -> float:
+def _input_seconds(procedure: Run) -> float:
     """How long Spark waits for its input: no longer than clients may be fenced, since nobody needs it after that."""
-    deadline = procedure.fence_deadline()
+    deadline = procedure.progress.fence_deadline()
     return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))

@@ -11,13 +11,14 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Record
 from kafka_dr.operators.open_transactions import OpenTransactions
-from kafka_dr.operators.procedure import NotYet, Procedure
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 
 _NAMED = 10
 
 
 def wait_until_still(
-    procedure: Procedure, step: str, partitions: list[TopicPartition]
+    procedure: Run, step: str, partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], float]:
     """Wait until the source's log ends stand still and no transaction is open; return them, and how long after the
     step's beginning.
@@ -28,23 +29,23 @@ def wait_until_still(
     ends = StillEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
     # Each kind of restlessness has its own, earlier end; this one is for everything that comes after both.
-    found = procedure.wait(
+    found = procedure.progress.wait(
         step, "Still log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
     # By the step's clock: who waits long is woken many times, and each time only goes on.
-    return found, time.time() - procedure.clock(step)
+    return found, time.time() - procedure.progress.clock(step)
 
 
 class StillEnds:
     """Looks at the ends of partitions over a window."""
 
-    def __init__(self, procedure: Procedure, step: str, partitions: list[TopicPartition]) -> None:
+    def __init__(self, procedure: Run, step: str, partitions: list[TopicPartition]) -> None:
         self._procedure, self._step, self._partitions = procedure, step, partitions
         self._transactions = OpenTransactions(procedure, step)
 
     def look(self) -> dict[TopicPartition, int]:
         """The ends, if nothing moved in the window and nothing is open."""
-        source, deadlines = self._procedure.source, self._procedure.request.deadlines
+        source, deadlines = self._procedure.systems.source, self._procedure.request.deadlines
         before = source.ends(self._partitions)
         time.sleep(deadlines.stable_seconds)
         after, stable = source.ends(self._partitions), source.ends(self._partitions, isolation="read_committed")
@@ -67,7 +68,7 @@ class StillEnds:
         return after
 
     def _not_yet(self, seconds: float, reason: str, said: str, next_step: str) -> Exception:
-        if time.time() < self._procedure.clock(self._step) + seconds:
+        if time.time() < self._procedure.progress.clock(self._step) + seconds:
             return NotYet(said)
         return FenceNotProven(f"{reason}, {seconds:.0f} s after the fence was begun", said, next_step)
 
@@ -78,7 +79,7 @@ _WAYS_OUT = (
 )
 
 
-def newest_records(procedure: Procedure, moving: Mapping[TopicPartition, int]) -> list[str]:
+def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list[str]:
     """Partitions to which records were written since their ends were these, each with its newest record.
 
     The end of a transaction moves a log end too, but is no record.
@@ -86,7 +87,7 @@ def newest_records(procedure: Procedure, moving: Mapping[TopicPartition, int]) -
     if not moving:
         return []
     try:
-        tails = procedure.reader(procedure.request.source).last_records(sorted(moving))
+        tails = procedure.systems.reader(procedure.request.source).last_records(sorted(moving))
     except SystemUnavailable as error:
         return [f"{tp} from offset {offset} on ({error.reason})" for tp, offset in sorted(moving.items())]
     return [

@@ -24,10 +24,11 @@ from kafka_dr.operators.fencing import (
     topics_of,
 )
 from kafka_dr.operators.observing import side_by_side, source_rules
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, parts_of, stopping_since
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
@@ -39,27 +40,27 @@ class ResumedStep(ProcedureStep):
     still holds.
     """
 
-    def begin(self, procedure: Procedure, context: Any, woken: bool = False) -> None:
+    def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
         """As every step; then look again, unless this is its first beginning."""
-        begun = procedure.began(self.task_id) is not None
+        begun = procedure.progress.began(self.task_id) is not None
         super().begin(procedure, context, woken)
         if begun and not woken:
             refuse_if_changed(procedure)
 
 
-def refuse_if_changed(procedure: Procedure) -> None:
+def refuse_if_changed(procedure: Run) -> None:
     """The source, if it was not given up, is fenced and as it was cut off; once MirrorMaker 2 was stopped it still
     is, and the target is as it was left.
     """
-    if not procedure.without_source:
+    if not procedure.progress.without_source:
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
-    if procedure.outcome(Step.STOP_MIRROR_MAKER) is not None:
+    if procedure.progress.outcome(Step.STOP_MIRROR_MAKER) is not None:
         mirror_maker_still_stopped(procedure)
         target_ends_are_boundary(procedure)
 
 
-def source_reopened(procedure: Procedure) -> bool:
+def source_reopened(procedure: Run) -> bool:
     """Whether return_to_source began to give the source back."""
     return any(
         "reopens_source" in e.payload
@@ -67,13 +68,13 @@ def source_reopened(procedure: Procedure) -> bool:
     )
 
 
-def source_still_fenced(procedure: Procedure) -> None:
+def source_still_fenced(procedure: Run) -> None:
     """By the ACL entries and by the probe's write; a refusal names who may act."""
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
         return
     scopes = [FenceScope.writes(topics_of(procedure))]
-    if procedure.outcome(Step.DRAIN_CONSUMERS) is not None:
+    if procedure.progress.outcome(Step.DRAIN_CONSUMERS) is not None:
         scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
     open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
     if open_:
@@ -91,13 +92,15 @@ def source_still_fenced(procedure: Procedure) -> None:
         )
 
 
-def source_ends_are_cut_off(procedure: Procedure) -> None:
+def source_ends_are_cut_off(procedure: Run) -> None:
     """A super user passes every ACL: only the log ends show that nobody wrote since the cut-off.
 
     The end of a transaction that was begun without a record moves an end, too, and is no write.
     """
-    cut_off = frame_partitions(procedure.kept(procedure.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset")
-    ends = procedure.source.ends(partitions_of_plan(procedure))
+    cut_off = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset"
+    )
+    ends = procedure.systems.source.ends(partitions_of_plan(procedure))
     shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
     if shrunk:
         raise Contradiction(
@@ -114,7 +117,7 @@ def source_ends_are_cut_off(procedure: Procedure) -> None:
         )
 
 
-def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> str:
+def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
     """No group has a member on these clusters, and what they committed on the source is what was frozen; answers
     what shows that.
     """
@@ -127,8 +130,8 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
                 ", ".join(sorted(active)[:10]),
                 "Stop those consumers; the procedure returns to the source.",
             )
-    drained = procedure.figures(Step.DRAIN_CONSUMERS)
-    frozen = procedure.kept(drained["positions"])
+    drained = procedure.progress.figures(Step.DRAIN_CONSUMERS)
+    frozen = procedure.artifacts.load(drained["positions"])
     unchanged = still_held(procedure, groups, frozen, drained.get("commits_end", {}))
     if unchanged is None:
         raise FenceNotProven(
@@ -139,12 +142,12 @@ def groups_still_at_rest(procedure: Procedure, clusters: list[KafkaCluster]) -> 
     return unchanged
 
 
-def mirror_maker_still_stopped(procedure: Procedure) -> None:
+def mirror_maker_still_stopped(procedure: Run) -> None:
     """Both connectors of the flow are STOPPED without tasks, or in dedicated mode no process runs; without the
     source one that still has to is as good: nothing can come of it.
     """
     for name, status in connector_states(procedure):
-        as_asked = procedure.without_source and (status.state == STOPPED or still_stopping(procedure, name))
+        as_asked = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
         if not (status.stopped or as_asked):
             raise running_again(status)
 
@@ -158,7 +161,7 @@ def running_again(status: ConnectorStatus) -> Refusal:
     )
 
 
-def still_stopping(procedure: Procedure, part: str) -> bool:
+def still_stopping(procedure: Run, part: str) -> bool:
     """Whether a part of the flow was asked to stop, was not seen STOPPED since, and has time for it left: Connect
     closes the clients of a dead source for a minute.
     """
@@ -166,23 +169,23 @@ def still_stopping(procedure: Procedure, part: str) -> bool:
     return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
 
 
-def connector_states(procedure: Procedure) -> list[tuple[str, ConnectorStatus]]:
+def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
     """How the flow's connectors stand; without those that cannot be asked where the source was given up: a silent
     worker is not waited for twice.
     """
     names = parts_of(procedure.flow)
-    if not procedure.without_source:
+    if not procedure.progress.without_source:
         return [(name, procedure.mirror_maker(procedure.flow).status(name)) for name in names]
     with side_by_side() as start:
         asked = {name: start(connector_state, procedure, name) for name in names}
     return [(name, status) for name, one in asked.items() if (status := one.result()) is not None]
 
 
-def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
+def connector_state(procedure: Run, name: str) -> ConnectorStatus | None:
     """How a part of the flow stands, where the source was given up; None where nobody can tell: what it mirrors
     would show in the target's ends.
     """
-    hook = procedure.stop_hook(procedure.flow)
+    hook = procedure.systems.stop_hook(procedure.flow)
     if hook is not None:
         return _processes_state(procedure, hook)
     try:
@@ -191,7 +194,7 @@ def connector_state(procedure: Procedure, name: str) -> ConnectorStatus | None:
         return None
 
 
-def _processes_state(procedure: Procedure, hook: StopHook) -> ConnectorStatus | None:
+def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
     """What the stop hook says of the flow's processes, told as of one connector with a task for each; None where it
     is silent.
     """
@@ -203,7 +206,7 @@ def _processes_state(procedure: Procedure, hook: StopHook) -> ConnectorStatus | 
     return ConnectorStatus(name, "RUNNING" if running else STOPPED, dict.fromkeys(range(running), "RUNNING"))
 
 
-def target_ends_are_boundary(procedure: Procedure) -> None:
+def target_ends_are_boundary(procedure: Run) -> None:
     """Nobody wrote on the target since MirrorMaker 2 was stopped."""
     moved = boundary_moved(procedure)
     if moved:

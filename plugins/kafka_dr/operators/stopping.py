@@ -7,7 +7,8 @@ import time
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.observing import side_by_side
-from kafka_dr.operators.procedure import Procedure
+from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.run import Run
 from kafka_dr.topology import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -30,7 +31,7 @@ def parts_of(flow: Flow) -> tuple[str, ...]:
 
 
 def stop_flow(
-    procedure: Procedure, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
+    procedure: Run, step: str, flow: Flow, ask_seconds: float, stop_seconds: float, trusted: bool = True
 ) -> dict[str, str]:
     """Ask all that replicates a flow to stop, at once; what stands already is not asked, and leaves no entry in the
     journal.
@@ -49,10 +50,10 @@ def stop_flow(
     Raises:
         SystemUnavailable: the worker or the hook does not answer; it may have been asked all the same.
     """
-    hook = procedure.stop_hook(flow)
+    hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return _end_processes(procedure, step, hook, flow, ask_seconds)
-    worker = procedure.connect_worker(flow)
+    worker = procedure.systems.connect_worker(flow)
     there = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
     # The source connector first: it alone writes to clients' topics.
     names = sorted(there, key=lambda n: n != flow.connectors.source)
@@ -64,18 +65,18 @@ def stop_flow(
 
 
 def _ask_connectors(
-    procedure: Procedure, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float
+    procedure: Run, step: str, worker: MirrorMaker, names: list[str], runs: list[str], seconds: float
 ) -> None:
     """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
-        procedure.write(step, Entry.INTENT, {ASKED: new})
+        procedure.authority.write(step, Entry.INTENT, {ASKED: new})
 
     def undo() -> None:
         for name in runs:
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
 
-    with procedure.acting(undo), side_by_side() as start:
+    with acting(procedure.authority, undo), side_by_side() as start:
         # Connect ends one connector's tasks after the other's, and a dead source keeps each for a minute: neither waits
         # for the other.
         asked = [start(worker.ask_to_stop, name, timeout=seconds) for name in names]
@@ -93,7 +94,7 @@ def _states(worker: MirrorMaker, names: list[str], ask_seconds: float, stop_seco
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def stopping_since(procedure: Procedure, part: str) -> float | None:
+def stopping_since(procedure: Run, part: str) -> float | None:
     """Since when a part of a flow, as of `parts_of`, has been asked to stop without being seen STOPPED, in seconds
     since 1970; None where nobody asked, or it was.
     """
@@ -111,12 +112,12 @@ def stopping_since(procedure: Procedure, part: str) -> float | None:
     return since
 
 
-def _end_processes(procedure: Procedure, step: str, hook: StopHook, flow: Flow, seconds: float) -> dict[str, str]:
+def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, seconds: float) -> dict[str, str]:
     (name,) = parts_of(flow)
     running = hook.running(name, timeout=seconds)
     if running:
         if stopping_since(procedure, name) is None:
-            procedure.write(step, Entry.INTENT, {ASKED_PROCESSES: name})
-        procedure.hold_lease()
+            procedure.authority.write(step, Entry.INTENT, {ASKED_PROCESSES: name})
+        procedure.authority.hold()
         running = hook.stop(name)
     return {name: STOPPED if running == 0 else f"{running} processes still run"}

@@ -20,9 +20,8 @@ from kafka_dr.operators.deciding import mode_of
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.lineage import begun_then
 from kafka_dr.operators.observing import remote_partitions, side_by_side
-from kafka_dr.operators.positions import placed
+from kafka_dr.operators.positions import frame_partitions, partitions_frame, placed
 from kafka_dr.operators.preparing_topics import noted_topics
-from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replication import compacted_in, stamped_in
 from kafka_dr.operators.reverse_replication import ends_at_opening
@@ -38,6 +37,7 @@ from kafka_dr.operators.way_back import (
     partitions_of,
     topics_back,
 )
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 JOB = "find_stranded_records"
@@ -78,7 +78,7 @@ class FindStrandedRecords(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """What was found before anything was deleted stays found; else look, and by the records where nothing else
         proves it.
         """
@@ -91,7 +91,7 @@ class FindStrandedRecords(ProcedureStep):
             rows, digest, folder = there.untouched(), None, ""
         else:
             made = run_spark_job(
-                procedure.turned,
+                procedure.reversed,
                 context,
                 JOB,
                 lambda given: write_inputs(given, procedure, failover, there),
@@ -104,19 +104,19 @@ class FindStrandedRecords(ProcedureStep):
         return figures_of(procedure, failover, there, rows, folder, digest)
 
 
-def looks_at_all(procedure: Procedure) -> bool:
+def looks_at_all(procedure: Run) -> bool:
     """Whether also what was proven is compared: because it was asked for, or because the old log will be deleted."""
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
-def will_be_deleted(procedure: Procedure) -> bool:
+def will_be_deleted(procedure: Run) -> bool:
     """Whether the logs that clients wrote to on the returned cluster will be deleted, with all that the flow back
     has written behind that.
     """
     return mode_of(procedure) is Mode.RECREATE and not names_protect(procedure)
 
 
-def deleted_copies(procedure: Procedure) -> list[TopicPartition]:
+def deleted_copies(procedure: Run) -> list[TopicPartition]:
     """Partitions of the returned cluster with copies of the new primary's own topics that the run will delete, where
     names part them from clients' topics.
     """
@@ -125,7 +125,7 @@ def deleted_copies(procedure: Procedure) -> list[TopicPartition]:
     return partitions_of(procedure, topics_back(procedure).values())
 
 
-def last_failover(procedure: Procedure) -> Procedure:
+def last_failover(procedure: Run) -> Run:
     """The procedure that took clients from the returned cluster to where they are now.
 
     Raises:
@@ -148,7 +148,7 @@ def last_failover(procedure: Procedure) -> Procedure:
     return last
 
 
-def opened_before(procedure: Procedure, failover: Procedure) -> Procedure | None:
+def opened_before(procedure: Run, failover: Run) -> Run | None:
     """The procedure that took clients to the returned cluster, before the failover took them away; None where they
     had been there from the beginning.
     """
@@ -182,10 +182,10 @@ class LogsThere:
     copied_back: frozenset[TopicPartition] = frozenset()
 
     @classmethod
-    def of(cls, procedure: Procedure, failover: Procedure) -> LogsThere:
+    def of(cls, procedure: Run, failover: Run) -> LogsThere:
         """Ask the returned cluster, and the journal what was proven of it."""
-        there = procedure.turned
-        infos = there.source.topics()
+        there = procedure.reversed
+        infos = there.systems.source.topics()
         copied = deleted_copies(procedure)
         partitions = [
             *(
@@ -197,15 +197,17 @@ class LogsThere:
         ]
         with side_by_side() as start:
             starts, stable = (
-                start(there.source.starts, partitions),
-                start(there.source.ends, partitions, "read_committed"),
+                start(there.systems.source.starts, partitions),
+                start(there.systems.source.ends, partitions, "read_committed"),
             )
-            ends = there.source.ends(partitions)
-        fenced = failover.outcome(Step.FENCE_PRODUCERS)
-        boundary = frame_partitions(failover.kept(failover.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+            ends = there.systems.source.ends(partitions)
+        fenced = failover.progress.outcome(Step.FENCE_PRODUCERS)
+        boundary = frame_partitions(
+            failover.artifacts.load(failover.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+        )
         remote, proven = (
             remote_partitions(there, partitions),
-            ({} if fenced is None else frame_partitions(failover.kept(fenced["cut_off"]), "offset")),
+            ({} if fenced is None else frame_partitions(failover.artifacts.load(fenced["cut_off"]), "offset")),
         )
         noted = resumed_at(procedure, failover, remote)
         return cls(
@@ -245,7 +247,7 @@ class LogsThere:
 
 
 def resumed_at(
-    procedure: Procedure, failover: Procedure, remote: dict[TopicPartition, TopicPartition]
+    procedure: Run, failover: Run, remote: dict[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Where logs of the returned cluster ended before the flow back was started for the first time since the
     failover; nothing where it never was, or writes to topics of its own.
@@ -266,19 +268,23 @@ def resumed_at(
         if e.sequence > opened and ENDS_BEFORE in e.payload
     ]
     told = [
-        (e.sequence, frame_partitions(writer.kept(e.payload[ENDS_BEFORE]), "offset"), e.payload.get(ALL_NOTED, False))
+        (
+            e.sequence,
+            frame_partitions(writer.artifacts.load(e.payload[ENDS_BEFORE]), "offset"),
+            e.payload.get(ALL_NOTED, False),
+        )
         for e, writer in since
         if writer is not None and writer.pair == procedure.pair
     ]
     noted, whole = first_noted(told)
-    infos = procedure.source.topics({copy.topic for copy in remote.values()}) if whole else {}
+    infos = procedure.systems.source.topics({copy.topic for copy in remote.values()}) if whole else {}
     made = [tp for tp, copy in remote.items() if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
     return dict.fromkeys(made, 0) | {tp: end for tp, end in noted.items() if tp in remote}
 
 
 def gone_from(
-    procedure: Procedure,
-    failover: Procedure,
+    procedure: Run,
+    failover: Run,
     remote: dict[TopicPartition, TopicPartition],
     boundary: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
@@ -287,29 +293,31 @@ def gone_from(
     """
     planned = {
         TopicPartition(name, p): TopicPartition(topic, p)
-        for topic, name, count, _ in failover.plan()["topics"]
+        for topic, name, count, _ in failover.progress.plan()["topics"]
         for p in range(count)
     }
     missing = [copy for copy, original in planned.items() if copy in boundary and original not in remote]
-    infos = procedure.source.topics({copy.topic for copy in missing})
+    infos = procedure.systems.source.topics({copy.topic for copy in missing})
     there = [copy for copy in missing if copy.topic in infos and copy.partition in infos[copy.topic].partitions]
-    starts = procedure.source.starts(there) if there else {}
+    starts = procedure.systems.source.starts(there) if there else {}
     return {planned[copy]: max(0, boundary[copy] - starts[copy]) for copy in there}
 
 
-def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there: LogsThere) -> dict[str, Any]:
+def write_inputs(folder: Path, procedure: Run, failover: Run, there: LogsThere) -> dict[str, Any]:
     """What find_stranded_records reads; answers what its job.json says."""
-    both, assessed = Bounds(procedure, failover, there), failover.outcome(Step.ASSESS_DATA_LOSS) or {}
+    both, assessed = Bounds(procedure, failover, there), failover.progress.outcome(Step.ASSESS_DATA_LOSS) or {}
     bounds = both.bounds()
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "returned", both.returned())
     kept = kept_before(procedure) if will_be_deleted(procedure) else pd.DataFrame()
     if len(kept):
         write_frame(folder, "kept", kept)
-    write_frame(folder, "syncs", failover.kept(assessed["syncs"]) if "syncs" in assessed else _NO_SYNCS)
+    write_frame(folder, "syncs", failover.artifacts.load(assessed["syncs"]) if "syncs" in assessed else _NO_SYNCS)
     if "floors" in assessed:
         write_frame(
-            folder, "floors", plain(failover.kept(assessed["floors"]), "source_end", "target_end", "sampled_at")
+            folder,
+            "floors",
+            plain(failover.artifacts.load(assessed["floors"]), "source_end", "target_end", "sampled_at"),
         )
     offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(
         lower=0
@@ -319,7 +327,7 @@ def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there:
     )
     seconds = _READ_SECONDS + int(offsets) // _READ_A_SECOND
     return {
-        "isolation": procedure.turned.flow.isolation,
+        "isolation": procedure.reversed.flow.isolation,
         "source_readable": True,
         "source_final": True,
         "content_limit": _COMPARED_AT_MOST,
@@ -331,10 +339,10 @@ def write_inputs(folder: Path, procedure: Procedure, failover: Procedure, there:
 class Bounds:
     """Both logs of each partition, as the job wants them."""
 
-    def __init__(self, procedure: Procedure, failover: Procedure, there: LogsThere) -> None:
+    def __init__(self, procedure: Run, failover: Run, there: LogsThere) -> None:
         """Ask the other cluster for the copies."""
         self._procedure, self._failover, self._there = procedure, failover, there
-        infos = procedure.source.topics({copy.topic for copy in there.remote.values()})
+        infos = procedure.systems.source.topics({copy.topic for copy in there.remote.values()})
         known = {*there.boundary, *(there.remote[tp] for tp in there.copied_back)}
         # Also of topics that were born since: what was copied from them is deleted, too.
         self._all_copies = {
@@ -344,7 +352,8 @@ class Bounds:
         }
         self._copies = {tp: copy for tp, copy in self._all_copies.items() if copy in known}
         self._starts, self._ends = (
-            ask(list(self._all_copies.values())) for ask in (procedure.source.starts, procedure.source.ends)
+            ask(list(self._all_copies.values()))
+            for ask in (procedure.systems.source.starts, procedure.systems.source.ends)
         )
         self._begins, self._copied = begun_at(procedure, failover, there)
         self._partitions = pd.DataFrame(list(there.remote), columns=_PLACE).astype(
@@ -368,7 +377,10 @@ class Bounds:
         }
         ours, theirs = (
             one.configs(sorted({*topics}))
-            for one, topics in ((self._procedure.target, self._partitions["topic"]), (self._procedure.source, names))
+            for one, topics in (
+                (self._procedure.systems.target, self._partitions["topic"]),
+                (self._procedure.systems.source, names),
+            )
         )
         topics = self._partitions["topic"]
         return self._with(self._partitions.assign(target_topic=names), columns).assign(
@@ -383,13 +395,13 @@ class Bounds:
 
     def returned(self) -> pd.DataFrame:
         """What else is known of each."""
-        there, stopped = self._there, self._failover.figures(Step.STOP_MIRROR_MAKER)
+        there, stopped = self._there, self._failover.progress.figures(Step.STOP_MIRROR_MAKER)
         columns = {
             "source_from": {tp: self._begins[tp] if tp in self._copied else 0 for tp in there.remote},
             "target_from": {tp: self._copied.get(tp, 0) for tp in there.remote},
             "proven_end": there.proven,
             "replicated": (
-                frame_partitions(self._failover.kept(stopped["replicated"]), "offset")
+                frame_partitions(self._failover.artifacts.load(stopped["replicated"]), "offset")
                 if "replicated" in stopped
                 else {}
             ),
@@ -414,7 +426,7 @@ class Bounds:
 
 
 def begun_at(
-    procedure: Procedure, failover: Procedure, there: LogsThere
+    procedure: Run, failover: Run, there: LogsThere
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Where the old flow began in each log when clients had come to the returned cluster, and where its first copies
     stand on the other one, as far as that is known.
@@ -429,20 +441,20 @@ def begun_at(
     begins = {tp: end for tp, end in ends_at_opening(before).items() if tp in there.remote}
     if names_protect(procedure):
         # A failover in mode recreate had the copies made anew from the log's beginning, what was kept there among them.
-        begun = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.turned, before)
+        begun = {} if mode_of(failover) is Mode.RECREATE else begun_then(procedure.reversed, before)
         return begins, {
             tp: begun[tp].target_end
             for tp, begin in begins.items()
             if tp in begun and begun[tp].replicated + 1 == begin
         }
-    fenced = before.outcome(Step.FENCE_PRODUCERS)
+    fenced = before.progress.outcome(Step.FENCE_PRODUCERS)
     if fenced is None:
         return begins, {}
-    cut_off = frame_partitions(before.kept(fenced["cut_off"]), "offset")
+    cut_off = frame_partitions(before.artifacts.load(fenced["cut_off"]), "offset")
     return begins, {tp: cut_off[there.remote[tp]] for tp in begins if there.remote[tp] in cut_off}
 
 
-def kept_before(procedure: Procedure) -> pd.DataFrame:
+def kept_before(procedure: Run) -> pd.DataFrame:
     """Records of the returned cluster that earlier failbacks exported and left where they were: topic, partition,
     offset. No flow has mirrored them since: each was told to begin behind them.
 
@@ -452,14 +464,14 @@ def kept_before(procedure: Procedure) -> pd.DataFrame:
     for _, one in moved_clients(procedure):
         if mode_of(one) is Mode.RECREATE:
             found = [_NOTHING_KEPT]
-        elif one.request.target == there and one.outcome(Step.FIND_STRANDED_RECORDS) is not None:
+        elif one.request.target == there and one.progress.outcome(Step.FIND_STRANDED_RECORDS) is not None:
             found.append(_left_by(one))
     return pd.concat(found, ignore_index=True)
 
 
-def _left_by(failback: Procedure) -> pd.DataFrame:
-    ids = (failback.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
-    now = {name: info.topic_id for name, info in failback.target.topics(sorted(ids)).items()}
+def _left_by(failback: Run) -> pd.DataFrame:
+    ids = (failback.progress.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
+    now = {name: info.topic_id for name, info in failback.systems.target.topics(sorted(ids)).items()}
     try:
         files = [one for one in exported(failback) if now.get(one.topic, "") == ids.get(one.topic)]
         for one in files:
@@ -475,14 +487,16 @@ def _left_by(failback: Procedure) -> pd.DataFrame:
     return pd.concat([_NOTHING_KEPT, *rows], ignore_index=True).astype(_NOTHING_KEPT.dtypes.to_dict())
 
 
-def made_anew(procedure: Procedure, failover: Procedure) -> set[str]:
+def made_anew(procedure: Run, failover: Run) -> set[str]:
     """Topics of the returned cluster that have another id than when clients left."""
-    ids = {topic: topic_id for topic, _, _, topic_id in failover.plan()["topics"] if topic_id}
-    return {topic for topic, info in procedure.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]}
+    ids = {topic: topic_id for topic, _, _, topic_id in failover.progress.plan()["topics"] if topic_id}
+    return {
+        topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]
+    }
 
 
 def figures_of(
-    procedure: Procedure, failover: Procedure, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None
+    procedure: Run, failover: Run, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None
 ) -> dict[str, Any]:
     """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
     rows = rows.astype(_ROW)
@@ -507,23 +521,25 @@ def figures_of(
         **{name: sum(row[name] for row in topics) for name in (*_COUNTS, "inexact")},
         "first_at": min((row["first_at"] for row in topics if row["first_at"] is not None), default=None),
         "last_at": max((row["last_at"] for row in topics if row["last_at"] is not None), default=None),
-        "frontier": procedure.keep("frontier", frontier),
+        "frontier": procedure.artifacts.save("frontier", frontier),
         "export": (
             {"folder": folder}
             | {
-                name: procedure.keep(f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *files]])
+                name: procedure.artifacts.save(
+                    f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *files]]
+                )
                 for name, (count, file, *files) in _EXPORTED.items()
             }
         ),
-        "returned_ends": procedure.keep("returned_ends", partitions_frame(there.ends, "offset")),
+        "returned_ends": procedure.artifacts.save("returned_ends", partitions_frame(there.ends, "offset")),
     }
 
 
-def compacted_of(procedure: Procedure, there: LogsThere) -> set[str]:
+def compacted_of(procedure: Run, there: LogsThere) -> set[str]:
     """Topics of the returned cluster that are compacted there, or whose copies are."""
     names = {tp.topic: copy.topic for tp, copy in there.remote.items()}
-    copies = compacted_in(procedure.source.configs(sorted(set(names.values()))))
-    return compacted_in(procedure.target.configs(sorted(names))) | {
+    copies = compacted_in(procedure.systems.source.configs(sorted(set(names.values()))))
+    return compacted_in(procedure.systems.target.configs(sorted(names))) | {
         topic for topic, copy in names.items() if copy in copies
     }
 
@@ -551,7 +567,7 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[s
     ]
 
 
-def found_before_deleting(procedure: Procedure) -> Procedure | None:
+def found_before_deleting(procedure: Run) -> Run | None:
     """The run, this one or an earlier failback since the last failover, that found what is stranded and then deleted
     topics; None where none did.
     """
@@ -573,14 +589,20 @@ def found_before_deleting(procedure: Procedure) -> Procedure | None:
     return next((one for one in same if one.id == procedure.id or deleted_since(procedure, one)), None)
 
 
-def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
+def taken_over(procedure: Run, finder: Run) -> dict[str, Any]:
     """What was found before topics were deleted; the records are in its export, and nowhere else."""
-    found = finder.figures(Step.FIND_STRANDED_RECORDS)
+    found = finder.progress.figures(Step.FIND_STRANDED_RECORDS)
     if finder.id == procedure.id:
         return found
-    receipts = {name: procedure.keep(name, finder.kept(found[name])) for name in ("frontier", "returned_ends")}
+    receipts = {
+        name: procedure.artifacts.save(name, finder.artifacts.load(found[name]))
+        for name in ("frontier", "returned_ends")
+    }
     export = {"procedure_id": finder.id, **found["export"]}
-    files = {name: procedure.keep(f"exported_{name}", finder.kept(export[name])) for name in ("files", "older")}
+    files = {
+        name: procedure.artifacts.save(f"exported_{name}", finder.artifacts.load(export[name]))
+        for name in ("files", "older")
+    }
     gone = deleted_since(procedure, finder)
     return {
         **found,
@@ -591,10 +613,10 @@ def taken_over(procedure: Procedure, finder: Procedure) -> dict[str, Any]:
     }
 
 
-def deleted_since(procedure: Procedure, finder: Procedure) -> list[str]:
+def deleted_since(procedure: Run, finder: Run) -> list[str]:
     """Topics of the returned cluster that the finder noted to delete, and that have another id by now or are not
     there, sorted.
     """
     noted = noted_topics(finder, Step.PREPARE_TOPICS) or {}
-    infos = procedure.target.topics(noted)
+    infos = procedure.systems.target.topics(noted)
     return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was["topic_id"])

@@ -22,8 +22,9 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.kafka_records import Record, RecordReader, record_of
 from kafka_dr.hooks.record_replay import Outgoing
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.way_back import moved_clients
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under
@@ -107,11 +108,11 @@ class ExportedPartition:
             yield from file.iter_batches(_ROWS, row_groups=groups)
 
 
-def exported_by(procedure: Procedure) -> str:
+def exported_by(procedure: Run) -> str:
     """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier
     one left undone.
     """
-    export: dict[str, str] = procedure.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}
+    export: dict[str, str] = procedure.progress.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}
     return export.get("procedure_id", procedure.id)
 
 
@@ -126,11 +127,11 @@ class Writers:
             written again.
     """
 
-    procedures: tuple[Procedure, ...]
+    procedures: tuple[Run, ...]
     exports: tuple[str, ...]
 
     @classmethod
-    def of(cls, procedure: Procedure) -> Writers:
+    def of(cls, procedure: Run) -> Writers:
         """Read the notes of all who write."""
         moved, own = moved_clients(procedure), exported_by(procedure)
         opened = moved[-1][0].sequence if moved else 0
@@ -189,12 +190,12 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
             yield from json.loads(record.value or b"")
 
 
-def exported(procedure: Procedure) -> list[ExportedPartition]:
+def exported(procedure: Run) -> list[ExportedPartition]:
     """The partitions that have an export, by topic and partition; what the files hold is not looked at."""
-    found = procedure.figures(Step.FIND_STRANDED_RECORDS)
-    since = frame_partitions(procedure.kept(found["frontier"]), "source_end")
+    found = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)
+    since = frame_partitions(procedure.artifacts.load(found["frontier"]), "source_end")
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / found["export"]["folder"]
-    rows = procedure.kept(found["export"]["files"]).sort_values(["topic", "partition"]).to_dict("records")
+    rows = procedure.artifacts.load(found["export"]["files"]).sort_values(["topic", "partition"]).to_dict("records")
     return [_partition(row, since, folder) for row in rows]
 
 

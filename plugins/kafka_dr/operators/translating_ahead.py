@@ -17,9 +17,9 @@ import pandas as pd
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.copies_back import bounds_of_lost_copies, ends_of_copies, with_lost_copies
 from kafka_dr.operators.lineage import tell_unknown, write_lineage
-from kafka_dr.operators.positions import placed
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions, placed
 from kafka_dr.operators.spark_jobs import plain, write_frame
+from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -30,7 +30,7 @@ _TOLD = ("digest", "classes", "records_read", "repeats", "holes", "cut")
 
 
 def write_ahead(
-    procedure: Procedure,
+    procedure: Run,
     assessment: Path,
     positions: pd.DataFrame,
     floors: pd.DataFrame,
@@ -51,7 +51,7 @@ def write_ahead(
 
 
 def write_translation(
-    procedure: Procedure,
+    procedure: Run,
     folder: Path,
     positions: pd.DataFrame,
     floors: pd.DataFrame,
@@ -70,12 +70,14 @@ def write_translation(
     write_frame(folder, "syncs", trusted_pairs(syncs, pairs, floors))
     bounds = with_lost_copies(procedure, folder, bounds, bounds_of_lost_copies(procedure, positions["topic"].unique()))
     write_frame(folder, "bounds", bounds)
-    step = Step.ASSESS_DATA_LOSS if procedure.outcome(Step.ASSESS_DATA_LOSS) is None else Step.TRANSLATE_OFFSETS
+    step = (
+        Step.ASSESS_DATA_LOSS if procedure.progress.outcome(Step.ASSESS_DATA_LOSS) is None else Step.TRANSLATE_OFFSETS
+    )
     tell_unknown(procedure, step, write_lineage(procedure, folder, bounds, positions))
     return {"isolation": procedure.flow.isolation, "source_readable": False, "only_mirrored": not flowed_back}
 
 
-def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
+def made_ahead(procedure: Run, assessment: Path) -> dict[str, Any] | None:
     """Keep the rows that were made with an assessment: their receipt, which evidence is verified by, and what is
     told of them; None where Spark made none.
     """
@@ -86,12 +88,12 @@ def made_ahead(procedure: Procedure, assessment: Path) -> dict[str, Any] | None:
     given = pd.read_parquet(
         assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet"
     )
-    rows = procedure.keep("translated_ahead", pd.read_parquet(made / "translation.parquet"))
+    rows = procedure.artifacts.save("translated_ahead", pd.read_parquet(made / "translation.parquet"))
     return {**rows, "copies": ends_of_copies(procedure, given), **{name: summary[name] for name in _TOLD}}
 
 
 def taken_if_unchanged(
-    procedure: Procedure, made: Mapping[str, Any] | None, bounds: pd.DataFrame, positions: pd.DataFrame
+    procedure: Run, made: Mapping[str, Any] | None, bounds: pd.DataFrame, positions: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     """The rows made ahead, and their summary, if the target is as it was; None where they must be made anew.
 
@@ -104,17 +106,22 @@ def taken_if_unchanged(
     copies = bounds_of_lost_copies(procedure, positions["topic"].unique())
     if ends_of_copies(procedure, copies) != made.get("copies", []):
         return None
-    return procedure.kept(made), {"made_by": Step.ASSESS_DATA_LOSS.value, **{name: made[name] for name in _TOLD}}
+    return procedure.artifacts.load(made), {
+        "made_by": Step.ASSESS_DATA_LOSS.value,
+        **{name: made[name] for name in _TOLD},
+    }
 
 
-def bounds_at_boundary(procedure: Procedure, bounds: pd.DataFrame) -> pd.DataFrame:
+def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
     """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any
     more.
     """
-    boundary = frame_partitions(procedure.kept(procedure.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset")
+    boundary = frame_partitions(
+        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
+    )
     # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its
     # settings say.
-    return _bounds_with(bounds, boundary, procedure.target.starts(list(boundary)))
+    return _bounds_with(bounds, boundary, procedure.systems.target.starts(list(boundary)))
 
 
 def as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:

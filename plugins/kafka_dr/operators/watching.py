@@ -45,11 +45,14 @@ from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.fencing import WriteFence
 from kafka_dr.operators.fencing_source import fence_old_source, source_answers, telling_entries
 from kafka_dr.operators.observing import side_by_side
-from kafka_dr.operators.procedure import Identity, NotYet, Procedure, WaitLonger, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.source_views import in_background
 from kafka_dr.operators.stopping import STOPPED, stop_flow
+from kafka_dr.procedure.progress import NotYet, WaitLonger
+from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.settings import Request, load_topology
-from kafka_dr.topology import Flow
+from kafka_dr.topology import Flow, Topology
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.WATCH_OLD_SOURCE.value
@@ -141,9 +144,9 @@ class Watcher:
             self._begin(f"{flow.source} and {flow.target}", partial(self._attend_flows, flow))
 
     def _attend_flows(self, flow: Flow) -> str:
-        procedure = MovedProcedure.of(self._journal, flow, self._topology, self._remembered)
+        procedure, move = moved_run(self._journal, flow, self._topology, self._remembered)
         try:
-            return stop_if_both_run(procedure)
+            return stop_if_both_run(procedure, move)
         except SystemUnavailable:
             # A worker that is away copies nothing that could be seen from here; whoever runs without it is looked at
             # again.
@@ -158,7 +161,7 @@ class Watcher:
             self._sign_due = time.monotonic() + _SIGN_SECONDS
 
     def _attend(
-        self, fence: ArmedFence, duty: Callable[[WatchedProcedure, ArmedFence], str], entries: Iterable[JournalEntry]
+        self, fence: ArmedFence, duty: Callable[[Run, ArmedFence], str], entries: Iterable[JournalEntry]
     ) -> str:
         opened = next(
             e.payload
@@ -166,8 +169,11 @@ class Watcher:
             if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
         )
         identity = Identity(opened["dag_id"], opened["run_id"])
-        procedure = WatchedProcedure(identity, Request(**opened["request"]), self._topology, self._remembered)
-        procedure.journal = self._journal
+        request = Request(**opened["request"])
+        pair = self._topology.pair_key(request.source, request.target)
+        authority = ArmedFenceAuthority(self._journal, self._topology, pair, identity.procedure_id)
+        systems = Systems(request, self._topology, self._remembered)
+        procedure = Run(identity, request, self._journal, systems, authority)
         try:
             return duty(procedure, fence)
         finally:
@@ -211,8 +217,8 @@ class Remembered(Connections):
         vars(self).update({name: cache(getattr(connections, name)) for name in asked})
 
 
-class WatchedProcedure(Procedure):
-    """A procedure as the watcher acts for it: by the armed fence, not by the lease.
+class ArmedFenceAuthority:
+    """The authority of the watcher: the armed fence of a procedure, not its lease.
 
     The watcher takes no epoch. While the procedure runs, a new one would supersede the step that works just then; and
     once the procedure is closed it holds no lease, and its id takes no entry any more as soon as another procedure has
@@ -225,23 +231,25 @@ class WatchedProcedure(Procedure):
     that name. All of them name the procedure.
     """
 
+    def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str) -> None:
+        self._journal, self._topology, self._pair, self._id = journal, topology, pair, procedure_id
+
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
         """Append one entry, under the procedure while it is open, else under the watcher's name."""
-        lease, closed = self.journal.lease(self.pair), self.journal.last(self.id, Step.CLOSE_PROCEDURE, Entry.CLOSED)
-        writer, epoch = STEP, 0
-        if lease is not None and (lease.holder, lease.released_at, closed) == (self.id, None, None):
-            writer, epoch = self.id, lease.epoch
-        self.journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self.id})
+        lease = self._journal.lease(self._pair)
+        is_open = (
+            lease is not None
+            and (lease.holder, lease.released_at) == (self._id, None)
+            and self._journal.last(self._id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is None
+        )
+        writer, epoch = (self._id, lease.epoch) if lease is not None and is_open else (STEP, 0)
+        self._journal.append(writer, step, kind, epoch, {**payload, "procedure_id": self._id})
 
-    def watch(self) -> Watched | None:
-        """How far the watch over its source is, by the journal now."""
-        return watched(telling_entries(self.journal)).get(self.id)
-
-    def hold_lease(self) -> None:
+    def hold(self) -> None:
         """Refuse once the source was given back, opened to clients, or taken over; that it is fenced already is no
         reason to.
         """
-        now = self.watch()
+        now = self._watch()
         if now is None or now.state in (Watch.DISARMED, Watch.REOPENED):
             raise LeaseLost(
                 "The old source is not to be fenced any more",
@@ -253,46 +261,38 @@ class WatchedProcedure(Procedure):
         """Whether clients were let onto the source again, and nobody took that pair since, whose doing the fence may
         be by now.
         """
-        now = self.watch()
+        now = self._watch()
         if now is None or now.state is not Watch.REOPENED or now.reopened_by is None:
             return False
-        lease = self.journal.lease(self.require_other(now.reopened_by).pair)
+        opened = self._journal.last(now.reopened_by, Step.OPEN_PROCEDURE, Entry.OPENED)
+        if opened is None:
+            return False
+        lease = self._journal.lease(self._topology.pair_key(opened.payload["source"], opened.payload["target"]))
         return lease is not None and lease.holder == now.reopened_by
 
+    def _watch(self) -> Watched | None:
+        return watch_over(self._journal, self._id)
 
-class MovedProcedure(WatchedProcedure):
-    """The procedure that changed sides last, as the watcher keeps its flow from running against the one the other
-    way.
 
-    Attributes:
-        move: what the journal said when this was made; None where it knows of no change of sides, and nobody knows
-            which flow must stand.
+def watch_over(journal: Journal, procedure_id: str) -> Watched | None:
+    """How far the watch over a procedure's source is, by the journal now."""
+    return watched(telling_entries(journal)).get(procedure_id)
+
+
+class MoveAuthority(ArmedFenceAuthority):
+    """The authority of the watcher over a pair of flows: the last change of sides, while it is the last.
+
+    Args:
+        move: what the journal said when this was made; None where it knows of no change of sides.
     """
 
-    move: Move | None = None
+    def __init__(self, journal: Journal, topology: Topology, pair: str, procedure_id: str, move: Move | None) -> None:
+        super().__init__(journal, topology, pair, procedure_id)
+        self._move = move
 
-    @classmethod
-    def of(cls, journal: Journal, flow: Flow, topology: Any, connections: Any) -> MovedProcedure:
-        """By the journal now; a pair that was never moved is seen along the flow."""
-        move = last_moves(moving_entries(journal)).get(frozenset((flow.source, flow.target)))
-        opened = journal.last(move.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) if move else None
-        identity = Identity(opened.payload["dag_id"], opened.payload["run_id"]) if opened else Identity(STEP, "flows")
-        source, target = (move.source, move.target) if move else (flow.source, flow.target)
-        made = cls(
-            identity,
-            Request(source=source, target=target, reason="no two flows may copy in a circle"),
-            topology,
-            connections,
-        )
-        made.journal, made.move = journal, move
-        return made
-
-    def hold_lease(self) -> None:
+    def hold(self) -> None:
         """Refuse once clients were moved again: another flow must stand then."""
-        if (
-            last_moves(moving_entries(self.journal)).get(frozenset((self.request.source, self.request.target)))
-            != self.move
-        ):
+        if last_move(self._journal, self._pair.split("+")) != self._move:
             raise LeaseLost(
                 "Clients were moved meanwhile",
                 "another procedure opened its target, or this one was taken back",
@@ -302,6 +302,25 @@ class MovedProcedure(WatchedProcedure):
     def may_undo(self) -> bool:
         """Never: what was stopped copied in a circle."""
         return False
+
+
+def last_move(journal: Journal, clusters: Iterable[str]) -> Move | None:
+    """The change of sides of a pair that the journal tells of last."""
+    return last_moves(moving_entries(journal)).get(frozenset(clusters))
+
+
+def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, Move | None]:
+    """The run that changed sides last, as the watcher keeps its flow from running against the one the other way, and
+    its change; a pair that was never moved is seen along the flow.
+    """
+    move = last_move(journal, (flow.source, flow.target))
+    opened = journal.last(move.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) if move else None
+    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"]) if opened else Identity(STEP, "flows")
+    source, target = (move.source, move.target) if move else (flow.source, flow.target)
+    request = Request(source=source, target=target, reason="no two flows may copy in a circle")
+    pair = topology.pair_key(source, target)
+    authority = MoveAuthority(journal, topology, pair, identity.procedure_id, move)
+    return Run(identity, request, journal, Systems(request, topology, connections), authority), move
 
 
 def moving_entries(journal: Journal) -> list[JournalEntry]:
@@ -322,7 +341,7 @@ def circles(topology: Any) -> list[Flow]:
     ]
 
 
-def stop_if_both_run(procedure: MovedProcedure) -> str:
+def stop_if_both_run(procedure: Run, move: Move | None) -> str:
     """One look at a pair of flows; says what was seen or done, nothing where they do not run against each other.
 
     Raises:
@@ -335,12 +354,12 @@ def stop_if_both_run(procedure: MovedProcedure) -> str:
     named = (
         f"{flow.source}->{flow.target} and {reverse.source}->{reverse.target} both run: they copy records in a circle"
     )
-    if procedure.move is None:
+    if move is None:
         return f"{named}. The journal knows of no failover: stop the flow that does not come from where clients are"
-    procedure.hold_lease()
+    procedure.authority.hold()
     seen_at = procedure.now()
     states = stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS)
-    procedure.write(
+    procedure.authority.write(
         STEP,
         Entry.NOTE,
         {"both_flows_run": {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}},
@@ -353,19 +372,19 @@ def stop_if_both_run(procedure: MovedProcedure) -> str:
     )
 
 
-def copies(procedure: Procedure, flow: Flow) -> bool:
+def copies(procedure: Run, flow: Flow) -> bool:
     """Whether anything of a flow may copy records now."""
-    hook = procedure.stop_hook(flow)
+    hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return hook.running(f"{flow.source}->{flow.target}", timeout=_ASK_SECONDS) > 0
-    worker, name = procedure.connect_worker(flow), flow.connectors.source
+    worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
     if name not in worker.connectors(timeout=_ASK_SECONDS):
         return False
     status = worker.status(name, timeout=_ASK_SECONDS)
     return not (status.stopped or status.state == "PAUSED")
 
 
-def fence_if_it_answers(procedure: WatchedProcedure, fence: ArmedFence) -> str:
+def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """One look at an armed source; says what was seen or done.
 
     Raises:
@@ -373,7 +392,7 @@ def fence_if_it_answers(procedure: WatchedProcedure, fence: ArmedFence) -> str:
     """
     answers = source_answers(procedure, _ASK_SECONDS)
     if answers and fence.answers_since is None:
-        procedure.write(STEP, Entry.NOTE, {ANSWERS_SINCE: procedure.now()})
+        procedure.authority.write(STEP, Entry.NOTE, {ANSWERS_SINCE: procedure.now()})
     with side_by_side() as start:
         # Beside the fence: a worker that is slow, or away, must not leave clients writing.
         stopping = start(stop_replication, procedure, answers)
@@ -395,7 +414,7 @@ def fence_if_it_answers(procedure: WatchedProcedure, fence: ArmedFence) -> str:
             **_ends_when_seen(procedure, seen.result()),
         }
         states = stopping.result()
-    procedure.write(
+    procedure.authority.write(
         STEP,
         Entry.OUTCOME,
         {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)},
@@ -413,18 +432,18 @@ def fence_if_it_answers(procedure: WatchedProcedure, fence: ArmedFence) -> str:
     )
 
 
-def stop_if_it_answers(procedure: Procedure, fence: ArmedFence) -> str:
+def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """One look at the MirrorMaker 2 of a source that is fenced: its worker may come back later than the brokers."""
     states = stop_replication(procedure, True)
     if not _left(states):
-        procedure.write(
+        procedure.authority.write(
             STEP, Entry.OUTCOME, {"source": fence.source, "mirror_maker": states, "mirror_maker_stopped": True}
         )
         tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced", *_left(states)])
 
 
-def tell_producers(procedure: Procedure) -> None:
+def tell_producers(procedure: Run) -> None:
     """Note who wrote meanwhile, as far as brokers know it: last of all, since it takes seconds, and the list and the
     fence are what counts.
     """
@@ -435,10 +454,10 @@ def tell_producers(procedure: Procedure) -> None:
     ]
     told = producers_since(procedure, done[-1]["accepted"]) if done else {}
     if told:
-        procedure.write(STEP, Entry.NOTE, told)
+        procedure.authority.write(STEP, Entry.NOTE, told)
 
 
-def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
+def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
     """Stop what could copy from or to the old source; states by connector or flow, with the reason where one could
     not be stopped.
 
@@ -447,7 +466,9 @@ def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
             it.
     """
     states: dict[str, str] = {}
-    for flow in _flows(procedure) if answers else [procedure.flow] if procedure.began(Step.STOP_MIRROR_MAKER) else []:
+    for flow in (
+        _flows(procedure) if answers else [procedure.flow] if procedure.progress.began(Step.STOP_MIRROR_MAKER) else []
+    ):
         try:
             # A dead source keeps its connectors for a minute: whoever waited for that would miss its first answer.
             states |= stop_flow(
@@ -458,7 +479,7 @@ def stop_replication(procedure: Procedure, answers: bool) -> dict[str, str]:
     return states
 
 
-def _flows(procedure: Procedure) -> list[Flow]:
+def _flows(procedure: Run) -> list[Flow]:
     """The flow from the old source, and the one to it, unless names protect against loops: that one does no harm."""
     reverse = procedure.reverse_flow
     return (
@@ -472,9 +493,9 @@ def _left(states: Mapping[str, str]) -> list[str]:
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
-def _fence_figures(procedure: WatchedProcedure, fence: ArmedFence, made: WriteFence, fenced_at: str) -> dict[str, Any]:
+def _fence_figures(procedure: Run, fence: ArmedFence, made: WriteFence, fenced_at: str) -> dict[str, Any]:
     """How it is fenced, and the window in which it may have accepted writes beside the new source."""
-    now = procedure.watch()
+    now = watch_over(procedure.journal, procedure.id)
     since = now.fence.answers_since if now and now.fence.answers_since else fence.answers_since or fenced_at
     window = (datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds()
     return {
@@ -486,13 +507,15 @@ def _fence_figures(procedure: WatchedProcedure, fence: ArmedFence, made: WriteFe
     }
 
 
-def _ends_when_seen(procedure: Procedure, first: dict[TopicPartition, int] | None) -> dict[str, Any]:
+def _ends_when_seen(procedure: Run, first: dict[TopicPartition, int] | None) -> dict[str, Any]:
     return {
-        "ends_when_seen": None if first is None else procedure.keep("ends_when_seen", partitions_frame(first, "offset"))
+        "ends_when_seen": None
+        if first is None
+        else procedure.artifacts.save("ends_when_seen", partitions_frame(first, "offset"))
     }
 
 
-def _ends_if_known(procedure: Procedure, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
+def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
     """Ends as the fence is begun; None where the source does not say in time."""
     try:
         return log_ends(procedure, topics, _ENDS_SECONDS)
@@ -500,7 +523,7 @@ def _ends_if_known(procedure: Procedure, topics: Iterable[str]) -> dict[TopicPar
         return None
 
 
-def disarm(procedure: Procedure, alias: str, reason: str) -> tuple[ArmedFence, ...]:
+def disarm(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
     """End every watch over a cluster, for a procedure that fences it itself and has done so; returns what was
     disarmed.
 
@@ -509,5 +532,5 @@ def disarm(procedure: Procedure, alias: str, reason: str) -> tuple[ArmedFence, .
     entries = telling_entries(procedure.journal)
     ended = tuple(fence for fence in (*armed_fences(entries), *unstopped(entries)) if fence.source == alias)
     for fence in ended:
-        procedure.write(STEP, Entry.NOTE, {DISARMS: fence.procedure_id, "source": alias, "reason": reason})
+        procedure.authority.write(STEP, Entry.NOTE, {DISARMS: fence.procedure_id, "source": alias, "reason": reason})
     return ended

@@ -12,9 +12,10 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.observing import remote_partitions, scope_now
-from kafka_dr.operators.procedure import Procedure, frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
+from kafka_dr.procedure.run import Run
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
@@ -26,12 +27,12 @@ _ASK_SECONDS = 10.0
 _NAMED = 10
 
 
-def names_protect(procedure: Procedure) -> bool:
+def names_protect(procedure: Run) -> bool:
     """Whether each direction has topics of its own, so that none has to be told where to begin."""
     return procedure.topology.naming.policy != "identity"
 
 
-def refuse_dedicated(procedure: Procedure) -> None:
+def refuse_dedicated(procedure: Run) -> None:
     """Both flows of the pair must run in Connect workers: in dedicated mode no offset can be set, and nothing can be
     resumed.
     """
@@ -49,14 +50,14 @@ def refuse_dedicated(procedure: Procedure) -> None:
         )
 
 
-def failed_over(procedure: Procedure) -> Procedure:
+def failed_over(procedure: Run) -> Run:
     """The procedure that took clients from the returned cluster to where they are now, as find_stranded_records
     found it.
 
     Raises:
         Contradiction: the journal does not know it, or it moved clients the other way.
     """
-    name = procedure.figures(Step.FIND_STRANDED_RECORDS)["after"]
+    name = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["after"]
     found = procedure.other(name)
     ends = (procedure.request.target, procedure.request.source)
     if found is None or (found.request.source, found.request.target) != ends:
@@ -72,7 +73,7 @@ def failed_over(procedure: Procedure) -> Procedure:
     return found
 
 
-def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
+def moved_clients(procedure: Run) -> list[tuple[JournalEntry, Run]]:
     """Procedures of the pair that opened their target and did not return, each with its point of no return, oldest
     first.
     """
@@ -82,7 +83,7 @@ def moved_clients(procedure: Procedure) -> list[tuple[JournalEntry, Procedure]]:
     kept = [
         (entry, one)
         for entry, one in known
-        if one is not None and one.pair == procedure.pair and one.outcome(Step.RETURN_TO_SOURCE) is None
+        if one is not None and one.pair == procedure.pair and one.progress.outcome(Step.RETURN_TO_SOURCE) is None
     ]
     return sorted(kept, key=lambda both: both[0].sequence)
 
@@ -113,7 +114,7 @@ class Begun(NamedTuple):
     target_end: int
 
 
-def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
+def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
     """Where the procedure's flow was told to begin since clients came to its source; empty where no procedure
     brought them.
     """
@@ -123,7 +124,7 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
     opened, last = moved[-1]
     if names_protect(procedure):
         return told_apart(procedure, last)
-    told: list[tuple[Procedure | None, dict[str, Any]]] = [(last, last.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
+    told: list[tuple[Run | None, dict[str, Any]]] = [(last, last.progress.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
     told += [
         (procedure.other(e.procedure_id), e.payload)
         for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
@@ -132,16 +133,16 @@ def told_to_begin(procedure: Procedure) -> dict[TopicPartition, Begun]:
     replicated: dict[TopicPartition, int] = {}
     for teller, figures in told:
         if teller is not None and teller.pair == procedure.pair and "seeds" in figures:
-            replicated |= frame_partitions(teller.kept(figures["seeds"]), "replicated")
+            replicated |= frame_partitions(teller.artifacts.load(figures["seeds"]), "replicated")
     ends = _ends_left(procedure, last)
     return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
 
 
-def told_apart(procedure: Procedure, last: Procedure) -> dict[TopicPartition, Begun]:
+def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
     """Where the procedure's flow was told to begin in topics that are clients' own, when another procedure brought
     them: what was stranded there stays behind. Its copies ended then where they ended before it was resumed.
     """
-    seeded = last.outcome(Step.SEED_REVERSE_REPLICATION) or {}
+    seeded = last.progress.outcome(Step.SEED_REVERSE_REPLICATION) or {}
     noted = [
         e.payload[ENDS_BEFORE]
         for e in procedure.journal.entries(last.id, Step.START_REVERSE_REPLICATION, Entry.NOTE)
@@ -150,51 +151,51 @@ def told_apart(procedure: Procedure, last: Procedure) -> dict[TopicPartition, Be
     if "seeds" not in seeded or not noted:
         return {}
     replicated, ends = (
-        frame_partitions(last.kept(seeded["seeds"]), "replicated"),
-        frame_partitions(last.kept(noted[0]), "offset"),
+        frame_partitions(last.artifacts.load(seeded["seeds"]), "replicated"),
+        frame_partitions(last.artifacts.load(noted[0]), "offset"),
     )
     copies = remote_partitions(procedure, replicated)
     return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
 
 
-def _ends_left(procedure: Procedure, last: Procedure) -> dict[TopicPartition, int]:
+def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
     """Below which offset of the target's logs everything was mirrored from the target, as clients left them: proven
     behind a fence, or found when the cluster was back.
     """
-    fenced, found = last.outcome(Step.FENCE_PRODUCERS), procedure.outcome(Step.FIND_STRANDED_RECORDS)
+    fenced, found = last.progress.outcome(Step.FENCE_PRODUCERS), procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
     if fenced is not None:
-        return frame_partitions(last.kept(fenced["cut_off"]), "offset")
-    return {} if found is None else frame_partitions(procedure.kept(found["frontier"]), "source_tail")
+        return frame_partitions(last.artifacts.load(fenced["cut_off"]), "offset")
+    return {} if found is None else frame_partitions(procedure.artifacts.load(found["frontier"]), "source_tail")
 
 
-def topics_back(procedure: Procedure) -> dict[str, str]:
+def topics_back(procedure: Run) -> dict[str, str]:
     """Topics of the new primary that the flow back mirrors -> their names on the returned cluster."""
-    return scope_now(procedure, procedure.source.topics())
+    return scope_now(procedure, procedure.systems.source.topics())
 
 
-def partitions_of(procedure: Procedure, topics: Iterable[str]) -> list[TopicPartition]:
+def partitions_of(procedure: Run, topics: Iterable[str]) -> list[TopicPartition]:
     """All partitions of those of the topics that are on the returned cluster, sorted."""
-    infos = procedure.target.topics(sorted(set(topics)))
+    infos = procedure.systems.target.topics(sorted(set(topics)))
     return [TopicPartition(topic, p) for topic, info in sorted(infos.items()) for p in sorted(info.partitions)]
 
 
-def written_since(procedure: Procedure, ends: dict[TopicPartition, int]) -> list[str]:
+def written_since(procedure: Run, ends: dict[TopicPartition, int]) -> list[str]:
     """Partitions of the returned cluster to which records were written since its logs ended there, each with its
     newest record; the end of a transaction is none.
     """
-    now = procedure.target.ends(list(ends))
-    return newest_records(procedure.turned, {tp: end for tp, end in ends.items() if now[tp] > end})
+    now = procedure.systems.target.ends(list(ends))
+    return newest_records(procedure.reversed, {tp: end for tp, end in ends.items() if now[tp] > end})
 
 
-def refuse_replaced(procedure: Procedure) -> None:
+def refuse_replaced(procedure: Run) -> None:
     """Topics that the flow back fills are those in which it was told where to begin; no other procedure has told it.
 
     Raises:
         Contradiction: one was deleted since, by hand or by a process that came too late: what had been copied to it is
             gone.
     """
-    ids = (procedure.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
-    infos = procedure.target.topics(ids) if ids else {}
+    ids = (procedure.progress.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
+    infos = procedure.systems.target.topics(ids) if ids else {}
     other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
     if other:
         told = ", ".join(other[:_NAMED]) + (f" and {len(other) - _NAMED} more" if len(other) > _NAMED else "")
@@ -205,7 +206,7 @@ def refuse_replaced(procedure: Procedure) -> None:
         )
 
 
-def refuse_lacking(procedure: Procedure, prepared: Iterable[str]) -> dict[str, str]:
+def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
     """Topics that prepare_topics has seen to, and that the flow back fills, are there still; answers the ids of all
     that it fills and that are there.
 
@@ -216,7 +217,7 @@ def refuse_lacking(procedure: Procedure, prepared: Iterable[str]) -> dict[str, s
             copied.
     """
     names = sorted(topics_back(procedure).values())
-    infos = procedure.target.topics(names)
+    infos = procedure.systems.target.topics(names)
     lacking = sorted(set(prepared).intersection(names).difference(infos))
     if lacking:
         told = ", ".join(lacking[:_NAMED]) + (f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else "")
@@ -228,13 +229,13 @@ def refuse_lacking(procedure: Procedure, prepared: Iterable[str]) -> dict[str, s
     return {name: infos[name].topic_id for name in names if name in infos}
 
 
-def flow_runs(procedure: Procedure, flow: Flow) -> bool:
+def flow_runs(procedure: Run, flow: Flow) -> bool:
     """Whether a flow's source connector is there and anything but STOPPED without tasks."""
     worker, name = procedure.mirror_maker(flow), flow.connectors.source
     return name in worker.connectors() and not worker.status(name).stopped
 
 
-def stop_flows(procedure: Procedure, step: str, flows: Iterable[Flow]) -> dict[str, str]:
+def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, str]:
     """Have connectors of these flows STOPPED without tasks; states by connector.
 
     A process that comes too late resumes nothing: a flow that stands does no harm while clients stay where they are.
@@ -244,8 +245,8 @@ def stop_flows(procedure: Procedure, step: str, flows: Iterable[Flow]) -> dict[s
     """
     states: dict[str, str] = {}
     for flow in flows:
-        procedure.hold_lease()
-        states |= stop_flow(procedure.turned, step, flow, _ASK_SECONDS, procedure.request.deadlines.stop_seconds)
+        procedure.authority.hold()
+        states |= stop_flow(procedure.reversed, step, flow, _ASK_SECONDS, procedure.request.deadlines.stop_seconds)
     left = [f"{name}: {state}" for name, state in states.items() if state != STOPPED]
     if left:
         raise DeadlinePassed(

@@ -23,7 +23,7 @@ from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.last_known import from_connect
 from kafka_dr.operators.observing import remote_partitions, target_rules
 from kafka_dr.operators.offsets import KEY, CommitGroups, TranslateOffsets, require_reviewed
-from kafka_dr.operators.procedure import NotYet, Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.replication import still_target_ends
 from kafka_dr.operators.still_true import (
     ResumedStep,
@@ -35,6 +35,8 @@ from kafka_dr.operators.still_true import (
 )
 from kafka_dr.operators.stopping import STOPPED, parts_of, stop_flow, stopping_since
 from kafka_dr.operators.translating_ahead import bounds_at_boundary, taken_if_unchanged, write_translation
+from kafka_dr.procedure.progress import NotYet
+from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
 
@@ -48,11 +50,11 @@ class StopLeftMirrorMaker(ResumedStep):
     ends, not waited for.
     """
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Asked to stop, and after that the target's ends still for a window: the boundary, which a later failback
         begins at.
         """
-        procedure.require_approved_plan()
+        procedure.approvals.require_plan()
         remote = existing(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states = asked_to_stop(procedure, self.task_id)
         # What was on its way when the connectors were asked is in the log once its ends stand still.
@@ -61,12 +63,12 @@ class StopLeftMirrorMaker(ResumedStep):
         replicated = from_connect(procedure, []) if states["states"] and "still_stopping" not in states else {}
         return {
             **states,
-            "boundary": procedure.keep("boundary", partitions_frame(ends, "offset")),
-            "replicated": procedure.keep("replicated", partitions_frame(replicated, "offset")),
+            "boundary": procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
+            "replicated": procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
         }
 
 
-def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:
+def asked_to_stop(procedure: Run, step: str) -> dict[str, Any]:
     """Ask the flow's MirrorMaker 2 to stop, and tell how far it came; a worker that does not answer is told as that."""
     try:
         states = stop_flow(
@@ -81,35 +83,35 @@ def asked_to_stop(procedure: Procedure, step: str) -> dict[str, Any]:
 class TranslateWithoutSource(TranslateOffsets):
     """Translate the positions that were seen last, from what was recorded and from the target's log alone."""
 
-    def positions(self, procedure: Procedure) -> pd.DataFrame:
+    def positions(self, procedure: Run) -> pd.DataFrame:
         """What is translated: the positions of the inventory."""
-        return procedure.kept(procedure.figures(Step.ASSESS_DATA_LOSS)["positions"])
+        return procedure.artifacts.load(procedure.progress.figures(Step.ASSESS_DATA_LOSS)["positions"])
 
-    def translated(
-        self, procedure: Procedure, context: Any, positions: pd.DataFrame
-    ) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
         """What was translated with the assessment, or by a continued run, is taken as it is where the target is as
         it was; Spark translates the rest.
         """
-        assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
-        bounds = procedure.kept(assessed["bounds"])
+        assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
+        bounds = procedure.artifacts.load(assessed["bounds"])
         earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
         if not earlier:
             return taken_if_unchanged(
                 procedure, assessed.get("translated_ahead"), bounds, positions
             ) or super().translated(procedure, context, positions)
         bounds = bounds_at_boundary(procedure, bounds)
-        taken = positions[:0] if receipt is None else taken_as_it_is(procedure.kept(receipt), positions, bounds)
+        taken = (
+            positions[:0] if receipt is None else taken_as_it_is(procedure.artifacts.load(receipt), positions, bounds)
+        )
         rest = without(positions, taken)
         rows, made = super().translated(procedure, context, rest) if len(rest) else (rest, _NOTHING_MADE)
         both = pd.concat([found for found in (taken, rows) if len(found)] or [taken], ignore_index=True)
         return both, together(earlier, made, both)
 
-    def write_inputs(self, procedure: Procedure, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
+    def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
-        assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
-        floors, syncs, pairs = (procedure.kept(assessed[name]) for name in ("floors", "syncs", "pairs"))
-        bounds = bounds_at_boundary(procedure, procedure.kept(assessed["bounds"]))
+        assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
+        floors, syncs, pairs = (procedure.artifacts.load(assessed[name]) for name in ("floors", "syncs", "pairs"))
+        bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed["bounds"]))
         # A run that was begun before this was written down says nothing of it.
         flowed_back = assessed.get("flowed_back", True)
         return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, flowed_back)
@@ -197,13 +199,13 @@ def _digest(told: list[Any]) -> str:
 class CommitWithoutSource(CommitGroups):
     """Commit the positions once MirrorMaker 2's own group sync can move them no more."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """The checkpoint connector was asked to stop a while ago; only now it is waited for."""
         group_sync_stopped(procedure, self.task_id)
         return super().act(procedure, context)
 
 
-def group_sync_stopped(procedure: Procedure, step: str) -> None:
+def group_sync_stopped(procedure: Run, step: str) -> None:
     """Wait until the flow's checkpoint connector stands without tasks, or in dedicated mode no process runs: its
     group sync could set back a group that has consumers by then.
 
@@ -230,7 +232,7 @@ def group_sync_stopped(procedure: Procedure, step: str) -> None:
             )
         raise NotYet(f"{name} was asked to stop and still has to: {status}")
 
-    procedure.wait(step, "The checkpoint connector standing still", stopped, limit)
+    procedure.progress.wait(step, "The checkpoint connector standing still", stopped, limit)
 
 
 class OpenWithoutSource(OpenTarget):
@@ -238,7 +240,7 @@ class OpenWithoutSource(OpenTarget):
     no return.
     """
 
-    def look_again(self, procedure: Procedure, begun: bool) -> str:
+    def look_again(self, procedure: Run, begun: bool) -> str:
         """Nothing of the source is asked: it is fenced, or armed. Answers what shows that no position changed."""
         if source_reopened(procedure):
             raise Refusal(
@@ -251,25 +253,25 @@ class OpenWithoutSource(OpenTarget):
         if not begun:
             require_reviewed(procedure)
             refuse_living_groups(procedure)
-            if procedure.figures(Step.FENCE_SOURCE)["fenced"] == ARMED:
+            if procedure.progress.figures(Step.FENCE_SOURCE)["fenced"] == ARMED:
                 watcher_seen(procedure)
             # Last of all: a connector that still has to stop is believed only because nothing moves.
             target_ends_are_boundary(procedure)
         return "the source was given up"
 
-    def client_scopes(self, procedure: Procedure) -> list[tuple[FenceScope, frozenset[str]]]:
+    def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
         """What clients will do on the target, and the principals that hold the right there, but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
-            FenceScope.writes(procedure.plan()["local_names"].values()),
+            FenceScope.writes(procedure.progress.plan()["local_names"].values()),
             FenceScope.group_reads(groups_of(procedure)),
         )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
 
 
-def refuse_living_groups(procedure: Procedure) -> None:
+def refuse_living_groups(procedure: Run) -> None:
     """No group that moves has a member on the target yet."""
-    active = active_groups(procedure.target, groups_of(procedure))
+    active = active_groups(procedure.systems.target, groups_of(procedure))
     if active:
         raise Refusal(
             f"Groups came alive on {procedure.request.target}",

@@ -28,11 +28,12 @@ from kafka_dr.hooks.group_requests import Position, PositionColumns
 from kafka_dr.hooks.kafka_cluster import Metadata
 from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail, key_and_value
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
-from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import procedure_step
 from kafka_dr.operators.fencing import commits_end, positions_frame
 from kafka_dr.operators.offsets import local_partitions
-from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
+from kafka_dr.procedure import systems as systems_module
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import APPROVE, Entry, Step
 
 PAIR = "primary+standby"
@@ -469,7 +470,7 @@ class Bench:
             "ti": ti,
         }
 
-    def procedure(self, run_id: str = "r1") -> Procedure:
+    def procedure(self, run_id: str = "r1") -> Run:
         """A run, made as steps make it."""
         return procedure_step.procedure_of(self.context(run_id))
 
@@ -490,7 +491,7 @@ class Bench:
         """A step's entries."""
         return self.journal.entries(f"{self.dag_id}-{run_id}", step)
 
-    def opened(self, run_id: str = "r1") -> Procedure:
+    def opened(self, run_id: str = "r1") -> Run:
         """A run that holds the lease; the watcher of old sources is alive."""
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
@@ -506,14 +507,14 @@ class Bench:
         self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
         return procedure
 
-    def done(self, procedure: Procedure, step: str, **figures: Any) -> None:
+    def done(self, procedure: Run, step: str, **figures: Any) -> None:
         """A step that began and ended."""
-        procedure.write(step, Entry.INTENT, {"try": 1})
-        procedure.write(step, Entry.OUTCOME, figures)
+        procedure.authority.write(step, Entry.INTENT, {"try": 1})
+        procedure.authority.write(step, Entry.OUTCOME, figures)
 
     def planned(
         self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}
-    ) -> Procedure:
+    ) -> Run:
         """A run that is open, ready, forecast and approved by bob."""
         procedure = self.opened(run_id)
         self.done(
@@ -567,12 +568,12 @@ class Bench:
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
         return procedure
 
-    def lost(self, run_id: str = "r1", known_end: int = 10) -> Procedure:
+    def lost(self, run_id: str = "r1", known_end: int = 10) -> Run:
         """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known
         up to an end.
         """
         procedure = self.opened(run_id)
-        ends = procedure.keep("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
+        ends = procedure.artifacts.save("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
         self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
         self.done(procedure, Step.ASSESS_DATA_LOSS, plan_digest="i" * 64, source_ends=ends)
         self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Inventory {'i' * 64}")
@@ -586,7 +587,7 @@ class Bench:
         groups: tuple[str, ...] = (),
         active: tuple[str, ...] = (),
         loss: tuple[dict[str, Any], ...] = (),
-    ) -> Procedure:
+    ) -> Run:
         """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was
         assessed the target ended at 10.
         """
@@ -618,8 +619,8 @@ class Bench:
             },
             loss,
         )
-        ends = procedure.keep("source_ends", partitions_frame({ORDERS: 10}, "offset"))
-        bounds = procedure.keep(
+        ends = procedure.artifacts.save("source_ends", partitions_frame({ORDERS: 10}, "offset"))
+        bounds = procedure.artifacts.save(
             "bounds",
             pd.DataFrame(
                 {
@@ -651,15 +652,15 @@ class Bench:
         target.acls |= {GRANT, TARGET_FENCE}
         return procedure
 
-    def stopped_without_source(self, procedure: Procedure, remote: str = "orders") -> None:
+    def stopped_without_source(self, procedure: Run, remote: str = "orders") -> None:
         """Everything from the stop to the commit, without a position."""
         target, at = self.clusters["standby"], TopicPartition(remote, 0)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
-        replicated = procedure.keep("replicated", partitions_frame({}, "offset"))
+        replicated = procedure.artifacts.save("replicated", partitions_frame({}, "offset"))
         self.done(
             procedure,
             Step.STOP_MIRROR_MAKER,
-            boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
+            boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
             replicated=replicated,
         )
         self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
@@ -667,25 +668,27 @@ class Bench:
         self.done(
             procedure,
             Step.COMMIT_GROUPS,
-            local_ends=procedure.keep(
+            local_ends=procedure.artifacts.save(
                 "local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")
             ),
         )
 
-    def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Procedure:
+    def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Run:
         """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
         procedure = self.planned(run_id, remote, excluded=excluded)
         self.stopped_after_drain(procedure, [], remote)
         return procedure
 
-    def stopped_after_drain(self, procedure: Procedure, groups: list[str], remote: str = "orders") -> None:
+    def stopped_after_drain(self, procedure: Run, groups: list[str], remote: str = "orders") -> None:
         """Everything from the fence to the seed, with these groups frozen."""
         source, target = self.clusters["primary"], self.clusters["standby"]
-        procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+        procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
         source.acls |= {GRANT, FENCE}
-        cut_off = procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
-        procedure.write(Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()})
-        positions = procedure.keep("source_positions", positions_frame(procedure, groups))
+        cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
+        procedure.authority.write(
+            Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()}
+        )
+        positions = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
         self.done(
             procedure,
             Step.DRAIN_CONSUMERS,
@@ -702,14 +705,14 @@ class Bench:
         self.done(
             procedure,
             Step.STOP_MIRROR_MAKER,
-            boundary=procedure.keep("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
+            boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
         )
         self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(
             procedure,
             Step.COMMIT_GROUPS,
-            local_ends=procedure.keep(
+            local_ends=procedure.artifacts.save(
                 "local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")
             ),
         )
@@ -820,18 +823,18 @@ def make_bench(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         bench = Bench(quick_path, **topology)
         monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(bench.topology))
         monkeypatch.setattr(procedure_step, "Connections", lambda: bench.connections)
-        monkeypatch.setattr(procedure_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
-        monkeypatch.setattr(procedure_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
+        monkeypatch.setattr(systems_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
+        monkeypatch.setattr(systems_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
         monkeypatch.setattr(
-            procedure_module,
+            systems_module,
             "MirrorMaker",
             lambda url, auth=None, request_seconds=10.0: bench.workers[url.removeprefix("http://connect_")],
         )
-        monkeypatch.setattr(procedure_module, "AirflowApi", lambda *_: bench.api)
-        monkeypatch.setattr(procedure_module, "FenceHook", lambda *_, **__: bench.hook)
-        monkeypatch.setattr(procedure_module, "StopHook", lambda *_, **__: bench.hook)
-        monkeypatch.setattr(procedure_module, "RecordReader", bench.reader)
-        monkeypatch.setattr(procedure_module, "RecordWriter", bench.writer)
+        monkeypatch.setattr(systems_module, "AirflowApi", lambda *_: bench.api)
+        monkeypatch.setattr(systems_module, "FenceHook", lambda *_, **__: bench.hook)
+        monkeypatch.setattr(systems_module, "StopHook", lambda *_, **__: bench.hook)
+        monkeypatch.setattr(systems_module, "RecordReader", bench.reader)
+        monkeypatch.setattr(systems_module, "RecordWriter", bench.writer)
         return bench
 
     return make

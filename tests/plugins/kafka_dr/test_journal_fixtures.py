@@ -28,8 +28,8 @@ from kafka_dr.operators.continuing import Proven, what_was_proven
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.procedure import Identity, Procedure
 from kafka_dr.operators.restoring import committed_by, snapshot_of, undone_procedure
+from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.vocabulary import Entry, Outcome, Step
 from kafka_dr.web import app as web
@@ -94,13 +94,13 @@ class Fixture:
         rows = [row for row in self.rows if row.get("sequence", 0) < entry["sequence"]]
         return [as_of(row, entry["at"]) for row in rows if row.get("taken_at", "") < entry["at"]]
 
-    def procedure(self, procedure_id: str, **choices: Any) -> Procedure:
+    def procedure(self, procedure_id: str, **choices: Any) -> Run:
         """A procedure of this version, with the journal and the files of the fixture."""
         run = self.run_of(procedure_id)
         asked = {name: self.evidence[name] for name in ("source", "target", "reason")}
         request = Request(**asked, choices=choices)
         loaded = load_topology(str(self.folder / "topology.yaml"))
-        return Procedure(Identity(run.dag_id, run.run_id), request, loaded, Connections())
+        return Run.connected(Identity(run.dag_id, run.run_id), request, loaded, Connections())
 
 
 def as_of(row: Row, at: str) -> Row:
@@ -288,5 +288,5 @@ def test_what_was_committed_is_read(fixture: Fixture) -> None:
     fixture.load(fixture.rows)
     undone = undone_procedure(fixture.procedure("restore_group_offsets-later"))
     assert undone.id == fixture.evidence["plan"]["undone"]
-    assert len(committed_by(undone)) == undone.figures(Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
+    assert len(committed_by(undone)) == undone.progress.figures(Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
     assert set(snapshot_of(undone).columns) == {"group", "topic", "partition", "position"}

@@ -18,7 +18,7 @@ from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.clients import RedirectClients
 from kafka_dr.operators.fencing_source import arm, telling_entries
 from kafka_dr.operators.offsets import CommitGroups
-from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.conftest import FENCE, ORDERS, TARGET_FENCE
@@ -78,7 +78,7 @@ def test_without_a_plan_there_are_no_commands(bench: Any, run: Any, tmp_path: Pa
 def test_commands_after_the_fence(bench: Any, run: Any, tmp_path: Path) -> None:
     """The way back lifts what the journal's intents name; the way on stops at the translation."""
     procedure = bench.planned()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
     code, text = run(ID, "--commands", "--out", str(tmp_path / "out"))
     back, on = ((tmp_path / "out" / name).read_text() for name in ("to_return.sh", "to_go_on.sh"))
     assert code == 0 and back in text and on in text
@@ -114,8 +114,8 @@ def test_opening_by_hand_is_the_point_of_no_return(bench: Any, run: Any) -> None
     code, text = run(ID, "--by-hand", "opening", "--as", "carol")
     assert code == 0 and "carol opens" in text
     assert bench.entries(Step.OPEN_TARGET)[0].payload["by_hand"] == "carol"
-    bench.procedure().refuse_if_going_back()
-    assert procedure.began(Step.OPEN_TARGET) is not None
+    bench.procedure().progress.refuse_if_going_back()
+    assert procedure.progress.began(Step.OPEN_TARGET) is not None
 
 
 def test_returning_by_hand_stops_every_step_forward(bench: Any, run: Any) -> None:
@@ -123,7 +123,7 @@ def test_returning_by_hand_stops_every_step_forward(bench: Any, run: Any) -> Non
     bench.planned()
     assert run(ID, "--by-hand", "returning", "--as", "carol")[0] == 0
     with pytest.raises(Refusal, match="given back"):
-        bench.procedure().refuse_if_going_back()
+        bench.procedure().progress.refuse_if_going_back()
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 2
 
 
@@ -135,10 +135,10 @@ def test_opened_by_hand_is_read_back_before_it_is_noted(bench: Any, run: Any) ->
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 2, "the opening was never begun"
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
     code, text = run(ID, "--by-hand", "opened", "--as", "carol")
-    assert code == 2 and "still there" in text and bench.procedure().outcome(Step.OPEN_TARGET) is None
+    assert code == 2 and "still there" in text and bench.procedure().progress.outcome(Step.OPEN_TARGET) is None
     bench.clusters["standby"].acls.discard(TARGET_FENCE)
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 0
-    assert bench.procedure().figures(Step.OPEN_TARGET)["by_hand"] == "carol"
+    assert bench.procedure().progress.figures(Step.OPEN_TARGET)["by_hand"] == "carol"
     assert run(ID, "--by-hand", "returning", "--as", "carol")[0] == 2
 
 
@@ -158,10 +158,10 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
             }
         ]
     )
-    procedure.write(
+    procedure.authority.write(
         Step.TRANSLATE_OFFSETS,
         Entry.OUTCOME,
-        {"translation": procedure.keep("positions", frame), "exact": 1, "positions": 1},
+        {"translation": procedure.artifacts.save("positions", frame), "exact": 1, "positions": 1},
     )
     bench.clusters["standby"].acls.discard(TARGET_FENCE)
     hand = replace(
@@ -175,7 +175,7 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
     assert "billing on orders-0 is at None, not at 7" in failed.value.seen
     bench.clusters["standby"].committed["billing"] = {ORDERS: Position(7)}
     note(bench.procedure(), hand, "opened", "carol")
-    assert bench.procedure().figures(Step.COMMIT_GROUPS)["positions"] == 1
+    assert bench.procedure().progress.figures(Step.COMMIT_GROUPS)["positions"] == 1
 
 
 def test_by_hand_needs_a_name(bench: Any, run: Any) -> None:
@@ -202,12 +202,12 @@ def make_lost_run(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def translated(bench: Any, remote: str = "orders") -> None:
     """One position of billing is translated, and nothing committed; of the source not even a client can be made."""
     procedure = bench.given_up(remote, groups=("billing",))
-    ends = procedure.keep("boundary", partitions_frame({TopicPartition(remote, 0): 10}, "offset"))
+    ends = procedure.artifacts.save("boundary", partitions_frame({TopicPartition(remote, 0): 10}, "offset"))
     bench.done(
         procedure,
         Step.STOP_MIRROR_MAKER,
         boundary=ends,
-        replicated=procedure.keep("replicated", partitions_frame({}, "offset")),
+        replicated=procedure.artifacts.save("replicated", partitions_frame({}, "offset")),
     )
     frame = pd.DataFrame(
         [
@@ -230,7 +230,7 @@ def translated(bench: Any, remote: str = "orders") -> None:
         positions=1,
         holes=[],
         cut=[],
-        translation=procedure.keep("positions", frame),
+        translation=procedure.artifacts.save("positions", frame),
     )
     del bench.clusters["primary"]
 
@@ -308,8 +308,8 @@ def test_commands_before_the_translation_end_there(make_lost_run: Any, run: Any,
     }
     bench = make_lost_run(flows=[flow], fence_hook={"connection": "net"})
     procedure = bench.given_up()
-    procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"asks_fence_hook": "primary"})
-    procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+    procedure.authority.write(Step.FENCE_SOURCE, Entry.INTENT, {"asks_fence_hook": "primary"})
+    procedure.authority.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
     on, back = ((tmp_path / "out" / name).read_text() for name in ("to_go_on.sh", "to_return.sh"))
     assert on.rstrip().endswith("exit 1") and "end its processes" in on
@@ -328,7 +328,9 @@ def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any
     frame = pd.DataFrame(
         {"topic": ["new"], "partition": [0], "from_offset": pd.array([None], "Int64"), "to_offset": [5]}
     )
-    procedure.write(Step.WATCH_OLD_SOURCE, Entry.OUTCOME, {"accepted": procedure.keep("accepted", frame)})
+    procedure.authority.write(
+        Step.WATCH_OLD_SOURCE, Entry.OUTCOME, {"accepted": procedure.artifacts.save("accepted", frame)}
+    )
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
     assert (
         "More is lost of new-0 than was approved: it was not among what is lost"
@@ -352,10 +354,10 @@ def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None
     assert run(LOST, "--by-hand", "opened", "--as", "carol")[0] == 0
     assert (
         bench.entries(Step.SEED_REVERSE_REPLICATION) == []
-        and bench.procedure().figures(Step.COMMIT_GROUPS)["by_hand"] == "carol"
+        and bench.procedure().progress.figures(Step.COMMIT_GROUPS)["by_hand"] == "carol"
     )
     RedirectClients(task_id=Step.REDIRECT_CLIENTS.value).execute(bench.context())
-    assert bench.procedure().figures(Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
+    assert bench.procedure().progress.figures(Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
 
 
 def test_returning_by_hand_ends_the_watch_over_the_source(make_lost_run: Any, run: Any) -> None:
@@ -366,7 +368,7 @@ def test_returning_by_hand_ends_the_watch_over_the_source(make_lost_run: Any, ru
     assert run(LOST, "--by-hand", "returning", "--as", "carol")[0] == 0
     assert armed_fences(telling_entries(bench.journal)) == ()
     with pytest.raises(Refusal, match="given back"):
-        bench.procedure().refuse_if_going_back()
+        bench.procedure().progress.refuse_if_going_back()
 
 
 REFUSED, CONTENT = "REFUSED", "CONTENT"
@@ -379,8 +381,8 @@ def translated_planned(bench: Any, remote: str, came: bool, *rows: tuple[str, in
     procedure = bench.planned(remote=remote, excluded={"left": "boundary"})
     at = TopicPartition(remote, 0)
     bench.clusters["standby"].log_ends[at] = 10
-    boundary = procedure.keep("boundary", partitions_frame({at: 10} if came else {}, "offset"))
-    cut_off = procedure.keep("cut_off", partitions_frame({ORDERS: 10}, "offset"))
+    boundary = procedure.artifacts.save("boundary", partitions_frame({at: 10} if came else {}, "offset"))
+    cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: 10}, "offset"))
     bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=cut_off)
     bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=[])
     bench.done(procedure, Step.STOP_MIRROR_MAKER, boundary=boundary)
@@ -389,7 +391,7 @@ def translated_planned(bench: Any, remote: str, came: bool, *rows: tuple[str, in
         {**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]}
     )
     found = {"digest": "t" * 64, "exact": len(rows), "positions": len(rows), "holes": [], "cut": []}
-    bench.done(procedure, Step.TRANSLATE_OFFSETS, translation=procedure.keep("positions", frame), **found)
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, translation=procedure.artifacts.save("positions", frame), **found)
     bench.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
     return procedure
 
@@ -426,7 +428,7 @@ def test_printed_positions_are_those_that_commit_groups_writes(
     procedure = translated_planned(bench, remote, True, ("a", 4, CONTENT), ("stale", None, REFUSED))
     assert command.main([ID, "--commands", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "positions-1.csv").read_text().splitlines() == expected
-    ledger = procedure.kept(CommitGroups(task_id="commit_groups").act(procedure, bench.context())["ledger"])
+    ledger = procedure.artifacts.load(CommitGroups(task_id="commit_groups").act(procedure, bench.context())["ledger"])
     rows = ledger[["group", "topic", "partition", "wanted"]].to_numpy().tolist()
     assert [",".join(map(str, row)) for row in rows] == expected
 

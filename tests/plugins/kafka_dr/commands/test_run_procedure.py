@@ -132,8 +132,8 @@ def test_before_the_opening_every_step_is_looked_at_again(bench: Any) -> None:
 def test_after_the_opening_only_gates_and_what_follows_run(bench: Any) -> None:
     """Looking for a drained tail where clients already write would find their records."""
     procedure = bench.stopped()
-    procedure.write(Step.APPROVE_FAILOVER, Entry.APPROVAL, {"by": "bob"})
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+    procedure.authority.write(Step.APPROVE_FAILOVER, Entry.APPROVAL, {"by": "bob"})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
     done = conductor._done_for_good(bench.journal.entries(procedure.id))
     assert {Step.FENCE_PRODUCERS, Step.COMMIT_GROUPS, Step.REVIEW_TRANSLATION} <= set(done)
     assert not {Step.APPROVE_FAILOVER, Step.OPEN_TARGET, Step.REDIRECT_CLIENTS} & set(done)

@@ -28,7 +28,7 @@ def closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         procedure,
         "drain_consumers",
         groups=["gr\u00fcppe"],
-        positions=procedure.keep("source_positions", pd.DataFrame({"a": [1]})),
+        positions=procedure.artifacts.save("source_positions", pd.DataFrame({"a": [1]})),
     )
     with pytest.raises(AirflowFailException):
         CloseProcedure(task_id="close_procedure").execute(bench.context())
@@ -38,7 +38,7 @@ def closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def folder_of(bench: Any) -> Path:
     """Where the evidence lies."""
-    return bench.procedure().folder
+    return bench.procedure().artifacts.folder
 
 
 def verified(bench: Any, *options: str) -> int:
@@ -96,7 +96,7 @@ def listed(closed: Any) -> Path:
         }
         for n in (0, 1)
     ]
-    loss = procedure.keep("loss", pd.DataFrame([*rows, dict.fromkeys(rows[0])]).astype("string"))
+    loss = procedure.artifacts.save("loss", pd.DataFrame([*rows, dict.fromkeys(rows[0])]).astype("string"))
     evidence = json.loads((folder / "evidence.json").read_text())
     told = {
         "id": "assess_data_loss",

@@ -16,8 +16,8 @@ from kafka_dr.operators.aborting import AbortProcedure, CloseAborted, ReturnAbor
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.fencing import DrainConsumers
-from kafka_dr.operators.procedure import NotYet
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.progress import NotYet
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -74,7 +74,7 @@ def test_an_abort_acknowledges_no_cool_down(bench: Any) -> None:
     assert bench.journal.entries() == before and fences(bench)
     bench.params |= {"acknowledge_cool_down": None}
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
-    assert bench.procedure().aborted() is not None
+    assert bench.procedure().progress.aborted() is not None
 
 
 def test_an_unknown_starter_may_abort(bench: Any) -> None:
@@ -107,7 +107,7 @@ def test_a_wait_ends_with_the_abort(bench: Any) -> None:
         raise NotYet("lag")
 
     with pytest.raises(Refusal, match="aborted"):
-        procedure.wait("wait_for_zero_lag", "Zero lag", look, 30)
+        procedure.progress.wait("wait_for_zero_lag", "Zero lag", look, 30)
 
 
 def test_the_runs_own_return_counts(bench: Any) -> None:
@@ -134,20 +134,20 @@ def test_aborting_twice_is_aborting_once(bench: Any) -> None:
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
     bench.params["reason"] = "second"
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a2"))
-    assert bench.procedure().aborted()["reason"] == "first"
+    assert bench.procedure().progress.aborted()["reason"] == "first"
 
 
 @pytest.mark.parametrize("outcome", [False, True], ids=["begun", "done"])
 def test_past_the_point_of_no_return_there_is_no_abort(bench: Any, outcome: bool) -> None:
     """open_target's intent is enough; nothing is written down."""
     procedure = bench.stopped()
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
     if outcome:
-        procedure.write(Step.OPEN_TARGET, Entry.OUTCOME, {})
+        procedure.authority.write(Step.OPEN_TARGET, Entry.OUTCOME, {})
     bench.params = {"source": "primary", "target": "standby", "reason": "stop"}
     with pytest.raises(AirflowFailException, match="point of no return"):
         AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
-    assert bench.procedure().aborted() is None and fences(bench)
+    assert bench.procedure().progress.aborted() is None and fences(bench)
 
 
 def test_nothing_to_abort_is_said(bench: Any) -> None:
@@ -159,6 +159,6 @@ def test_nothing_to_abort_is_said(bench: Any) -> None:
 def test_what_has_ended_is_not_aborted(bench: Any) -> None:
     """The newest procedure of the pair released its lease: refused."""
     procedure = bench.opened()
-    bench.journal.release_lease("primary+standby", procedure.id, procedure.epoch, "completed")
+    bench.journal.release_lease("primary+standby", procedure.id, procedure.lease.epoch, "completed")
     with pytest.raises(AirflowFailException, match="outcome completed"):
         AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))

@@ -126,7 +126,7 @@ def test_a_digest_within_another_sentence_approves_nothing(bench: Any, subject: 
     digest = forecast(bench)
     bench.api.answer(GATE, subject.format(digest=digest, other="0" * 64))
     with pytest.raises(ApprovalMissing, match="does not name digest"):
-        bench.procedure().require_approval(GATE, digest)
+        bench.procedure().approvals.require(GATE, digest)
 
 
 def test_a_rejection_ends_the_run(bench: Any) -> None:
@@ -208,9 +208,9 @@ def test_an_approval_does_not_grow_old_once_the_target_is_open(bench: Any) -> No
     bench.api.answer(GATE, f"Plan {digest}", responded_at=datetime.now(UTC) - timedelta(hours=2))
     procedure = bench.procedure()
     with pytest.raises(ApprovalMissing, match="valid for 3600 s"):
-        procedure.require_approval(GATE, digest)
+        procedure.approvals.require(GATE, digest)
     bench.done(procedure, Step.OPEN_TARGET)
-    assert procedure.require_approval(GATE, digest)["by"] == "bob"
+    assert procedure.approvals.require(GATE, digest)["by"] == "bob"
 
 
 def translated(
@@ -235,7 +235,7 @@ def translated(
         "evidence": evidence,
         "exact": exact,
     }
-    receipt = procedure.keep("positions", pd.DataFrame([row]))
+    receipt = procedure.artifacts.save("positions", pd.DataFrame([row]))
     missing = {
         name: [{"topic": "orders", "partition": 0, "records": n} for n in counts]
         for name, counts in (("holes", holes), ("cut", cut))
@@ -351,7 +351,7 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
     with pytest.raises(TaskAwaitingInput):
         ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())
     (detail,) = asked
-    digest = lost.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    digest = lost.procedure().progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
     assert digest in detail["subject"] and digest in detail["body"] and "lose 20 records or more" in detail["subject"]
     for shown in (
         "Certainly lost: 20 records",
@@ -368,23 +368,23 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
 
 def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
     """What another plan's question was answered with, or the starter, opens nothing."""
-    digest = lost.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    digest = lost.procedure().progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
     gate = ApproveDataLoss(task_id=LOSS_GATE.value)
     for answer, by in (("Lose? Plan " + "0" * 64, "bob"), (f"Lose? Plan {digest}", "alice")):
         lost.api.answer(LOSS_GATE, answer, responded_by_id=by, responded_by_name=by)
         with pytest.raises(AirflowException):
             gate.execute_complete(lost.context(), APPROVED)
         with pytest.raises(ApprovalMissing):
-            lost.procedure().require_approved_plan()
+            lost.procedure().approvals.require_plan()
     lost.api.answer(LOSS_GATE, f"Lose? Plan {digest}")
     gate.execute_complete(lost.context(), APPROVED)
     assert lost.kinds(LOSS_GATE) == [Entry.NOTE, Entry.NOTE, Entry.APPROVAL, Entry.OUTCOME]
-    assert lost.procedure().require_approved_plan() == lost.entries(LOSS_GATE)[2].payload
+    assert lost.procedure().approvals.require_plan() == lost.entries(LOSS_GATE)[2].payload
 
 
 def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:
     """Its digest covers loss and inventory."""
-    figures = lost.procedure().figures(Step.ASSESS_DATA_LOSS)
+    figures = lost.procedure().progress.figures(Step.ASSESS_DATA_LOSS)
     lost.done(lost.procedure(), Step.ASSESS_DATA_LOSS, **figures | {"plan": figures["plan"] | {"loss": []}})
     with pytest.raises(AirflowFailException, match="not the one its digest names"):
         ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())

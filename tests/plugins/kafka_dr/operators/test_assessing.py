@@ -185,7 +185,7 @@ def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder
         {"inventory": figures["plan"]["inventory"] | {"digest": "x"}},
     ):
         assert digest_of(figures["plan"] | change) != figures["plan_digest"]
-    assert bench.procedure().plan() == figures["plan"]
+    assert bench.procedure().progress.plan() == figures["plan"]
 
 
 def test_a_cool_down_that_is_not_waited_for_is_part_of_the_plan(make_lost: Any, recorder: Recorder) -> None:
@@ -219,7 +219,7 @@ def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(
     bench = make_lost()
     mirrored(bench, 80)
     first = assess(bench)
-    files = {path: path.read_bytes() for path in bench.procedure().folder.rglob("*") if path.is_file()}
+    files = {path: path.read_bytes() for path in bench.procedure().artifacts.folder.rglob("*") if path.is_file()}
     mirrored(bench, 90)
     second = assess(bench, attempt=2)
     assert (
@@ -228,7 +228,7 @@ def test_a_second_process_assesses_anew_and_leaves_the_first_ones_files_alone(
         and first["plan_digest"] != second["plan_digest"]
     )
     assert {path: path.read_bytes() for path in files} == files
-    assert bench.procedure().kept(first["loss"])["from_offset"].tolist() == [80]
+    assert bench.procedure().artifacts.load(first["loss"])["from_offset"].tolist() == [80]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -361,7 +361,7 @@ def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(
         and plan["gone"] == ["deleted"]
     )
     assert topics_left(bench.procedure()) == ["orders"] and set(
-        bench.procedure().kept(figures["positions"])["topic"]
+        bench.procedure().artifacts.load(figures["positions"])["topic"]
     ) == {"orders"}
     assert (
         "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is:"
@@ -507,5 +507,5 @@ def test_the_frames_that_are_kept_can_be_read_back(make_lost: Any) -> None:
     mirrored(bench, 80)
     figures, procedure = assess(bench), bench.procedure()
     for name in ("positions", "floors", "syncs", "pairs", "source_ends"):
-        assert isinstance(procedure.kept(figures[name]), pd.DataFrame) and figures[name]["rows"] == 0
+        assert isinstance(procedure.artifacts.load(figures[name]), pd.DataFrame) and figures[name]["rows"] == 0
     assert figures["bounds"]["rows"] == 1

@@ -139,7 +139,7 @@ def test_a_commit_of_a_frozen_group_keeps_the_target_closed(counted: Any) -> Non
 def test_killed_after_its_intent_it_goes_on(bench: Any) -> None:
     """The second run removes what the first one meant to remove."""
     procedure = bench.stopped()
-    procedure.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
+    procedure.authority.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
     open_(bench)
     assert denials(bench) == set() and bench.kinds(STEP)[-1] == Entry.OUTCOME
 
@@ -163,7 +163,7 @@ def test_a_probe_refused_for_another_reason_proves_no_fence(bench: Any) -> None:
 def test_killed_after_its_intent_it_still_needs_the_sources_fence(bench: Any) -> None:
     """Evidence expires on resume: opening goes on only while the source refuses writes."""
     procedure = bench.stopped()
-    procedure.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
+    procedure.authority.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
     lift_source_fence(bench)
     with pytest.raises(AirflowFailException):
         open_(bench)
@@ -173,8 +173,8 @@ def test_killed_after_its_intent_it_still_needs_the_sources_fence(bench: Any) ->
 def test_the_way_back_once_begun_forbids_opening(bench: Any) -> None:
     """return_to_source has begun: clearing open_target must not open the target as well."""
     procedure = bench.stopped()
-    procedure.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
-    procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True})
+    procedure.authority.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
+    procedure.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True})
     with pytest.raises(AirflowFailException, match="given back"):
         open_(bench)
     assert denials(bench)
@@ -208,7 +208,7 @@ def test_once_meant_the_source_is_looked_at_again(bench: Any, change: Any) -> No
     bench.planned(groups=("billing",))
     procedure = bench.procedure()
     bench.stopped_after_drain(procedure, ["billing"])
-    procedure.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
+    procedure.authority.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
     change(bench)
     with pytest.raises(AirflowFailException):
         open_(bench)
@@ -222,7 +222,7 @@ def test_once_meant_the_targets_own_life_stops_nobody(bench: Any) -> None:
     bench.planned(groups=("billing",))
     procedure = bench.procedure()
     bench.stopped_after_drain(procedure, ["billing"])
-    procedure.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
+    procedure.authority.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
     bench.clusters["standby"].acls -= denials(bench)
     bench.clusters["standby"].log_ends[T0], bench.clusters["standby"].members["billing"] = 99, 1
     bench.params = bench.params | {"max_fence_seconds": 0.001}

@@ -35,7 +35,11 @@ def translated(
     )
     figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows), "holes": [], "cut": []}
     bench.done(
-        procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=procedure.keep("positions", frame), **figures
+        procedure,
+        Step.TRANSLATE_OFFSETS,
+        digest="t" * 64,
+        translation=procedure.artifacts.save("positions", frame),
+        **figures,
     )
     if reviewed:
         bench.api.answer(Step.REVIEW_TRANSLATION, f"Commit? Translation {'t' * 64}")
@@ -61,7 +65,7 @@ def test_every_placed_position_is_committed_and_read_back(bench: Any) -> None:
         2,
         2,
     )
-    ledger = procedure.kept(figures["ledger"])
+    ledger = procedure.artifacts.load(figures["ledger"])
     assert ledger[["group", "wanted", "read_back"]].to_dict("list") == {
         "group": ["a", "b"],
         "wanted": [4, 9],
@@ -78,7 +82,7 @@ def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(ben
     second = commit(bench, procedure)
     assert (first["committed"], second["committed"]) == (2, 1) and held(bench) == {"a": 4, "b": 9}
     assert first["snapshot"] == second["snapshot"]
-    assert procedure.kept(second["snapshot"])[["group", "position"]].to_dict("list") == {
+    assert procedure.artifacts.load(second["snapshot"])[["group", "position"]].to_dict("list") == {
         "group": ["a"],
         "position": [1],
     }
@@ -121,7 +125,7 @@ def test_what_was_not_kept_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch)
     )
     with pytest.raises(ReadBackFailed, match="1 of 1 positions are not what was committed"):
         commit(bench, procedure)
-    assert len(list(procedure.folder.glob("ledger-*.parquet"))) == 1
+    assert len(list(procedure.artifacts.folder.glob("ledger-*.parquet"))) == 1
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -25,10 +25,11 @@ from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.fencing import DrainConsumers, positions_frame
 from kafka_dr.operators.fencing_source import FenceSource
 from kafka_dr.operators.opening import OpenProcedure
-from kafka_dr.operators.procedure import Procedure, frame_partitions, partitions_frame
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.replication import WaitForZeroLag
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.without_source import StopLeftMirrorMaker, TranslateWithoutSource
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 from lab.judge.positions_file import read_rows, translation_digest
@@ -79,7 +80,7 @@ def planned(
     until: Step | None = Step.TRANSLATE_OFFSETS,
     fenced_at: str | None = "now",
     holes: list[dict[str, Any]] = [],
-) -> Procedure:
+) -> Run:
     """A planned run that got as far as one of its proving steps; its source ended at 100, and died in the next step."""
     source = bench.clusters["primary"]
     source.log_ends[ORDERS], source.committed = (
@@ -94,35 +95,39 @@ def planned(
     reached = PROVING[: PROVING.index(until) + 1] if until else ()
     for step in reached:
         prove(bench, procedure, step, fenced_at, holes)
-    procedure.write(
+    procedure.authority.write(
         PROVING[len(reached)] if len(reached) < len(PROVING) else Step.COMMIT_GROUPS, Entry.INTENT, {"try": 1}
     )
-    procedure.write(PROVING[len(reached)] if len(reached) < len(PROVING) else Step.COMMIT_GROUPS, Entry.FAILURE, AWAY)
+    procedure.authority.write(
+        PROVING[len(reached)] if len(reached) < len(PROVING) else Step.COMMIT_GROUPS, Entry.FAILURE, AWAY
+    )
     source.away = True
     return procedure
 
 
 def prove(
-    bench: Any, procedure: Procedure, step: Step, fenced_at: str | None = "now", holes: list[dict[str, Any]] = []
+    bench: Any, procedure: Run, step: Step, fenced_at: str | None = "now", holes: list[dict[str, Any]] = []
 ) -> None:
     """One proving step of the planned run is done."""
     source, target = bench.clusters["primary"], bench.clusters["standby"]
     if step is Step.FENCE_PRODUCERS:
-        procedure.write(step, Entry.INTENT, {"try": 1})
-        procedure.write(step, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+        procedure.authority.write(step, Entry.INTENT, {"try": 1})
+        procedure.authority.write(step, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
         source.acls |= {GRANT, FENCE}
         told = {
-            "cut_off": procedure.keep("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")),
+            "cut_off": procedure.artifacts.save(
+                "cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")
+            ),
             "fenced_at": fenced_at and procedure.now(),
         }
-        procedure.write(step, Entry.OUTCOME, told)
+        procedure.authority.write(step, Entry.OUTCOME, told)
     elif step is Step.DRAIN_CONSUMERS:
         bench.done(
             procedure,
             step,
             groups=["audit", "billing"],
             groups_since_forecast=[],
-            positions=procedure.keep("source_positions", positions_frame(procedure, ["audit", "billing"])),
+            positions=procedure.artifacts.save("source_positions", positions_frame(procedure, ["audit", "billing"])),
             commits_end={},
         )
     elif step is Step.WAIT_FOR_ZERO_LAG:
@@ -132,10 +137,12 @@ def prove(
         bench.done(
             procedure,
             step,
-            boundary=procedure.keep("boundary", partitions_frame({ORDERS: target.log_ends[ORDERS]}, "offset")),
+            boundary=procedure.artifacts.save(
+                "boundary", partitions_frame({ORDERS: target.log_ends[ORDERS]}, "offset")
+            ),
         )
     else:
-        rows = rows_of(procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"]))
+        rows = rows_of(procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"]))
         bench.done(
             procedure,
             step,
@@ -145,11 +152,11 @@ def prove(
             holes=holes,
             cut=[],
             repeats={"orders-0": 4},
-            translation=procedure.keep("positions", rows),
+            translation=procedure.artifacts.save("positions", rows),
         )
 
 
-def continued(bench: Any) -> Procedure:
+def continued(bench: Any) -> Run:
     """From now on the bench's steps are those of the run that continues; its open_procedure is done."""
     as_later(bench)
     OpenProcedure(task_id=OPEN.value).execute(bench.context("u1"))
@@ -169,7 +176,7 @@ def as_earlier(bench: Any) -> None:
     )
 
 
-def lost(bench: Any, procedure: Procedure, state: str = "lost") -> None:
+def lost(bench: Any, procedure: Run, state: str = "lost") -> None:
     """Its source is confirmed to be lost."""
     told = {
         "override": None if state == "lost" else "why",
@@ -232,7 +239,7 @@ def test_the_lease_moves_and_both_journals_say_so(died: Any) -> None:
     assert (lease.holder, lease.released_at) == (LATER, None) and lease.epoch > before
     assert died.entries(OPEN, "u1")[0].payload["continues"] == {"procedure_id": EARLIER, "fenced": True}
     assert died.journal.last(EARLIER, OPEN, Entry.NOTE).payload == {"continued_by": LATER}
-    assert procedure.continues == EARLIER and died.journal.verify() is None
+    assert procedure.progress.continues == EARLIER and died.journal.verify() is None
 
 
 def test_a_cool_down_that_the_planned_run_did_not_wait_for_is_told_on(died: Any) -> None:
@@ -248,7 +255,7 @@ def test_a_cool_down_that_the_planned_run_did_not_wait_for_is_told_on(died: Any)
     died.journal.append(
         EARLIER, OPEN, Entry.OPENED, died.journal.lease(PAIR).epoch, {**opened.payload, "cool_down": told}
     )
-    assert continued(died).cool_down == told
+    assert continued(died).progress.cool_down == told
 
 
 CLEARED = {
@@ -276,13 +283,13 @@ def test_a_process_of_the_planned_run_that_still_lives_acts_no_more(make: Any) -
     """Its epoch is an older one: it can neither act nor write, and lifts no fence."""
     bench = make()
     process = planned(bench)
-    process.hold_lease()
+    process.authority.hold()
     continued(bench)
     with pytest.raises(LeaseLost, match=f"is continued by {LATER}"):
-        process.hold_lease()
+        process.authority.hold()
     for act in (
-        process.take_turn,
-        lambda: process.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
+        process.lease.take_new_epoch,
+        lambda: process.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
         lambda: ReturnToSource(task_id="return_to_source")._give_back(process),
     ):
         bench.clusters["primary"].away = False
@@ -316,22 +323,22 @@ def test_killed_after_each_write_it_ends_in_the_same_state(
         with pytest.raises(MemoryError):
             continued(died)
     continued(died)
-    assert died.journal.lease(PAIR).holder == LATER and died.procedure("u1").outcome(OPEN)
+    assert died.journal.lease(PAIR).holder == LATER and died.procedure("u1").progress.outcome(OPEN)
     assert [e.payload for e in died.journal.entries(EARLIER, OPEN, Entry.NOTE)] == [{"continued_by": LATER}]
     assert {e.payload["continues"]["procedure_id"] for e in died.journal.entries(LATER, OPEN, Entry.OPENED)} == {
         EARLIER
     }
-    died.procedure("u1").hold_lease()
+    died.procedure("u1").authority.hold()
 
 
 def opened_target(bench: Any) -> None:
     """The planned run had begun to open the target."""
-    bench.procedure("r1").write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+    bench.procedure("r1").authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
 
 
 def aborted(bench: Any) -> None:
     """Somebody aborted it."""
-    bench.procedure("r1").write(
+    bench.procedure("r1").authority.write(
         Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no", "run_id": "a1", "at": "now"}
     )
 
@@ -339,7 +346,7 @@ def aborted(bench: Any) -> None:
 def ended(bench: Any) -> None:
     """It returned, and let go of the lease."""
     procedure = bench.procedure("r1")
-    bench.journal.release_lease(PAIR, procedure.id, procedure.epoch, "returned")
+    bench.journal.release_lease(PAIR, procedure.id, procedure.lease.epoch, "returned")
 
 
 def taken(bench: Any) -> None:
@@ -400,7 +407,7 @@ def test_a_run_that_works_on_while_it_is_looked_at_keeps_its_lease(died: Any, mo
     pass_lease, process = Journal.pass_lease, died.procedure("r1")
 
     def late(self: Journal, *args: Any, **kwargs: Any) -> Any:
-        process.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+        process.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
         return pass_lease(self, *args, **kwargs)
 
     monkeypatch.setattr(Journal, "pass_lease", late)
@@ -446,8 +453,8 @@ def test_a_continuation_that_is_refused_gives_the_lease_back(died: Any) -> None:
     """The source answers after all: the planned run's own return lifts its fence, and both pages say what is so."""
     continued(died)
     refusal = {"error": "SourceNotLost", "reason": "The source still answers", "seen": "", "next_step": ""}
-    died.procedure("u1").write(Step.CONFIRM_SOURCE_LOST, Entry.INTENT, {"try": 1})
-    died.procedure("u1").write(Step.CONFIRM_SOURCE_LOST, Entry.REFUSAL, refusal)
+    died.procedure("u1").authority.write(Step.CONFIRM_SOURCE_LOST, Entry.INTENT, {"try": 1})
+    died.procedure("u1").authority.write(Step.CONFIRM_SOURCE_LOST, Entry.REFUSAL, refusal)
     ReturnToSource(task_id="return_to_source").execute(died.context("u1"))
     close(died, outcome="refused: confirm_source_lost")
     lease = died.journal.lease(PAIR)
@@ -484,7 +491,7 @@ def test_what_was_given_back_can_be_continued_again(died: Any) -> None:
     OpenProcedure(task_id=OPEN.value).execute(died.context("u1"))
     assert died.journal.lease(PAIR).holder == EARLIER
     with pytest.raises(LeaseLost, match="does not hold the clusters"):
-        died.procedure("u1").hold_lease()
+        died.procedure("u1").authority.hold()
     OpenProcedure(task_id=OPEN.value).execute(died.context("u2"))
     assert died.journal.lease(PAIR).holder == "unplanned_failover-u2"
 
@@ -497,12 +504,12 @@ def test_a_lease_taken_over_before_a_crash_is_given_back(died: Any) -> None:
     assert died.journal.lease(PAIR).holder == EARLIER
 
 
-def left_by(bench: Any) -> Procedure:
+def left_by(bench: Any) -> Run:
     """A continuation that has armed its source and stopped nothing, since all stood still, and that turns back."""
     procedure = continued(bench)
     lost(bench, procedure)
     AssessDataLoss(task_id=ASSESS.value).execute(bench.context("u1"))
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').figures(ASSESS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').progress.figures(ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     FenceSource(task_id="fence_source").execute(bench.context("u1"))
     StopLeftMirrorMaker(task_id="stop_mirror_maker").execute(bench.context("u1"))
@@ -557,7 +564,7 @@ def test_an_aborted_continuation_gives_the_lease_back(died: Any, monkeypatch: py
 # -- when it does --------------------------------------------------------------------------------------------------
 
 
-def beyond_the_opening(bench: Any) -> Procedure:
+def beyond_the_opening(bench: Any) -> Run:
     """A continuation that has opened the target."""
     procedure = left_by(bench)
     for step, told in (
@@ -659,7 +666,7 @@ def test_a_proven_fence_bounds_the_loss(make: Any) -> None:
     figures = assess(bench)
     assert row(figures) == (71, None, 100) and doubts(figures) == []
     assert (figures["plan"]["inventory"]["possible"], figures["plan"]["inventory"]["unknown"]) == (29, 0)
-    kept = bench.procedure("u1").kept
+    kept = bench.procedure("u1").artifacts.load
     assert [frame_partitions(kept(figures[name]), "offset") for name in ("cut_off", "source_ends")] == [
         {ORDERS: 100}
     ] * 2
@@ -709,21 +716,21 @@ def test_whose_word_counts_for_a_topics_id(make: Any, recorder: Recorder, until:
     assert assess(bench)["plan"]["topics"] == [["orders", "orders", 1, wanted]]
 
 
-def reopens(bench: Any, procedure: Procedure) -> None:
+def reopens(bench: Any, procedure: Run) -> None:
     """It may have lifted its fence."""
-    procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True})
+    procedure.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True})
 
 
 def refused(step: Step, error: str) -> Callable[..., None]:
     """A later step looked again, and found it changed."""
-    return lambda bench, procedure: procedure.write(
+    return lambda bench, procedure: procedure.authority.write(
         step, Entry.REFUSAL, {"error": error, "reason": "Somebody wrote", "seen": "x", "next_step": "y"}
     )
 
 
 def changed_file(name: str) -> Callable[..., None]:
     """A file of its evidence folder is not what it wrote."""
-    return lambda bench, procedure: next(procedure.folder.glob(f"{name}-*.parquet")).write_bytes(b"x")
+    return lambda bench, procedure: next(procedure.artifacts.folder.glob(f"{name}-*.parquet")).write_bytes(b"x")
 
 
 IN_DOUBT = {
@@ -768,7 +775,7 @@ def test_a_fence_that_was_begun_anew_proves_nothing(make: Any, kind: Entry) -> N
     bench = make()
     mirrored(bench, 80)
     procedure = planned(bench, Step.FENCE_PRODUCERS)
-    procedure.write(Step.FENCE_PRODUCERS, kind, {"try": 2, **AWAY})
+    procedure.authority.write(Step.FENCE_PRODUCERS, kind, {"try": 2, **AWAY})
     assert row(assess(bench))[2] is None
 
 
@@ -810,9 +817,9 @@ def test_frozen_positions_are_final(make: Any, recorder: Recorder) -> None:
     mirrored(bench, 80)
     procedure = planned(bench, Step.DRAIN_CONSUMERS)
     figures = assess(bench)
-    positions = bench.procedure("u1").kept(figures["positions"]).set_index("group")
+    positions = bench.procedure("u1").artifacts.load(figures["positions"]).set_index("group")
     assert positions["position"].to_dict() == {"audit": 60, "billing": 100, "cron": 30}
-    frozen = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])
+    frozen = procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])
     assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0] and set(figures["active_groups"]) == {
         "audit",
         "billing",
@@ -862,14 +869,14 @@ def test_zero_lag_alone_proves_no_boundary(make: Any) -> None:
 
 def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dict[str, Any], pd.DataFrame]:
     """Have the loss approved, let something happen, stop, translate: figures and rows by group."""
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').figures(ASSESS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').progress.figures(ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(bench.procedure("u1"), Step.FENCE_SOURCE, fenced="armed")
     change()
     StopLeftMirrorMaker(task_id="stop_mirror_maker").execute(bench.context("u1"))
     TranslateWithoutSource(task_id=TRANSLATE.value).execute(bench.context("u1"))
     figures = bench.entries(TRANSLATE, "u1")[-1].payload
-    return figures, bench.procedure("u1").kept(figures["translation"]).set_index("group")
+    return figures, bench.procedure("u1").artifacts.load(figures["translation"]).set_index("group")
 
 
 def translate_after_assessing(
@@ -900,7 +907,7 @@ def test_a_translation_that_was_made_with_the_source_is_taken_as_it_is(died: Any
         {"orders-0": 4},
     )
     assert figures["mirror_maker_missing"] == 2, "set beside the checkpoints of now"
-    plan = died.procedure("u1").plan()
+    plan = died.procedure("u1").progress.plan()
     assert (plan["continues"]["translated"], plan["continues"]["exact"]) == (
         2,
         2,
@@ -914,7 +921,9 @@ def test_what_that_translation_found_missing_counts(make: Any) -> None:
     planned(bench, holes=MISSING)
     figures, _ = translate_after_assessing(bench)
     assert figures["holes"] == MISSING
-    assert "3 records below that end were not found on standby" in loss_markdown(bench.procedure("u1").plan(), "d")
+    assert "3 records below that end were not found on standby" in loss_markdown(
+        bench.procedure("u1").progress.plan(), "d"
+    )
     close(bench, outcome="failed")
     assert [(one["from_offset"], one["certain_to"], one["records"]) for one in evidence(bench, LATER)["loss"]] == [
         (30, 33, 3)
@@ -929,7 +938,7 @@ def test_without_its_file_the_positions_are_translated_anew(make: Any) -> None:
     figures, rows = translate_after_assessing(bench)
     assert (
         "what translate_offsets of planned_failover-r1 had proven is not taken over"
-        in doubts(bench.procedure("u1").figures(ASSESS))[0]
+        in doubts(bench.procedure("u1").progress.figures(ASSESS))[0]
     )
     assert rows["class"].to_dict() == {"audit": "POLICY", "billing": "END"} and figures["holes"] == MISSING
 
@@ -968,7 +977,7 @@ def test_the_digest_is_that_of_these_very_rows(died: Any) -> None:
     """An approval of one translation is none of another; and whoever has the file can check it."""
     figures, _ = translate_after_assessing(died)
     assert figures["digest"] == translation_digest(
-        read_rows(died.procedure("u1").folder / figures["translation"]["file"])
+        read_rows(died.procedure("u1").artifacts.folder / figures["translation"]["file"])
     )
     digests = {figures["digest"]}
     for start in (70, 80):
@@ -995,7 +1004,7 @@ def test_groups_that_were_not_frozen_are_translated_beside(make: Any, recorder: 
         {"CONTENT": 1, "END": 1, "NEAREST": 1},
     )
     assert figures["digest"] == translation_digest(
-        read_rows(bench.procedure("u1").folder / figures["translation"]["file"])
+        read_rows(bench.procedure("u1").artifacts.folder / figures["translation"]["file"])
     )
 
 
@@ -1036,7 +1045,7 @@ def test_a_source_that_is_not_as_it_was_has_no_bound(make: Any, change: Any) -> 
 def test_a_step_that_was_superseded_is_tried_again_and_refuses(died: Any) -> None:
     """A planned run's return that waits is told at its next look who goes on."""
     process = died.procedure("r1")
-    process.take_turn()
+    process.lease.take_new_epoch()
     continued(died)
     with pytest.raises(AirflowException, match="is continued by"):
         as_earlier(died)

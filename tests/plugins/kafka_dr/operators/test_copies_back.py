@@ -21,7 +21,7 @@ from kafka_dr.operators.copies_back import (
     with_lost_copies,
 )
 from kafka_dr.operators.lineage import History
-from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.way_back import CREATES
 from kafka_dr.vocabulary import Entry, Step
 
@@ -131,7 +131,7 @@ def back_again(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, in
         trips.bench.done(
             back,
             Step.SEED_REVERSE_REPLICATION,
-            seeds=back.keep("seeds", partitions_frame({ORDERS: begun}, "replicated")),
+            seeds=back.artifacts.save("seeds", partitions_frame({ORDERS: begun}, "replicated")),
         )
         trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
     trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
@@ -196,7 +196,7 @@ def test_where_the_receipt_is_gone_nothing_is_said_of_what_stayed_behind(
     """Evidence of years ago was deleted: the failover goes on without it."""
     trips = apart(make_bench, tmp_path)
     back_again(trips, begun=106)
-    for path in trips.procedure.folder.glob("seeds-*.parquet"):
+    for path in trips.procedure.artifacts.folder.glob("seeds-*.parquet"):
         path.unlink()
     known = History.of(trips.begin("primary", "standby"))
     assert known.around_stranded(ORDERS, FORTH_COPY).segments == ()
@@ -226,12 +226,14 @@ def test_copies_that_were_made_anew_since_hold_what_had_stayed_behind(
     trips.opens({ORDERS: 100}, {FORTH_COPY: 104})
     back = trips.begin("standby", "primary")
     trips.bench.done(
-        back, Step.SEED_REVERSE_REPLICATION, seeds=back.keep("seeds", partitions_frame({ORDERS: 106}, "replicated"))
+        back,
+        Step.SEED_REVERSE_REPLICATION,
+        seeds=back.artifacts.save("seeds", partitions_frame({ORDERS: 106}, "replicated")),
     )
     trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
     trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
     again = trips.begin("primary", "standby")
-    again.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["primary.orders"]})
+    again.authority.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["primary.orders"]})
     plan = {"topics": [["orders", "primary.orders", 1, "id-orders"]]}
     trips.bench.done(again, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
     with_copies(again, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=120))

@@ -43,7 +43,7 @@ def drain(bench: Any) -> dict[str, Any]:
 def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
     """Both groups' positions are kept, the foreign one's not, and the application may not read with any of them."""
     figures = drain(fenced)
-    held = fenced.procedure().kept(figures["positions"])
+    held = fenced.procedure().artifacts.load(figures["positions"])
     assert list(zip(held["group"], held["position"], strict=True)) == [("billing", 4), ("born", 2)]
     denied = {
         entry.name
@@ -122,12 +122,12 @@ def test_a_second_run_still_names_the_groups_born_since(fenced: Any) -> None:
     assert (
         again["groups_since_forecast"] == ["born"] and [e.kind for e in fenced.entries(STEP)].count(Entry.OUTCOME) == 2
     )
-    assert fenced.procedure().kept(again["positions"])["position"].tolist() == [4, 3]
+    assert fenced.procedure().artifacts.load(again["positions"])["position"].tolist() == [4, 3]
 
 
 def test_a_group_with_members_is_waited_for(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fenced or frozen while a consumer still has the time it was promised."""
-    monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("kafka_dr.procedure.progress.PATIENCE_SECONDS", 0.0)
     fenced.clusters["primary"].members["billing"] = 1
     with pytest.raises(TaskDeferred):
         drain(fenced)
@@ -166,7 +166,7 @@ def test_an_excluded_group_is_fenced_and_told_but_not_waited_for(excluding: Any)
     figures = drain(excluding)
     assert figures["groups"] == ["billing"] and figures["groups_since_forecast"] == []
     assert figures["excluded"] == [{"group": "reports", "reason": "will not empty", "policy": "earliest", "members": 2}]
-    assert excluding.procedure().kept(figures["positions"])["group"].tolist() == ["billing"]
+    assert excluding.procedure().artifacts.load(figures["positions"])["group"].tolist() == ["billing"]
     denied = {e.name for e in excluding.clusters["primary"].acls if e.permission == "deny"}
     assert denied == {"billing", "reports"}
     procedure = excluding.procedure()

@@ -54,8 +54,8 @@ def test_a_completed_run_is_green_and_lets_go(bench: Any) -> None:
 def test_a_failed_run_stays_red_and_keeps_the_lease(bench: Any) -> None:
     """Stopped in the middle: not green, the message repeats step and reason, and nobody else may take the pair."""
     procedure = bench.planned()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
-    procedure.write(
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
+    procedure.authority.write(
         Step.FENCE_PRODUCERS,
         Entry.REFUSAL,
         {"error": "FenceNotProven", "reason": "User:app writes", "seen": "", "next_step": ""},
@@ -122,7 +122,7 @@ def test_a_procedure_that_lost_the_pair_does_not_touch_its_evidence(bench: Any) 
     with pytest.raises(AirflowFailException, match="failed"):
         close(bench, "r1")
     first = evidence(bench)
-    bench.journal.release_lease("primary+standby", procedure.id, procedure.epoch, "aborted")
+    bench.journal.release_lease("primary+standby", procedure.id, procedure.lease.epoch, "aborted")
     bench.opened("r2")
     with pytest.raises(AirflowFailException, match="r1"):
         close(bench, "r1")
@@ -153,13 +153,13 @@ def test_a_returned_run_stays_red_when_closed_again(bench: Any) -> None:
 def test_a_lost_file_does_not_prevent_the_evidence(bench: Any) -> None:
     """Whatever the outcome, there is evidence; a file that is not the journal's is named in it."""
     procedure = bench.stopped()
-    (path,) = procedure.folder.glob("boundary-*.parquet")
+    (path,) = procedure.artifacts.folder.glob("boundary-*.parquet")
     path.unlink()
     with pytest.raises(AirflowFailException):
         close(bench)
     (problem,) = evidence(bench)["problems"]
     assert evidence(bench)["outcome"] == "failed" and path.name in problem
-    assert "This evidence is incomplete" in (procedure.folder / "evidence.html").read_text()
+    assert "This evidence is incomplete" in (procedure.artifacts.folder / "evidence.html").read_text()
 
 
 def test_a_lease_taken_before_a_crash_is_let_go(bench: Any) -> None:

@@ -41,7 +41,9 @@ def test_the_fence_is_added_and_proven(ready: Any) -> None:
     procedure = ready.procedure()
     assert {str(e) for e in added_entries(procedure)} == {"deny User:app write topic literal '*' from *"}
     assert ready.clusters["primary"].acls == {GRANT, MM2, *added_entries(procedure)}
-    assert procedure.kept(figures["cut_off"]).to_dict("records") == [{"topic": "orders", "partition": 0, "offset": 10}]
+    assert procedure.artifacts.load(figures["cut_off"]).to_dict("records") == [
+        {"topic": "orders", "partition": 0, "offset": 10}
+    ]
     assert figures["brokers_refusing"] == [1] and figures["fenced_at"]
 
 
@@ -51,7 +53,7 @@ def test_fencing_again_adds_nothing_and_looks_again(ready: Any) -> None:
     ready.clusters["primary"].log_ends[TopicPartition("orders", 0)] = 12
     figures = fence(ready)
     assert len(added_entries(ready.procedure())) == 1
-    assert ready.procedure().kept(figures["cut_off"])["offset"].tolist() == [12]
+    assert ready.procedure().artifacts.load(figures["cut_off"])["offset"].tolist() == [12]
 
 
 def test_without_approval_nothing_is_fenced(ready: Any) -> None:

@@ -64,13 +64,13 @@ def test_a_probe_that_gets_through_is_no_fence(way: WayBack) -> None:
     way.bench.probe_answers[0] = Accepted(1, 1)
     with pytest.raises(AirflowException):
         fence(way)
-    assert way.procedure.outcome(STEP) is None
+    assert way.procedure.progress.outcome(STEP) is None
 
 
 def test_the_fence_of_each_cluster_is_told_apart(way: WayBack) -> None:
     """What was added here is none of what return_to_source lifts on the new primary, and stays when the run ends."""
     fence(way)
-    assert added_entries(way.procedure) == [] and set(added_entries(way.procedure.turned)) == {DENY, MAY_NOT}
+    assert added_entries(way.procedure) == [] and set(added_entries(way.procedure.reversed)) == {DENY, MAY_NOT}
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(way.bench.context("b1"))
     assert {DENY, MAY_NOT} <= way.primary.acls
 
@@ -79,7 +79,9 @@ def test_a_returning_run_that_began_the_planned_part_keeps_it_too(way: WayBack) 
     """The new primary's fence is lifted, the returned cluster's is not."""
     fence(way)
     way.standby.acls |= {GRANT, DENY}
-    way.procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"cluster": "standby", "adds_acl_entries": [vars(DENY)]})
+    way.procedure.authority.write(
+        Step.FENCE_PRODUCERS, Entry.INTENT, {"cluster": "standby", "adds_acl_entries": [vars(DENY)]}
+    )
     way.bench.probe_answers[0] = Accepted(1, 1)
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(way.bench.context("b1"))
     assert DENY not in way.standby.acls and {DENY, MAY_NOT} <= way.primary.acls

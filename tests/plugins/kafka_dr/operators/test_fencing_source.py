@@ -18,6 +18,7 @@ from kafka_dr.operators import fencing, fencing_source
 from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.fencing_source import FenceSource, telling_entries
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 STEP = Step.FENCE_SOURCE
@@ -199,7 +200,7 @@ def test_a_source_that_hangs_in_the_middle_keeps_nobody(
     source.away, rules = False, fencing.source_rules
 
     def frozen(procedure: Any) -> Any:
-        if isinstance(procedure, fencing_source.Attempt) and not thaws.is_set():
+        if isinstance(procedure.authority, fencing_source.TimedAttempt) and not thaws.is_set():
             source.away = dies
             thaws.wait(60)
             source.away = False
@@ -233,7 +234,7 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
     bench.lost()
     source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
     source.away = False
-    acls = fencing_source.Attempt.source_acls.func
+    anew = Systems.anew
 
     class Frozen:
         """Adds when it thaws."""
@@ -253,7 +254,13 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
             self.inner.remove(entries)
             ended.set()
 
-    monkeypatch.setattr(fencing_source.Attempt, "source_acls", property(lambda self: Frozen(acls(self))), raising=False)
+    def of_the_attempt(systems: Systems, *request: Any) -> Systems:
+        made = anew(systems, *request)
+        if not request:
+            made.source_acls = Frozen(made.source_acls)
+        return made
+
+    monkeypatch.setattr(Systems, "anew", of_the_attempt)
     monkeypatch.setattr(fencing_source, "_FENCE_SECONDS", 0.2)
     assert fence(bench)["fenced"] == "armed"
     source.away = False
@@ -276,7 +283,7 @@ def test_what_a_living_source_accepted_since_the_inventory_is_listed(bench: Any)
     procedure = bench.lost(known_end=4)
     bench.clusters["primary"].away = False
     figures = fence(bench)
-    rows = procedure.kept(figures["accepted"])
+    rows = procedure.artifacts.load(figures["accepted"])
     assert (figures["fenced"], figures["records_at_most"]) == ("by acl", 6)
     assert rows[["topic", "partition", "from_offset", "to_offset"]].values.tolist() == [["orders", 0, 4, 10]]
 

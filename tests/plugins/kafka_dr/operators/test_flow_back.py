@@ -13,8 +13,8 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import flow_back, preparing_topics
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.flow_back import SeedFlowBack, StartFlowBack, WaitForCatchUp
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.preparing_topics import PrepareTopics
-from kafka_dr.operators.procedure import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, PAIR, WayBack
@@ -54,7 +54,10 @@ def prepare(way: WayBack) -> WayBack:
 
 def seeds(way: WayBack, figures: dict[str, Any]) -> dict[str, int]:
     """What was told, by partition."""
-    return {f"{row.topic}-{row.partition}": row.replicated for row in way.procedure.kept(figures["seeds"]).itertuples()}
+    return {
+        f"{row.topic}-{row.partition}": row.replicated
+        for row in way.procedure.artifacts.load(figures["seeds"]).itertuples()
+    }
 
 
 # -- where it begins ---------------------------------------------------------------------------------------------
@@ -310,7 +313,7 @@ def test_the_first_copies_are_the_first_records_since(bench: Any, monkeypatch: p
     figures = start(way)
     assert figures["partitions_flowing"] == 1 and figures["connectors"] == [BACK, "s.checkpoint"]
     (note,) = [e.payload["ends_before"] for e in way.bench.entries(Step.START_FLOW_BACK, "b1") if e.kind == Entry.NOTE]
-    assert way.procedure.kept(note)["offset"].tolist() == [10]
+    assert way.procedure.artifacts.load(note)["offset"].tolist() == [10]
 
 
 def test_a_copy_of_something_old_stops_it_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,8 +374,8 @@ def test_a_resume_that_comes_too_late_is_undone(bench: Any, monkeypatch: pytest.
     def late(name: str, **more: Any) -> None:
         resume(name, **more)
         newer = way.bench.procedure("b1")
-        newer.take_turn()
-        newer.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"try": 1})
+        newer.lease.take_new_epoch()
+        newer.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"try": 1})
 
     monkeypatch.setattr(way.worker, "resume", late)
     with pytest.raises(AirflowException):
@@ -453,7 +456,7 @@ def test_a_flow_that_failed_is_not_waited_for(flowing: WayBack) -> None:
 
 def test_a_long_wait_frees_its_slot(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is woken later, and goes on with the look that it made first."""
-    monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("kafka_dr.procedure.progress.PATIENCE_SECONDS", 0.3)
     way = WayBack(make_bench(deadlines={"stable_seconds": 0.01, "zero_lag_seconds": 120}), started=True)
     way.found()
     way.standby.log_ends[ORDERS], way.worker.kept[BACK] = 30, {ORDERS: 12}
@@ -463,14 +466,14 @@ def test_a_long_wait_frees_its_slot(make_bench: Any, monkeypatch: pytest.MonkeyP
     way.worker.kept[BACK] = {ORDERS: 29}
     task.resume(way.bench.context("b1"))
     way.procedure = way.bench.procedure("b1")
-    assert way.procedure.outcome(Step.WAIT_FOR_CATCH_UP)["partitions"] == 1
+    assert way.procedure.progress.outcome(Step.WAIT_FOR_CATCH_UP)["partitions"] == 1
     assert len([e for e in way.bench.entries(Step.WAIT_FOR_CATCH_UP, "b1") if e.kind == Entry.NOTE]) == 1
 
 
 def test_seeds_are_kept_by_partition(bench: Any) -> None:
     """What was told stands beside the evidence, with -1 for null."""
     way = prepared(bench, seeded=False)
-    assert way.procedure.kept(seed(way)["seeds"]).equals(partitions_frame({ORDERS: 9}, "replicated"))
+    assert way.procedure.artifacts.load(seed(way)["seeds"]).equals(partitions_frame({ORDERS: 9}, "replicated"))
 
 
 @pytest.mark.parametrize("choices", [{"mode": "recreate"}, {}])

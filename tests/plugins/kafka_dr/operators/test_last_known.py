@@ -193,7 +193,9 @@ def test_frames_without_rows_keep_their_types(make_lost: Any) -> None:
         "policy": "object",
     }
     assert known.positions.dtypes.astype(str).to_dict() == wanted
-    assert procedure.kept(procedure.keep("p", known.positions)).dtypes.astype(str).to_dict() == wanted
+    assert (
+        procedure.artifacts.load(procedure.artifacts.save("p", known.positions)).dtypes.astype(str).to_dict() == wanted
+    )
 
 
 BROKEN = {

@@ -15,9 +15,10 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import offsets
 from kafka_dr.operators.lineage import write_lineage
 from kafka_dr.operators.offsets import TranslateOffsets
-from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.translating_ahead import write_translation
 from kafka_dr.operators.way_back import CREATES
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS, BORN = TopicPartition("orders", 0), TopicPartition("born", 0)
@@ -30,9 +31,9 @@ class Trips:
 
     def __init__(self, bench: Any, folder: Path) -> None:
         self.bench, self.folder, self.count = bench, folder, 0
-        self.procedure: Procedure | None = None
+        self.procedure: Run | None = None
 
-    def begin(self, source: str, target: str, ids: dict[str, str] | None = None) -> Procedure:
+    def begin(self, source: str, target: str, ids: dict[str, str] | None = None) -> Run:
         """Open a procedure whose source's topics have these ids, after the end of the one before."""
         if self.procedure is not None:
             self.bench.journal.release_lease(PAIR, self.procedure.id, self.bench.journal.lease(PAIR).epoch, "completed")
@@ -46,11 +47,13 @@ class Trips:
 
     def note(self, step: Step, ends: dict[TopicPartition, int]) -> None:
         """The step of the last procedure noted where logs ended before it started a flow."""
-        self.procedure.write(
-            step, Entry.NOTE, {"ends_before": self.procedure.keep("ends_before", partitions_frame(ends, "offset"))}
+        self.procedure.authority.write(
+            step,
+            Entry.NOTE,
+            {"ends_before": self.procedure.artifacts.save("ends_before", partitions_frame(ends, "offset"))},
         )
 
-    def found(self, after: Procedure, source_end: int, resumes: int) -> None:
+    def found(self, after: Run, source_end: int, resumes: int) -> None:
         """The last procedure looked for stranded records."""
         frame = pd.DataFrame(
             {
@@ -62,13 +65,16 @@ class Trips:
             }
         )
         self.bench.done(
-            self.procedure, Step.FIND_STRANDED_RECORDS, after=after.id, frontier=self.procedure.keep("frontier", frame)
+            self.procedure,
+            Step.FIND_STRANDED_RECORDS,
+            after=after.id,
+            frontier=self.procedure.artifacts.save("frontier", frame),
         )
 
-    def opens(self, cut_off: dict[TopicPartition, int] | None, boundary: dict[TopicPartition, int]) -> Procedure:
+    def opens(self, cut_off: dict[TopicPartition, int] | None, boundary: dict[TopicPartition, int]) -> Run:
         """The last procedure opens its target; one without a cut-off had given its source up."""
         kept = {
-            name: self.procedure.keep(name, partitions_frame(ends, "offset"))
+            name: self.procedure.artifacts.save(name, partitions_frame(ends, "offset"))
             for name, ends in (("cut_off", cut_off or {}), ("boundary", boundary))
         }
         if cut_off is not None:
@@ -173,12 +179,10 @@ def test_a_procedure_that_returned_moved_nobody(trips: Trips) -> None:
     assert trips.segments() == []
 
 
-def elsewhere(monkeypatch: pytest.MonkeyPatch, procedure: Procedure) -> None:
+def elsewhere(monkeypatch: pytest.MonkeyPatch, procedure: Run) -> None:
     """A procedure is one of other clusters."""
-    pair = Procedure.pair.fget
-    monkeypatch.setattr(
-        Procedure, "pair", property(lambda self: "elsewhere" if self.id == procedure.id else pair(self))
-    )
+    pair = Run.pair.fget
+    monkeypatch.setattr(Run, "pair", property(lambda self: "elsewhere" if self.id == procedure.id else pair(self)))
 
 
 def test_another_pairs_procedures_do_not_count(trips: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,11 +267,11 @@ def test_a_receipt_that_is_gone_is_not_guessed(trips: Trips, name: str) -> None:
     """Neither is one that somebody changed."""
     first = trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
-    for kept in first.folder.glob(f"{name}-*.parquet"):
+    for kept in first.artifacts.folder.glob(f"{name}-*.parquet"):
         kept.write_bytes(b"other")
     trips.begin("standby", "primary")
     assert trips.segments(300, 290) == [[300, None, 290, None, False]]
-    for kept in first.folder.glob(f"{name}-*.parquet"):
+    for kept in first.artifacts.folder.glob(f"{name}-*.parquet"):
         kept.unlink()
     assert trips.segments(300, 290) == [[300, None, 290, None, False]]
 
@@ -277,7 +281,7 @@ def test_without_its_cut_off_a_noted_end_tells_where_copies_begin(trips: Trips) 
     first = trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.note(Step.START_REVERSE_REPLICATION, {ORDERS: 102})
-    (kept,) = first.folder.glob("cut_off-*.parquet")
+    (kept,) = first.artifacts.folder.glob("cut_off-*.parquet")
     kept.unlink()
     trips.begin("standby", "primary")
     assert trips.segments() == [[104, None, 102, None, False]]
@@ -290,7 +294,7 @@ def test_behind_a_receipt_that_is_gone_later_segments_are_known(trips: Trips) ->
     trips.begin("standby", "primary")
     trips.opens({ORDERS: 200}, {ORDERS: 196})
     trips.begin("primary", "standby")
-    (kept,) = first.folder.glob("boundary-*.parquet")
+    (kept,) = first.artifacts.folder.glob("boundary-*.parquet")
     kept.unlink()
     assert trips.segments() == [[196, None, 200, None, False]]
 
@@ -329,7 +333,7 @@ def test_a_topic_made_anew_by_a_failback_begins_again(trips: Trips) -> None:
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.begin("standby", "primary")
-    trips.procedure.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["orders"]})
+    trips.procedure.authority.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["orders"]})
     assert trips.segments() == []
     trips.begin("standby", "primary")
     assert trips.segments() == []

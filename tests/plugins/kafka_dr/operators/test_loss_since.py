@@ -18,7 +18,7 @@ from kafka_dr.operators.clients import RedirectClients
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.loss_since import LOOKED_AT, loss_grown
 from kafka_dr.operators.offsets import CommitGroups
-from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.without_source import OpenWithoutSource
 from kafka_dr.vocabulary import Entry, Step
 
@@ -69,7 +69,7 @@ def ready(make_bench: Any) -> Any:
         holes=[],
         cut=[],
         classes={},
-        translation=procedure.keep("positions", pd.DataFrame(columns)),
+        translation=procedure.artifacts.save("positions", pd.DataFrame(columns)),
     )
     bench.done(procedure, REVIEW, asked=False)
     return bench
@@ -81,10 +81,10 @@ def accepted(bench: Any, to: int, step: Step = Step.WATCH_OLD_SOURCE, topic: str
     frame = pd.DataFrame(
         {"topic": [topic], "partition": [0], "from_offset": pd.array([10], "Int64"), "to_offset": [to]}
     )
-    procedure.write(
+    procedure.authority.write(
         step,
         Entry.OUTCOME,
-        {"fenced": "by acl", "accepted": procedure.keep("accepted", frame), "procedure_id": procedure.id},
+        {"fenced": "by acl", "accepted": procedure.artifacts.save("accepted", frame), "procedure_id": procedure.id},
     )
 
 
@@ -95,8 +95,8 @@ def stopped(bench: Any, ends: dict[TopicPartition, int], replicated: int | None 
     bench.done(
         procedure,
         STOP,
-        boundary=procedure.keep("boundary", partitions_frame(ends, "offset")),
-        replicated=procedure.keep("replicated", partitions_frame(kept, "offset")),
+        boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
+        replicated=procedure.artifacts.save("replicated", partitions_frame(kept, "offset")),
     )
     bench.clusters["standby"].log_ends |= ends
 
@@ -137,7 +137,7 @@ FOUND = {
         lambda b: b.done(
             b.procedure(),
             Step.TRANSLATE_OFFSETS,
-            **b.procedure().figures(Step.TRANSLATE_OFFSETS)
+            **b.procedure().progress.figures(Step.TRANSLATE_OFFSETS)
             | {
                 "holes": [
                     {
@@ -168,7 +168,7 @@ def test_the_review_asks_where_more_is_lost_than_was_approved(ready: Any, find: 
     assert (
         digest in subject
         and digest in body
-        and digest not in ("t" * 64, ready.procedure().figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
+        and digest not in ("t" * 64, ready.procedure().progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
     )
 
 
@@ -189,11 +189,16 @@ def test_the_review_opens_by_itself_where_no_more_is_lost(ready: Any, find: Any)
 def test_what_connect_keeps_of_a_topic_made_anew_proves_nothing(ready: Any) -> None:
     """It speaks of another log."""
     procedure = ready.procedure()
-    figures = procedure.figures(Step.ASSESS_DATA_LOSS)
+    figures = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
     ready.done(
         procedure,
         Step.ASSESS_DATA_LOSS,
-        **figures | {"bounds": procedure.keep("bounds", procedure.kept(figures["bounds"]).assign(recreated=True))},
+        **figures
+        | {
+            "bounds": procedure.artifacts.save(
+                "bounds", procedure.artifacts.load(figures["bounds"]).assign(recreated=True)
+            )
+        },
     )
     stopped(ready, {ORDERS: 300}, replicated=299)
     accepted(ready, 300)
@@ -275,7 +280,7 @@ def closed(bench: Any) -> dict[str, Any]:
     """The evidence of the run."""
     with pytest.raises(AirflowFailException):
         CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(bench.context())
-    return json.loads((bench.procedure().folder / "evidence.json").read_text())
+    return json.loads((bench.procedure().artifacts.folder / "evidence.json").read_text())
 
 
 def test_the_evidence_tells_both(ready: Any) -> None:
@@ -293,7 +298,7 @@ def test_the_evidence_tells_both(ready: Any) -> None:
     assert digest_of({"translation": "t" * 64, "loss": told["loss_grown"]}) == digest and told["plan"]["loss"] == list(
         LOSS
     )
-    assert "the source accepted records since" in (ready.procedure().folder / "evidence.html").read_text()
+    assert "the source accepted records since" in (ready.procedure().artifacts.folder / "evidence.html").read_text()
 
 
 def test_what_a_source_that_thawed_had_mirrored_is_not_called_certainly_lost(ready: Any) -> None:
@@ -313,7 +318,7 @@ def test_what_a_source_that_thawed_had_mirrored_is_not_called_certainly_lost(rea
 def test_without_the_files_the_evidence_says_what_was_approved(ready: Any) -> None:
     """And that the rest is gone."""
     accepted(ready, 300)
-    for file in ready.procedure().folder.glob("accepted-*"):
+    for file in ready.procedure().artifacts.folder.glob("accepted-*"):
         file.unlink()
     told = closed(ready)
     assert (

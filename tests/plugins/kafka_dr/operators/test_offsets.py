@@ -67,7 +67,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def freeze(bench: Any, procedure: Any, position: int) -> None:
     """Drain the consumers, the group standing at a position."""
     bench.clusters["primary"].committed["g"] = {TopicPartition("orders", 0): Position(position)}
-    held = procedure.keep("source_positions", positions_frame(procedure, ["g"]))
+    held = procedure.artifacts.save("source_positions", positions_frame(procedure, ["g"]))
     bench.done(procedure, Step.DRAIN_CONSUMERS, groups=["g"], groups_since_forecast=[], positions=held)
 
 
@@ -78,10 +78,10 @@ def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
     freeze(bench, procedure, 5)
     first = task.act(procedure, bench.context())
     freeze(bench, procedure, 7)
-    procedure.take_turn()
+    procedure.lease.take_new_epoch()
     second = task.act(procedure, bench.context())
     assert len(submitted) == 2 and (first["digest"], second["digest"]) == ("of try 1", "of try 2")
-    assert procedure.kept(second["translation"])["position"].tolist() == [7]
+    assert procedure.artifacts.load(second["translation"])["position"].tolist() == [7]
 
 
 def test_where_the_input_cannot_be_written_that_is_the_reason(
@@ -181,7 +181,7 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
     """Columns without rows have their types: the job reads such an input, and answers none."""
     procedure = bench.planned()
     freeze(bench, procedure, 5)
-    none = procedure.kept(procedure.figures(Step.DRAIN_CONSUMERS)["positions"])[:0]
+    none = procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])[:0]
     monkeypatch.setattr(
         offsets,
         "offset_syncs_of",

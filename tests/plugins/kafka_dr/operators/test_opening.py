@@ -132,7 +132,7 @@ def test_a_cool_down_is_acknowledged(cooling: Any) -> None:
     told = cooling.entries(STEP, "r2")[0].payload["cool_down"]
     assert (told["procedure_id"], told["outcome"], told["acknowledged"]) == (f"{cooling.dag_id}-r1", "completed", WHY)
     assert datetime.fromisoformat(told["ends_at"]) - datetime.fromisoformat(told["ended_at"]) == timedelta(seconds=900)
-    assert cooling.procedure("r2").cool_down == told
+    assert cooling.procedure("r2").progress.cool_down == told
 
 
 def test_an_acknowledged_run_that_was_refused_frees_nobody_else(cooling: Any) -> None:
@@ -162,7 +162,7 @@ def test_a_reason_without_a_cool_down_is_kept_and_decides_nothing(bench: Any) ->
     assert (
         opened["cool_down"] is None
         and opened["request"]["choices"] == {"acknowledge_cool_down": WHY}
-        and bench.procedure().cool_down is None
+        and bench.procedure().progress.cool_down is None
     )
 
 
@@ -188,7 +188,7 @@ def test_a_crash_between_lease_and_journal_is_made_good(bench: Any) -> None:
     bench.journal.take_lease("primary+standby", "planned_failover-r1")
     open_(bench)
     assert bench.entries(STEP)[-1].payload["epoch"] == 2
-    bench.procedure().hold_lease()
+    bench.procedure().authority.hold()
 
 
 def refused(step: Any, bench: Any, run_id: str) -> None:

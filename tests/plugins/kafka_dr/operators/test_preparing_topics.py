@@ -71,7 +71,7 @@ def anew(bench: Any, decision: str = "discard", **more: Any) -> WayBack:
 
 def export(way: WayBack) -> Path:
     """One exported file, as find_stranded_records tells of it; returns its path."""
-    folder = way.procedure.folder / "stranded-1" / "stranded"
+    folder = way.procedure.artifacts.folder / "stranded-1" / "stranded"
     folder.mkdir(parents=True)
     path = folder / "orders-0.parquet"
     pq.write_table(pa.table({"offset": [10, 11]}), path)
@@ -83,8 +83,8 @@ def export(way: WayBack) -> Path:
             "sha256": [hashlib.sha256(path.read_bytes()).hexdigest()],
         }
     )
-    found = way.procedure.outcome(Step.FIND_STRANDED_RECORDS)
-    found["export"] = {"folder": "stranded-1", "files": way.procedure.keep("exported_files", files)}
+    found = way.procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
+    found["export"] = {"folder": "stranded-1", "files": way.procedure.artifacts.save("exported_files", files)}
     way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **found)
     way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
     return path
@@ -94,7 +94,7 @@ def test_logs_that_are_alike_are_left_alone(way: WayBack) -> None:
     """Nothing is made, grown or deleted, and no connector is asked anything."""
     figures = prepare(way)
     assert (figures["mode"], figures["created"], figures["grown"], figures["topics"]) == ("append", [], [], 1)
-    assert way.procedure.kept(figures["recreated"]).empty and way.primary.deleted == []
+    assert way.procedure.artifacts.load(figures["recreated"]).empty and way.primary.deleted == []
     assert way.worker.asked == way.old_worker.asked == []
 
 
@@ -106,7 +106,9 @@ def test_topics_that_were_born_or_grew_meanwhile_come_along(way: WayBack) -> Non
     assert (figures["created"], figures["grown"]) == (["born"], ["orders"])
     assert way.primary.settings["born"] == {"cleanup.policy": "compact"}
     assert len(way.primary.partitions["born"]) == 2 and len(way.primary.partitions["orders"]) == 3
-    assert way.procedure.kept(figures["recreated"]).to_dict("records") == [{"topic": "born", "topic_id": "id-born"}]
+    assert way.procedure.artifacts.load(figures["recreated"]).to_dict("records") == [
+        {"topic": "born", "topic_id": "id-born"}
+    ]
 
 
 def test_what_a_killed_try_made_is_told_as_made(way: WayBack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +123,7 @@ def test_what_a_killed_try_made_is_told_as_made(way: WayBack, monkeypatch: pytes
         prepare(way)
     assert "born" in way.primary.partitions
     figures = prepare(way)
-    assert figures["created"] == [] and way.procedure.kept(figures["recreated"])["topic"].tolist() == ["born"]
+    assert figures["created"] == [] and way.procedure.artifacts.load(figures["recreated"])["topic"].tolist() == ["born"]
 
 
 def test_more_partitions_there_are_refused(way: WayBack) -> None:
@@ -180,7 +182,7 @@ def test_topics_are_made_anew_behind_stopped_flows(bench: Any) -> None:
     )
     way.standby.settings["orders"] = {"retention.ms": "7"}
     figures = prepare(way)
-    assert way.procedure.kept(figures["recreated"]).to_dict("records") == [
+    assert way.procedure.artifacts.load(figures["recreated"]).to_dict("records") == [
         {"topic": "orders", "topic_id": "id-orders-1"}
     ]
     assert (
@@ -237,7 +239,7 @@ def test_a_topic_of_syncs_that_both_flows_share_stays(make_bench: Any) -> None:
 def test_without_the_export_nothing_is_deleted(bench: Any, damage: Any) -> None:
     """A file that is missing or other than the journal knows: nothing else would hold these records."""
     way = anew(bench)
-    damage(next(way.procedure.folder.glob("stranded-1/stranded/*.parquet")))
+    damage(next(way.procedure.artifacts.folder.glob("stranded-1/stranded/*.parquet")))
     with pytest.raises(AirflowFailException, match="is not the file that was exported"):
         prepare(way)
     assert way.primary.deleted == []
@@ -247,8 +249,8 @@ def test_without_the_export_nothing_is_deleted(bench: Any, damage: Any) -> None:
 def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) -> None:
     """Replicated once, and deleted on the new primary since: the export is all that is left of it."""
     way = anew(bench)
-    found = way.procedure.outcome(Step.FIND_STRANDED_RECORDS)
-    folder = way.procedure.folder / "stranded-1" / "older"
+    found = way.procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
+    folder = way.procedure.artifacts.folder / "stranded-1" / "older"
     folder.mkdir()
     (path := folder / "orders-0.parquet").write_bytes(b"records")
     older = pd.DataFrame(
@@ -260,7 +262,7 @@ def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) ->
             "older_sha256": [hashlib.sha256(b"records").hexdigest()],
         }
     )
-    found["export"]["older"] = way.procedure.keep("exported_older", older)
+    found["export"]["older"] = way.procedure.artifacts.save("exported_older", older)
     way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **found)
     way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
     assert verify_export(way.procedure) == 2
@@ -272,11 +274,14 @@ def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) ->
 
 def again(way: WayBack) -> None:
     """Another run in mode recreate, which goes by what the first one found."""
-    found = way.procedure.outcome(Step.FIND_STRANDED_RECORDS)
+    found = way.procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
     first = way.procedure
     way.another("b2")
-    receipts = {name: way.procedure.keep(name, first.kept(found[name])) for name in ("frontier", "returned_ends")}
-    files = way.procedure.keep("exported_files", first.kept(found["export"]["files"]))
+    receipts = {
+        name: way.procedure.artifacts.save(name, first.artifacts.load(found[name]))
+        for name in ("frontier", "returned_ends")
+    }
+    files = way.procedure.artifacts.save("exported_files", first.artifacts.load(found["export"]["files"]))
     way.bench.done(
         way.procedure,
         Step.FIND_STRANDED_RECORDS,
@@ -292,7 +297,7 @@ def test_another_run_makes_anew_what_holds_copies_only(bench: Any) -> None:
     prepare(way)
     way.primary.log_ends[ORDERS] = 50
     again(way)
-    assert way.procedure.kept(prepare(way)["recreated"])["topic_id"].tolist() == ["id-orders-2"]
+    assert way.procedure.artifacts.load(prepare(way)["recreated"])["topic_id"].tolist() == ["id-orders-2"]
 
 
 @pytest.mark.parametrize("born", [TopicPartition("born", 0), TopicPartition("orders", 1)])
@@ -386,7 +391,7 @@ def test_killed_in_the_middle_it_deletes_nothing_twice(
         prepare(way)
     figures = prepare(way)
     assert way.primary.deleted.count("orders") == 1 and figures["deleted"] == 1
-    assert way.procedure.kept(figures["recreated"])["topic_id"].tolist() == ["id-orders-1"]
+    assert way.procedure.artifacts.load(figures["recreated"])["topic_id"].tolist() == ["id-orders-1"]
 
 
 def test_killed_before_it_deleted_the_flow_back_still_knows_how_far_it_was(
@@ -428,7 +433,7 @@ def test_what_another_has_made_anew_by_the_same_name_is_not_deleted(
 def test_without_its_lease_it_deletes_nothing_more(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A newer process of the step has taken the pair between two requests."""
     way = anew(bench)
-    overtaken(way, monkeypatch, lambda: way.bench.procedure("b1").take_turn())
+    overtaken(way, monkeypatch, way.bench.procedure("b1").lease.take_new_epoch)
     with pytest.raises(AirflowException):
         prepare(way)
     assert "orders" in way.primary.deleted and "payments" not in way.primary.deleted

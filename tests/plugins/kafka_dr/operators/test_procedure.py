@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, Refusal, Superseded
-from kafka_dr.operators import procedure as module
-from kafka_dr.operators.procedure import Identity, NotYet, WaitLonger, frame_partitions, partitions_frame
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
+from kafka_dr.procedure import artifacts, progress, systems
+from kafka_dr.procedure.progress import NotYet, WaitLonger
+from kafka_dr.procedure.run import Identity
 from kafka_dr.vocabulary import Entry, Step
 
 DIGEST = "a" * 64
@@ -38,33 +40,33 @@ def after(looks: int) -> Callable[[], str]:
 
 def test_a_wait_ends_when_it_is_found(bench: Any) -> None:
     """What the look found comes back."""
-    assert bench.opened().wait("forecast", "It", after(2), 30) == "found"
+    assert bench.opened().progress.wait("forecast", "It", after(2), 30) == "found"
 
 
 def test_a_wait_looks_once_even_after_its_deadline(bench: Any) -> None:
     """A state that is there counts, however late the look."""
     procedure = bench.opened()
-    procedure.write("forecast", Entry.INTENT, {"try": 1})
+    procedure.authority.write("forecast", Entry.INTENT, {"try": 1})
     time.sleep(0.02)
-    assert procedure.wait("forecast", "It", after(0), 0.01) == "found"
+    assert procedure.progress.wait("forecast", "It", after(0), 0.01) == "found"
 
 
 def test_a_wait_ends_at_its_deadline_with_what_was_seen(bench: Any) -> None:
     """No wait is endless; the error says what was awaited and what was seen last."""
     with pytest.raises(DeadlinePassed, match="Zero lag: not within 0 s") as caught:
-        bench.opened().wait("wait_for_zero_lag", "Zero lag", never, 0.05)
+        bench.opened().progress.wait("wait_for_zero_lag", "Zero lag", never, 0.05)
     assert caught.value.seen == "3 of 4 partitions are not drained"
 
 
 def test_the_clock_starts_with_the_trys_first_intent(bench: Any) -> None:
     """A step that is woken does not begin to wait anew, whatever else it wrote meanwhile."""
     procedure = bench.opened()
-    procedure.write("wait_for_zero_lag", Entry.INTENT, {"try": 1})
+    procedure.authority.write("wait_for_zero_lag", Entry.INTENT, {"try": 1})
     time.sleep(0.06)
-    procedure.write("wait_for_zero_lag", Entry.INTENT, {"adds_acl_entries": []})
+    procedure.authority.write("wait_for_zero_lag", Entry.INTENT, {"adds_acl_entries": []})
     looks: list[None] = []
     with pytest.raises(DeadlinePassed):
-        procedure.wait("wait_for_zero_lag", "Zero lag", lambda: looks.append(None) or never(), 0.05)
+        procedure.progress.wait("wait_for_zero_lag", "Zero lag", lambda: looks.append(None) or never(), 0.05)
     assert len(looks) == 1
 
 
@@ -73,100 +75,110 @@ def test_a_new_try_starts_the_clock_anew(bench: Any) -> None:
     intent.
     """
     procedure = bench.opened()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"try": 1})
-    fenced_until = procedure.fence_deadline()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"try": 2})
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"try": 1})
+    fenced_until = procedure.progress.fence_deadline()
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"try": 2})
     first, second = (e.at.timestamp() for e in bench.entries(Step.FENCE_PRODUCERS))
-    assert procedure.clock(Step.FENCE_PRODUCERS) == second > first == procedure.began(Step.FENCE_PRODUCERS)
-    assert procedure.fence_deadline() == fenced_until
+    assert (
+        procedure.progress.clock(Step.FENCE_PRODUCERS)
+        == second
+        > first
+        == procedure.progress.began(Step.FENCE_PRODUCERS)
+    )
+    assert procedure.progress.fence_deadline() == fenced_until
 
 
 def test_a_step_without_an_intent_has_waited_for_nothing(bench: Any) -> None:
     """Before the first intent the clock stands at now."""
     procedure, before = bench.opened(), time.time()
-    assert before <= procedure.clock("wait_for_zero_lag") <= time.time()
+    assert before <= procedure.progress.clock("wait_for_zero_lag") <= time.time()
 
 
 def test_patience_ends_before_the_deadline(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait that outlasts the step's patience gives the slot back."""
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
     with pytest.raises(WaitLonger, match="Zero lag: 3 of 4"):
-        bench.opened().wait("wait_for_zero_lag", "Zero lag", never, 30)
+        bench.opened().progress.wait("wait_for_zero_lag", "Zero lag", never, 30)
 
 
 def test_the_fence_limits_every_wait_behind_it(bench: Any) -> None:
     """A step's own deadline of a day does not outlast max_fence_seconds."""
     bench.params = bench.params | {"max_fence_seconds": 0.05}
     procedure = bench.opened()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
     with pytest.raises(DeadlinePassed):
-        procedure.wait("wait_for_zero_lag", "Zero lag", never, 86_400)
+        procedure.progress.wait("wait_for_zero_lag", "Zero lag", never, 86_400)
 
 
 def test_the_fence_limits_no_wait_past_the_opening(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the target's opening is meant, a wait has its own deadline only."""
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
     bench.params = bench.params | {"max_fence_seconds": 0.01}
     procedure = bench.opened()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {})
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {})
     with pytest.raises(WaitLonger):
-        procedure.wait("verify_clients", "Groups", never, 30)
+        procedure.progress.wait("verify_clients", "Groups", never, 30)
 
 
 def test_the_fence_clock(bench: Any) -> None:
     """No clock before the fence; with it, the deadline counts from the fence's first intent."""
     procedure = bench.opened()
-    assert procedure.fence_deadline() is None
-    procedure.check_fence_clock()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
-    assert abs(procedure.fence_deadline() - time.time() - 600) < 5
-    procedure.check_fence_clock()
+    assert procedure.progress.fence_deadline() is None
+    procedure.progress.check_fence_clock()
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
+    assert abs(procedure.progress.fence_deadline() - time.time() - 600) < 5
+    procedure.progress.check_fence_clock()
 
 
 def test_a_frame_comes_back_as_it_was_kept(bench: Any) -> None:
     """Kept and read back, a frame is the same, and the receipt says how many rows."""
     procedure = bench.procedure()
     ends = {TopicPartition("b", 1): 2**40, TopicPartition("a", 10): 0, TopicPartition("a", 9): 7}
-    receipt = procedure.keep("cut_off", partitions_frame(ends, "offset"))
-    assert receipt["rows"] == 3 and frame_partitions(procedure.kept(receipt), "offset") == ends
-    assert [p.name for p in procedure.folder.iterdir()] == [receipt["file"]]
+    receipt = procedure.artifacts.save("cut_off", partitions_frame(ends, "offset"))
+    assert receipt["rows"] == 3 and frame_partitions(procedure.artifacts.load(receipt), "offset") == ends
+    assert [p.name for p in procedure.artifacts.folder.iterdir()] == [receipt["file"]]
 
 
 def test_an_empty_frame_can_be_kept(bench: Any) -> None:
     """No partitions is a frame, too."""
     procedure = bench.procedure()
-    assert frame_partitions(procedure.kept(procedure.keep("cut_off", partitions_frame({}, "offset"))), "offset") == {}
+    assert (
+        frame_partitions(
+            procedure.artifacts.load(procedure.artifacts.save("cut_off", partitions_frame({}, "offset"))), "offset"
+        )
+        == {}
+    )
 
 
 def test_a_changed_file_is_refused(bench: Any) -> None:
     """A file that is not the one the journal knows is not believed, nor a missing one."""
     procedure = bench.procedure()
-    receipt = procedure.keep("positions", pd.DataFrame({"position": [1]}))
-    path = procedure.folder / receipt["file"]
+    receipt = procedure.artifacts.save("positions", pd.DataFrame({"position": [1]}))
+    path = procedure.artifacts.folder / receipt["file"]
     pd.DataFrame({"position": [2]}).to_parquet(path)
     with pytest.raises(Contradiction, match="is not the file that was written"):
-        procedure.kept(receipt)
+        procedure.artifacts.load(receipt)
     path.unlink()
     with pytest.raises(Contradiction):
-        procedure.kept(receipt)
+        procedure.artifacts.load(receipt)
 
 
 def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one process too: the second one begins and ends while the first one stands between its writing and its
     renaming.
     """
-    procedure, told, digest = bench.opened(), [], module._sha256
+    procedure, told, digest = bench.opened(), [], artifacts._sha256
 
     def overtaken(path: Any) -> str:
         if not told:
             told.append(None)
-            told.append(procedure.keep("cut_off", pd.DataFrame({"offset": [1]})))
+            told.append(procedure.artifacts.save("cut_off", pd.DataFrame({"offset": [1]})))
         return digest(path)
 
-    monkeypatch.setattr(module, "_sha256", overtaken)
-    assert procedure.keep("cut_off", pd.DataFrame({"offset": [1]})) == told[1]
-    assert procedure.kept(told[1])["offset"].tolist() == [1]
+    monkeypatch.setattr(artifacts, "_sha256", overtaken)
+    assert procedure.artifacts.save("cut_off", pd.DataFrame({"offset": [1]})) == told[1]
+    assert procedure.artifacts.load(told[1])["offset"].tolist() == [1]
 
 
 def test_keeping_again_leaves_what_was_kept(bench: Any) -> None:
@@ -174,10 +186,12 @@ def test_keeping_again_leaves_what_was_kept(bench: Any) -> None:
     one file.
     """
     procedure = bench.procedure()
-    old = procedure.keep("positions", pd.DataFrame({"position": [1]}))
-    new = procedure.keep("positions", pd.DataFrame({"position": [2]}))
-    assert procedure.kept(new)["position"].tolist() == [2] and procedure.kept(old)["position"].tolist() == [1]
-    assert procedure.keep("positions", pd.DataFrame({"position": [2]})) == new
+    old = procedure.artifacts.save("positions", pd.DataFrame({"position": [1]}))
+    new = procedure.artifacts.save("positions", pd.DataFrame({"position": [2]}))
+    assert procedure.artifacts.load(new)["position"].tolist() == [2] and procedure.artifacts.load(old)[
+        "position"
+    ].tolist() == [1]
+    assert procedure.artifacts.save("positions", pd.DataFrame({"position": [2]})) == new
 
 
 def test_a_plan_that_is_not_the_digests_is_refused(bench: Any) -> None:
@@ -185,13 +199,13 @@ def test_a_plan_that_is_not_the_digests_is_refused(bench: Any) -> None:
     procedure = bench.opened()
     bench.done(procedure, Step.FORECAST, plan={"topics": ["more"]}, plan_digest=DIGEST)
     with pytest.raises(Contradiction):
-        procedure.plan()
+        procedure.progress.plan()
 
 
 def test_a_second_person_approves(bench: Any) -> None:
     """Bob's answer to alice's run counts, and the record says who, when and what."""
     bench.api.answer(GATE, f"Move? Plan {DIGEST}")
-    record = bench.procedure().require_approval(GATE, DIGEST)
+    record = bench.procedure().approvals.require(GATE, DIGEST)
     assert (record["gate"], record["by"], record["digest"]) == (GATE, "bob", DIGEST)
     assert datetime.fromisoformat(record["at"]).tzinfo is not None
 
@@ -217,13 +231,13 @@ def test_what_is_no_approval(bench: Any, changes: dict[str, Any]) -> None:
     """The starter's own answer, a rejection, silence, age, or another plan approve nothing."""
     bench.api.answer(GATE, **{"subject": f"Move? Plan {DIGEST}", **changes})
     with pytest.raises(ApprovalMissing):
-        bench.procedure().require_approval(GATE, DIGEST)
+        bench.procedure().approvals.require(GATE, DIGEST)
 
 
 def test_a_gate_that_was_never_reached_is_no_approval(bench: Any) -> None:
     """A gate marked successful by hand has no answer."""
     with pytest.raises(ApprovalMissing, match="never answered"):
-        bench.procedure().require_approval(GATE, DIGEST)
+        bench.procedure().approvals.require(GATE, DIGEST)
 
 
 @pytest.mark.parametrize("starter", [None, ""])
@@ -232,46 +246,46 @@ def test_an_unknown_starter_is_refused(bench: Any, starter: str | None) -> None:
     bench.api.starter = starter
     bench.api.answer(GATE, f"Move? Plan {DIGEST}")
     with pytest.raises(ApprovalMissing, match="who started"):
-        bench.procedure().require_approval(GATE, DIGEST)
+        bench.procedure().approvals.require(GATE, DIGEST)
 
 
 def test_fab_numbers_do_not_hide_the_second_person(bench: Any) -> None:
     """Under FAB the id is a number and the name the user's: bob approves alice's run."""
     bench.api.answer(GATE, f"Move? Plan {DIGEST}", responded_by_id="2")
-    assert bench.procedure().require_approval(GATE, DIGEST)["by"] == "bob"
+    assert bench.procedure().approvals.require(GATE, DIGEST)["by"] == "bob"
 
 
 def test_each_gate_has_its_own_digest(bench: Any) -> None:
     """The failover's approval is none of the translation."""
     bench.api.answer(GATE, f"Move? Plan {DIGEST}")
     with pytest.raises(ApprovalMissing):
-        bench.procedure().require_approval("review_translation", DIGEST)
+        bench.procedure().approvals.require("review_translation", DIGEST)
     with pytest.raises(ApprovalMissing):
-        bench.procedure().require_approval(GATE, "c" * 64)
+        bench.procedure().approvals.require(GATE, "c" * 64)
 
 
 def test_an_empty_digest_is_never_approved(bench: Any) -> None:
     """Nothing to name is nothing approved."""
     bench.api.answer(GATE, f"Move? Plan {DIGEST}")
     with pytest.raises(ApprovalMissing):
-        bench.procedure().require_approval(GATE, "")
+        bench.procedure().approvals.require(GATE, "")
 
 
 def test_the_lease_is_asked_under_our_own_epoch(bench: Any) -> None:
     """A newer epoch of our own procedure means that this copy is the old one."""
     procedure = bench.opened()
-    procedure.hold_lease()
+    procedure.authority.hold()
     bench.journal.take_lease("primary+standby", procedure.id, renew=True)
     with pytest.raises(Superseded):
-        procedure.hold_lease()
+        procedure.authority.hold()
 
 
 def test_what_did_not_happen_has_no_figures(bench: Any) -> None:
     """An intent is no outcome."""
     procedure = bench.opened()
-    procedure.write(Step.FORECAST, Entry.INTENT, {})
+    procedure.authority.write(Step.FORECAST, Entry.INTENT, {})
     with pytest.raises(Refusal, match="forecast did not happen"):
-        procedure.figures(Step.FORECAST)
+        procedure.progress.figures(Step.FORECAST)
 
 
 def test_the_id_is_fit_for_a_folder() -> None:
@@ -294,9 +308,9 @@ def test_hooks_get_the_connections_login(
     """A drain or routing hook that asks for a login gets the connection's."""
     given: list[Any] = []
     for name in ("ApplicationDrain", "HttpRouting"):
-        monkeypatch.setattr(module, name, lambda url, auth: given.append(auth))
+        monkeypatch.setattr(systems, name, lambda url, auth: given.append(auth))
     procedure = make_bench(drain={"connection": "app"}, routing={"kind": "http", "connection": "app"}).procedure()
-    getattr(procedure, hook)
+    getattr(procedure.systems, hook)
     assert given == [("user", "password")]
 
 
@@ -313,18 +327,18 @@ def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> N
     it is itself.
     """
     procedure = bench.opened()
-    there = procedure.turned
-    assert (there.id, there.pair, there.epoch, there.folder) == (
+    there = procedure.reversed
+    assert (there.id, there.pair, there.lease.epoch, there.artifacts.folder) == (
         procedure.id,
         procedure.pair,
-        procedure.epoch,
-        procedure.folder,
+        procedure.lease.epoch,
+        procedure.artifacts.folder,
     )
     assert (there.request.source, there.request.target) == ("standby", "primary") and there.journal is procedure.journal
-    assert there.source is procedure.target and there.target is procedure.source
+    assert there.systems.source is procedure.systems.target and there.systems.target is procedure.systems.source
     assert there.flow == procedure.reverse_flow and there.reverse_flow == procedure.flow
-    assert there.source_acls is procedure.target_acls and there.turned is procedure
-    there.write("forecast", Entry.NOTE, {"seen": 1})
+    assert there.systems.source_acls is procedure.systems.target_acls and there.reversed is procedure
+    there.authority.write("forecast", Entry.NOTE, {"seen": 1})
     assert bench.entries("forecast")[0].payload == {"seen": 1}
 
 
@@ -333,12 +347,12 @@ def test_a_turned_procedure_loses_its_lease_with_the_whole(bench: Any) -> None:
     are not there.
     """
     procedure = bench.opened()
-    procedure.turned.hold_lease()
-    bench.procedure().take_turn()
+    procedure.reversed.authority.hold()
+    bench.procedure().lease.take_new_epoch()
     with pytest.raises(Superseded):
-        procedure.turned.hold_lease()
+        procedure.reversed.authority.hold()
     newer = bench.procedure()
-    newer.turned.take_turn()
-    newer.turned.hold_lease()
-    newer.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"try": 1})
-    assert newer.may_undo() and not newer.turned.may_undo()
+    newer.reversed.lease.take_new_epoch()
+    newer.reversed.authority.hold()
+    newer.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"try": 1})
+    assert newer.authority.may_undo() and not newer.reversed.authority.may_undo()

@@ -10,8 +10,9 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, FenceNotProven, ReadBackFailed, SwitchbackError
-from kafka_dr.operators.procedure import Procedure, WaitLonger
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.procedure.progress import WaitLonger
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -22,7 +23,7 @@ class Act(ProcedureStep):
         super().__init__(**kwargs)
         self.error, self.acts, self.bench, self.before_act = error, 0, bench, []
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Count, or fail as told."""
         self.acts += 1
         if self.bench:
@@ -102,7 +103,7 @@ def test_without_a_lease_nothing_is_done(bench: Any) -> None:
 def test_a_lost_lease_stops_the_step(bench: Any) -> None:
     """Another procedure took the pair: no act, and no retry either."""
     old = bench.opened("r1")
-    bench.journal.release_lease("primary+standby", old.id, old.epoch, "refused")
+    bench.journal.release_lease("primary+standby", old.id, old.lease.epoch, "refused")
     bench.opened("r2")
     step = Act(task_id="forecast")
     with pytest.raises(AirflowFailException, match="r1"):
@@ -113,7 +114,7 @@ def test_a_lost_lease_stops_the_step(bench: Any) -> None:
 def test_a_released_lease_stops_the_step(bench: Any) -> None:
     """A procedure that has ended does not act any more, even if nobody took the pair since."""
     old = bench.opened()
-    bench.journal.release_lease("primary+standby", old.id, old.epoch, "refused")
+    bench.journal.release_lease("primary+standby", old.id, old.lease.epoch, "refused")
     step = Act(task_id="forecast")
     with pytest.raises(AirflowFailException):
         step.execute(bench.context())
@@ -178,7 +179,7 @@ def test_figures_that_are_no_json_are_no_outcome(bench: Any) -> None:
     class Odd(Act):
         """Gives figures nobody can write."""
 
-        def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        def act(self, procedure: Run, context: Any) -> dict[str, Any]:
             """A set is no JSON."""
             return {"figures": {1, 2}}
 
@@ -229,7 +230,7 @@ def test_the_fence_clock_ends_with_the_opening(bench: Any) -> None:
     """Past the point of no return there is only forward: the clock stops nobody."""
     procedure = bench.opened()
     bench.done(procedure, Step.FENCE_PRODUCERS)
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {})
     bench.params = bench.params | {"max_fence_seconds": 0.001}
     step = Act(task_id="redirect_clients")
     step.execute(bench.context())

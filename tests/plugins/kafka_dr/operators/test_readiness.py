@@ -61,6 +61,6 @@ def test_topics_that_a_failback_made_anew_are_known(bench: Any) -> None:
         )
         failback = bench.opened(run_id)
         made = pd.DataFrame([("orders", f"by-{run_id}")], columns=["topic", "topic_id"])
-        bench.done(failback, Step.PREPARE_TOPICS, recreated=failback.keep("recreated", made))
+        bench.done(failback, Step.PREPARE_TOPICS, recreated=failback.artifacts.save("recreated", made))
     bench.dag_id, bench.params = "planned_failover", {"source": "primary", "target": "standby", "reason": "again"}
     assert known_topic_ids(bench.procedure()) == {"orders": "by-b1", "audit": "kept"}

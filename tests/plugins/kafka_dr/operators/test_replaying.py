@@ -18,11 +18,11 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Superseded
 from kafka_dr.hooks.kafka_records import Record, Span
 from kafka_dr.hooks.record_replay import Outgoing
-from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import replaying
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.replaying import ReconcileStrandedRecords
 from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, progress_record
+from kafka_dr.procedure import systems as systems_module
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.replay_process import failed_over, found_stranded, stranded
@@ -157,7 +157,7 @@ def make(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         bench.world.client(b"since")
         monkeypatch.setattr(replaying, "replay_writer", lambda *_: Writer(bench.world))
         monkeypatch.setattr(
-            procedure_module, "RecordReader", lambda config, alias, isolation: Reader(bench.world, isolation)
+            systems_module, "RecordReader", lambda config, alias, isolation: Reader(bench.world, isolation)
         )
         procedure = bench.procedure()
         failed_over(procedure, {ORDERS: boundary})
@@ -180,7 +180,7 @@ def step() -> ReconcileStrandedRecords:
 def reconcile(bench: Any, attempt: int = 1) -> dict[str, Any]:
     """One try of the step; answers its figures."""
     step().execute(bench.context(attempt=attempt))
-    return bench.procedure().figures(STEP)
+    return bench.procedure().progress.figures(STEP)
 
 
 def some(count: int = 2_500, partition: int = 0) -> list[Record]:
@@ -204,7 +204,7 @@ def test_records_are_replayed_read_back_and_told(make: Any) -> None:
         0,
         False,
     )
-    (row,) = bench.procedure().kept(figures["by_partition"]).to_dict("records")
+    (row,) = bench.procedure().artifacts.load(figures["by_partition"]).to_dict("records")
     assert (row["topic"], row["place"], row["decision"], row["read_back"]) == ("orders", "orders", "replay", 2_500)
     record = list(bench.world.records("read_committed", ORDERS))[2]
     assert record.headers == (("switchback.origin", b"standby/orders/0/100"), ("switchback.procedure", b"failback-r1"))
@@ -266,7 +266,7 @@ def test_a_newer_process_of_the_run_takes_over(make: Any) -> None:
     another goes on.
     """
     bench = make(some())
-    bench.world.accidents = {2: lambda: bench.procedure().take_turn()}
+    bench.world.accidents = {2: bench.procedure().lease.take_new_epoch}
     with pytest.raises(AirflowException, match="newer process"):
         reconcile(bench)
     assert bench.world.origins() == list(range(100, 2_100)) and bench.world.transactions == 2
@@ -279,7 +279,7 @@ def test_a_process_that_is_fenced_off_by_a_newer_one_does_not_fence_it(make: Any
     newer = Writer(bench.world)
 
     def taken_over() -> None:
-        bench.procedure().take_turn()
+        bench.procedure().lease.take_new_epoch()
         newer.fence()
 
     bench.world.accidents = {2: taken_over}
@@ -303,7 +303,7 @@ def test_a_run_that_goes_back_writes_no_more(make: Any) -> None:
     bench = make(some())
     procedure = bench.procedure()
     bench.world.accidents = {
-        1: lambda: procedure.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "wrong day"})
+        1: lambda: procedure.authority.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "wrong day"})
     }
     with pytest.raises(AirflowFailException, match="carol aborted"):
         reconcile(bench)
@@ -431,7 +431,7 @@ def test_a_name_that_kafka_would_refuse_is_told(make: Any) -> None:
 def test_another_export_than_the_journals_is_refused(make: Any) -> None:
     """Nobody decided on that."""
     bench = make(some(3))
-    (file,) = (bench.procedure().folder / "export" / "stranded").iterdir()
+    (file,) = (bench.procedure().artifacts.folder / "export" / "stranded").iterdir()
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(AirflowFailException, match="is not the file that was exported"):
         reconcile(bench)
@@ -468,7 +468,7 @@ def test_what_is_read_back_must_be_what_was_exported(
     monkeypatch.setattr(replaying.Replay, "run", meddled)
     with pytest.raises(AirflowFailException, match=told):
         reconcile(bench)
-    assert bench.kinds(STEP)[-1] == Entry.REFUSAL and bench.procedure().outcome(STEP) is None
+    assert bench.kinds(STEP)[-1] == Entry.REFUSAL and bench.procedure().progress.outcome(STEP) is None
 
 
 def test_a_topic_that_stamps_records_itself_is_told(make: Any) -> None:
@@ -499,9 +499,9 @@ def next_run(bench: Any, name: str, before: Any, finder: Any, of_its_own: bool =
     the same.
     """
     before.journal.release_lease(before.pair, before.id, before.journal.lease(before.pair).epoch, "returned")
-    figures, later = finder.figures(Step.FIND_STRANDED_RECORDS), bench.opened(name)
+    figures, later = finder.progress.figures(Step.FIND_STRANDED_RECORDS), bench.opened(name)
     receipts = {
-        name: later.keep(name, finder.kept(receipt))
+        name: later.artifacts.save(name, finder.artifacts.load(receipt))
         for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))
     }
     export = {"folder": "export", "files": receipts["files"]} | ({} if of_its_own else {"procedure_id": finder.id})
@@ -509,7 +509,7 @@ def next_run(bench: Any, name: str, before: Any, finder: Any, of_its_own: bool =
         copytree(
             Path(later.topology.evidence) / finder.id / "export", Path(later.topology.evidence) / later.id / "export"
         )
-    later.write(
+    later.authority.write(
         Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export}
     )
     bench.done(later, Step.DECIDE_STRANDED_RECORDS, asked=True)
@@ -538,7 +538,7 @@ def test_what_a_run_in_between_wrote_is_read_back_by_the_next(make: Any) -> None
     bench.world.accidents = {}
     next_run(bench, "r3", bench.procedure("r2"), first)
     step().execute(bench.context("r3"))
-    told = bench.procedure("r3").figures(STEP)
+    told = bench.procedure("r3").progress.figures(STEP)
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first.id)
 
 
@@ -548,7 +548,7 @@ def test_what_another_run_left_undone_is_gone_on_with(make: Any) -> None:
     first = bench.procedure().id
     another_run_of(bench, dies_at=2)
     step().execute(bench.context("r2"))
-    told = bench.procedure("r2").figures(STEP)
+    told = bench.procedure("r2").progress.figures(STEP)
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first)
     assert bench.world.origins() == list(range(100, 2_600))
 
@@ -565,7 +565,7 @@ def test_a_run_that_looked_itself_writes_nothing_again(make: Any) -> None:
     first = bench.procedure()
     second = next_run(bench, "r2", first, first, of_its_own=True)
     step().execute(bench.context("r2"))
-    told = bench.procedure("r2").figures(STEP)
+    told = bench.procedure("r2").progress.figures(STEP)
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, second.id)
     assert bench.world.origins() == list(range(100, 2_600))
     second.request.choices["stranded"] = {".*": "discard"}
@@ -599,7 +599,7 @@ def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
     with pytest.raises(Killed):
         reconcile(bench)
     second = next_run(bench, "r2", first, first)
-    second.write(STEP, Entry.NOTE, {REPLAYING: first.id})
+    second.authority.write(STEP, Entry.NOTE, {REPLAYING: first.id})
     bench.world.add(progress_record(first.id, second.id, {ORDERS: (1_100, Decision.QUARANTINE)}), "committed")
     third = next_run(bench, "r3", second, first)
     third.request.choices["stranded"] = {".*": "quarantine"}

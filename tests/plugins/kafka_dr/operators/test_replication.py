@@ -14,8 +14,7 @@ from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, Refusal
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators import readiness
 from kafka_dr.operators.observing import flow_view
-from kafka_dr.operators.positions import positions_of
-from kafka_dr.operators.procedure import frame_partitions, partitions_frame
+from kafka_dr.operators.positions import frame_partitions, partitions_frame, positions_of
 from kafka_dr.operators.readiness import Forecast
 from kafka_dr.operators.replication import StopMirrorMaker
 from kafka_dr.operators.still_true import mirror_maker_still_stopped
@@ -43,7 +42,11 @@ def on_both_sides(bench: Any) -> Any:
     """Everything until the stop was done: ten records are on both sides."""
     procedure = bench.planned()
     bench.clusters["standby"].partitions["orders"] = {0: 1}
-    bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=procedure.keep("cut_off", partitions_frame({T0: 10}, "offset")))
+    bench.done(
+        procedure,
+        Step.FENCE_PRODUCERS,
+        cut_off=procedure.artifacts.save("cut_off", partitions_frame({T0: 10}, "offset")),
+    )
     bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[])
     bench.done(procedure, Step.WAIT_FOR_ZERO_LAG)
     return bench
@@ -59,7 +62,7 @@ def test_both_connectors_stop_and_the_ends_are_the_boundary(drained: Any) -> Non
     """The source connector is asked first: what writes to clients' topics ends first."""
     figures = stop(drained)
     assert drained.workers["standby"].asked == [("stop", "p.source"), ("stop", "p.checkpoint")]
-    assert frame_partitions(drained.procedure().kept(figures["boundary"]), "offset") == {T0: 10}
+    assert frame_partitions(drained.procedure().artifacts.load(figures["boundary"]), "offset") == {T0: 10}
     assert figures["stopped"] == ["p.source", "p.checkpoint"] and figures["partitions_drained"] == 1
 
 
@@ -79,7 +82,8 @@ def test_in_dedicated_mode_the_process_ends_and_the_ends_are_the_boundary(dedica
     figures = stop(dedicated)
     assert dedicated.hook.asked.count(("stop", "primary->standby")) == 1 and dedicated.workers["standby"].asked == []
     assert [
-        frame_partitions(dedicated.procedure().kept(figures[name]), "offset") for name in ("boundary", "replicated")
+        frame_partitions(dedicated.procedure().artifacts.load(figures[name]), "offset")
+        for name in ("boundary", "replicated")
     ] == [{T0: 10}, {T0: 9}]
     mirror_maker_still_stopped(dedicated.procedure())
     dedicated.hook.processes = {"primary->standby": 1}
@@ -148,7 +152,7 @@ def test_the_forecast_takes_many_positions_that_were_read_just_now(
     monkeypatch.setattr(readiness, "READ_AGAIN_UP_TO", few)
     bench.clusters["primary"].committed["billing"] = {T0: Position(4)}
     procedure = bench.opened()
-    held = positions_of(procedure.source, ["billing"])
+    held = positions_of(procedure.systems.source, ["billing"])
     read_at = None if age is None else (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
     bench.done(
         procedure,

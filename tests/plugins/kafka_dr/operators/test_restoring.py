@@ -15,8 +15,9 @@ from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, ReadBackFa
 from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.offsets import CommitGroups
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.restoring import ApproveRestore, PlanRestore, RestorePositions
+from kafka_dr.procedure.progress import Progress
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.operators.test_commit_groups import translated
@@ -61,7 +62,7 @@ class Restore:
         self.runs += 1
         self.bench.dag_id = "restore_group_offsets"
         self.bench.params = {"source": "primary", "target": "standby", "reason": "it returned", **choices}
-        self.procedure: Procedure = self.bench.opened(f"u{self.runs}")
+        self.procedure: Run = self.bench.opened(f"u{self.runs}")
 
     def put(self, positions: dict[str, dict[TopicPartition, int]]) -> None:
         """Somebody commits."""
@@ -135,7 +136,7 @@ def test_what_stood_there_comes_back(restore: Restore) -> None:
         figures["changed_since"],
         figures["approval"]["by"],
     ) == (1, 0, 1, 0, "bob")
-    ledger = restore.procedure.kept(figures["ledger"])
+    ledger = restore.procedure.artifacts.load(figures["ledger"])
     assert ledger[["group", "before", "wanted", "read_back"]].values.tolist() == [["a", 4, 1, 1]]
 
 
@@ -244,14 +245,16 @@ def test_another_plan_has_another_digest(restore: Restore) -> None:
 def test_a_plan_that_was_changed_is_refused(restore: Restore) -> None:
     """In the journal, though its file is whole."""
     figures = {"plan": restore.plan() | {"deletes": []}, "plan_digest": "d" * 64}
-    restore.bench.done(restore.procedure, Step.PLAN_RESTORE, **(restore.procedure.figures(Step.PLAN_RESTORE) | figures))
+    restore.bench.done(
+        restore.procedure, Step.PLAN_RESTORE, **(restore.procedure.progress.figures(Step.PLAN_RESTORE) | figures)
+    )
     with pytest.raises(Contradiction, match="not the one that its digest names"):
         ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure)
 
 
 def test_a_snapshot_that_is_gone_stops_it(restore: Restore) -> None:
     """Nobody else knows what stood there."""
-    for path in restore.undone.folder.glob("snapshot-*.parquet"):
+    for path in restore.undone.artifacts.folder.glob("snapshot-*.parquet"):
         path.unlink()
     with pytest.raises(Contradiction, match="is not the file that was written"):
         restore.plan()
@@ -271,7 +274,7 @@ def test_what_was_not_kept_is_named(restore: Restore, monkeypatch: pytest.Monkey
     )
     with pytest.raises(ReadBackFailed, match="1 positions and 1 groups are not what was put back.*b NOT_COORDINATOR"):
         restore.write()
-    assert len(list(restore.procedure.folder.glob("restored-*.parquet"))) == 1
+    assert len(list(restore.procedure.artifacts.folder.glob("restored-*.parquet"))) == 1
 
 
 def test_the_last_commit_in_this_direction_is_undone_unless_one_is_named(restore: Restore) -> None:
@@ -293,11 +296,11 @@ def test_the_last_commit_in_this_direction_is_undone_unless_one_is_named(restore
 
 def test_a_commit_that_died_is_undone_by_its_translation(restore: Restore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It left a snapshot and no ledger."""
-    outcome = Procedure.outcome
+    outcome = Progress.outcome
     monkeypatch.setattr(
-        Procedure,
+        Progress,
         "outcome",
-        lambda self, step: None if (self.id, step) == (restore.undone.id, Step.COMMIT_GROUPS) else outcome(self, step),
+        lambda self, step: None if (self._id, step) == (restore.undone.id, Step.COMMIT_GROUPS) else outcome(self, step),
     )
     assert restore.plan()["writes"] == 1
     restore.approve()
@@ -339,7 +342,7 @@ def run(restore: Restore, *kinds: Any) -> dict[str, Any]:
             break
     with contextlib.suppress(AirflowFailException):
         CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(context)
-    return json.loads((restore.procedure.folder / "evidence.json").read_text())
+    return json.loads((restore.procedure.artifacts.folder / "evidence.json").read_text())
 
 
 def test_a_restore_that_was_done_completes(restore: Restore) -> None:
@@ -354,7 +357,7 @@ def test_a_restore_that_was_done_completes(restore: Restore) -> None:
     )
     assert evidence["steps"][-1]["figures"]["written"] == 1
     assert restore.bench.journal.lease(PAIR).released_at is not None
-    page = (restore.procedure.folder / "evidence.html").read_text()
+    page = (restore.procedure.artifacts.folder / "evidence.html").read_text()
     assert (
         f"The commit of {restore.undone.id} on standby was undone." in page
         and "No client was moved" in page
@@ -390,8 +393,8 @@ def test_a_restore_acts_only_under_its_own_lease(restore: Restore) -> None:
     restore.plan()
     restore.approve()
     old = restore.procedure
-    assert old.epoch
-    restore.bench.procedure(old.identity.run_id).take_turn()
+    assert old.lease.epoch
+    restore.bench.procedure(old.identity.run_id).lease.take_new_epoch()
     before = restore.held()
     with pytest.raises(Superseded):
         restore.write()

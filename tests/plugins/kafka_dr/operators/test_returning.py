@@ -30,7 +30,7 @@ def fences(bench: Any, alias: str) -> set[str]:
 def begin_opening(bench: Any, procedure: Any) -> None:
     """open_target wrote its intent, lifted the target's fence, and died."""
     lifted = [e for e in bench.clusters["standby"].acls if e.permission == "deny"]
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in lifted]})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in lifted]})
     bench.clusters["standby"].acls -= set(lifted)
 
 
@@ -56,7 +56,7 @@ def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(mak
 def test_a_failback_whose_returned_cluster_is_away_again_ends_with_its_flow_left_stopped(bench: Any) -> None:
     """Clients work where they were; waiting for a worker beside a dead cluster would keep the pair's lease."""
     procedure = bench.stopped()
-    procedure.write(Step.FENCE_RETURNED_CLUSTER, Entry.INTENT, {})
+    procedure.authority.write(Step.FENCE_RETURNED_CLUSTER, Entry.INTENT, {})
     bench.workers["primary"].away = True
     return_(bench)
     told = bench.entries(STEP)[-1].payload
@@ -87,7 +87,7 @@ def test_a_failback_that_ends_before_its_clients_stand_still_leaves_the_returned
     bench = make_bench(dag_id="failback")
     procedure = bench.opened()
     for step in (Step.FENCE_RETURNED_CLUSTER, Step.FIND_STRANDED_RECORDS, Step.PREPARE_TOPICS):
-        procedure.write(step, Entry.INTENT, {"try": 1})
+        procedure.authority.write(step, Entry.INTENT, {"try": 1})
     return_(bench)
     assert bench.entries(STEP)[-1].payload == {
         "touched": True,
@@ -121,7 +121,7 @@ def test_returning_twice_is_returning_once(bench: Any) -> None:
 def test_a_return_that_was_cut_short_goes_on(bench: Any) -> None:
     """Killed after the fence was lifted but before its outcome, the step ends in the same state when it runs again."""
     procedure = bench.stopped()
-    procedure.write(STEP, Entry.INTENT, {})
+    procedure.authority.write(STEP, Entry.INTENT, {})
     bench.clusters["primary"].acls -= {e for e in bench.clusters["primary"].acls if e.permission == "deny"}
     return_(bench)
     assert fences(bench, "primary") == set() and bench.entries(STEP)[-1].payload["touched"] is True
@@ -130,7 +130,7 @@ def test_a_return_that_was_cut_short_goes_on(bench: Any) -> None:
 def test_a_lost_lease_undoes_nothing(bench: Any) -> None:
     """Another procedure has the pair: this one lifts no fence."""
     procedure = bench.stopped()
-    bench.journal.release_lease("primary+standby", procedure.id, procedure.epoch, "aborted")
+    bench.journal.release_lease("primary+standby", procedure.id, procedure.lease.epoch, "aborted")
     with pytest.raises(AirflowFailException):
         return_(bench)
     assert fences(bench, "primary") and bench.workers["standby"].asked == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, Refusal
-from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.reverse_replication import SeedReverseReplication, StartReverseReplication
 from kafka_dr.vocabulary import Entry, Step
 
@@ -19,9 +19,11 @@ def opened(bench: Any, seeded: int = 1, asked: bool = True) -> Any:
     """A procedure whose target is open at offset 10 on both sides."""
     bench.params = {**bench.params, STEP: asked}
     procedure = bench.stopped()
-    bench.done(procedure, Step.COMMIT_GROUPS, local_ends=procedure.keep("local_ends", partitions_frame({}, "offset")))
+    bench.done(
+        procedure, Step.COMMIT_GROUPS, local_ends=procedure.artifacts.save("local_ends", partitions_frame({}, "offset"))
+    )
     bench.done(procedure, Step.SEED_REVERSE_REPLICATION, seeded=seeded)
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"try": 1})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"try": 1})
     return bench.procedure()
 
 

@@ -19,7 +19,6 @@ from kafka_dr.hooks.kafka_cluster import KafkaCluster
 from kafka_dr.hooks.kafka_records import Accepted, Record, RecordWriter, Refused, Tail, Unknown
 from kafka_dr.hooks.mirror_maker import ConnectorStatus
 from kafka_dr.hooks.source_probe import ApplicationsView
-from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators import source_views
 from kafka_dr.operators.source_views import (
     Pace,
@@ -30,6 +29,7 @@ from kafka_dr.operators.source_views import (
     view_from_connect,
     view_from_here,
 )
+from kafka_dr.procedure import systems as systems_module
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
@@ -163,7 +163,7 @@ def test_a_write_that_is_acknowledged_late_is_slow(site: Any, monkeypatch: pytes
         time.sleep(0.45)
         return Accepted(1, 1)
 
-    monkeypatch.setattr(procedure_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=probe))
+    monkeypatch.setattr(systems_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=probe))
     look = here(site)
     assert look.sight is Sight.SLOW and "took a write after" in look.words
 
@@ -214,7 +214,7 @@ def test_a_client_that_hangs_is_left_behind(site: Any, monkeypatch: pytest.Monke
 def test_a_write_that_hangs_is_no_acknowledgement(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It described itself, so it is not gone; it did not take the write in time."""
     monkeypatch.setattr(
-        procedure_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=lambda *_, timeout: time.sleep(5))
+        systems_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=lambda *_, timeout: time.sleep(5))
     )
     look = here(site, 0.7)
     assert look.sight is Sight.REFUSES_WRITES and "acknowledged no write" in look.words
@@ -223,7 +223,7 @@ def test_a_write_that_hangs_is_no_acknowledgement(site: Any, monkeypatch: pytest
 def test_a_connection_that_cannot_be_used_is_no_view(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong on our side says nothing about the source."""
     monkeypatch.setattr(
-        procedure_module,
+        systems_module,
         "KafkaCluster",
         lambda alias, config: KafkaCluster(alias, {"bootstrap.servers": "x:1", "ssl.ca": 1}),
     )
@@ -235,9 +235,9 @@ def test_black_holes_end_in_time(site: Any, monkeypatch: pytest.MonkeyPatch, han
     real = lambda alias, _: (
         KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
     )
-    monkeypatch.setattr(procedure_module, "KafkaCluster", real)
+    monkeypatch.setattr(systems_module, "KafkaCluster", real)
     monkeypatch.setattr(
-        procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
+        systems_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
     )
     look = here(site)
     assert look.sight is Sight.GONE and "_T" in look.words
@@ -246,7 +246,7 @@ def test_black_holes_end_in_time(site: Any, monkeypatch: pytest.MonkeyPatch, han
 def test_metadata_without_a_writer_that_gets_through(site: Any, monkeypatch: pytest.MonkeyPatch, hanging: str) -> None:
     """A source that describes itself while writes go into a black hole refuses writes."""
     monkeypatch.setattr(
-        procedure_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
+        systems_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
     )
     assert here(site).sight is Sight.REFUSES_WRITES
 
@@ -369,9 +369,8 @@ def test_heartbeats_are_those_that_came_from_the_source(there: bool) -> None:
     procedure = SimpleNamespace(
         naming=naming_of(NamingSpec(policy="identity"), ("east", "west")),
         flow=SimpleNamespace(source="east"),
-        target=target,
         request=SimpleNamespace(target="west"),
-        reader=lambda alias: reader,
+        systems=SimpleNamespace(target=target, reader=lambda alias: reader),
     )
     assert heartbeats(procedure, 1.0) == ([1_000, 2_000] if there else []) and asked == [["east.heartbeats"]]
 
@@ -394,7 +393,7 @@ def test_what_the_application_sees(site: Any, monkeypatch: pytest.MonkeyPatch, s
             raise seen
         return seen
 
-    monkeypatch.setattr(procedure_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=view, shown=str))
+    monkeypatch.setattr(systems_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=view, shown=str))
     assert timed(view_from_application, site.procedure()).sight is sight
 
 
@@ -403,7 +402,7 @@ def test_an_application_that_hangs_or_offers_no_probe_is_no_view(
 ) -> None:
     """Neither says anything about the source."""
     monkeypatch.setattr(
-        procedure_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=lambda timeout: time.sleep(5))
+        systems_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=lambda timeout: time.sleep(5))
     )
     assert timed(view_from_application, site.procedure(), 0.3).sight is Sight.UNKNOWN
     assert timed(view_from_application, make_bench().procedure()).words == "the topology names no source_probe"
@@ -463,7 +462,7 @@ def test_black_holes_all_around_cost_no_more_than_the_window(
     real = lambda alias, _: (
         KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
     )
-    monkeypatch.setattr(procedure_module, "KafkaCluster", real)
+    monkeypatch.setattr(systems_module, "KafkaCluster", real)
     began = time.monotonic()
     assert confirmed(site.opened()).state is SourceState.LOST
     assert time.monotonic() - began < 3.0
@@ -497,14 +496,15 @@ def test_an_abort_ends_the_window(site: Any, views: dict[str, list[Sight]]) -> N
     procedure = site.opened()
     with pytest.raises(Refusal, match="carol aborted"):
         confirmed(
-            procedure, lambda line: procedure.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"})
+            procedure,
+            lambda line: procedure.authority.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"}),
         )
 
 
 def test_without_the_lease_nothing_is_written(site: Any, views: dict[str, list[Sight]]) -> None:
     """Each round asks for the lease before it may write its probes."""
     procedure = site.opened()
-    site.journal.release_lease(procedure.pair, procedure.id, procedure.epoch, "failed")
+    site.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "failed")
     with pytest.raises(LeaseLost):
         confirmed(procedure)
     assert site.probed == []

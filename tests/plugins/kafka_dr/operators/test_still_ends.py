@@ -14,9 +14,10 @@ from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction
 from kafka_dr.errors import KafkaUnavailable, LeaseLost
 from kafka_dr.hooks.kafka_records import Record, Tail
 from kafka_dr.operators import open_transactions
-from kafka_dr.operators import procedure as procedure_module
 from kafka_dr.operators.fencing import FenceProducers
-from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.positions import partitions_frame
+from kafka_dr.procedure import progress
+from kafka_dr.procedure import systems as systems_module
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.FENCE_PRODUCERS
@@ -128,7 +129,7 @@ def ready(
     source = bench.clusters["primary"]
     source.acls = set(RIGHTS)
     source.ends = log.ends
-    monkeypatch.setattr(procedure_module, "RecordReader", lambda config, alias, isolation="read_uncommitted": log)
+    monkeypatch.setattr(systems_module, "RecordReader", lambda config, alias, isolation="read_uncommitted": log)
     return bench
 
 
@@ -182,7 +183,7 @@ def test_the_end_of_a_transaction_is_no_writer(make_bench: Any, log: Log, monkey
     log.growing = [0, 1] * 3
     log.last = Record("orders", 0, 9, None, False, None, b"", ())
     figures = fence(bench)
-    assert bench.procedure().kept(figures["cut_off"])["offset"].tolist() == [13]
+    assert bench.procedure().artifacts.load(figures["cut_off"])["offset"].tolist() == [13]
     assert figures["open_transactions"] == figures["transactions_aborted"] == []
 
 
@@ -217,9 +218,9 @@ def test_a_transaction_that_ends_in_time_is_only_named(
     bench = ready(make_bench, log, monkeypatch, transaction_seconds=30.0)
     log.open = {4: 7}
     looks = iter(range(100))
-    sleep = procedure_module.time.sleep
+    sleep = progress.time.sleep
     monkeypatch.setattr(
-        procedure_module.time,
+        progress.time,
         "sleep",
         lambda s: (log.open.clear() if next(looks) > 3 else None, sleep(min(s, 0.01)))[1],
     )
@@ -250,7 +251,7 @@ def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(
     assert Tool.ended == []
     Tool.broken = False
     bench.params |= {"transaction_seconds": 60.0}
-    assert bench.procedure().outcome(STEP) is None
+    assert bench.procedure().progress.outcome(STEP) is None
     FenceProducers(task_id=STEP.value).execute(bench.context(attempt=2))
     assert Tool.ended == ["pay-1"]
 
@@ -318,14 +319,14 @@ def test_a_lost_lease_ends_nothing(make_bench: Any, log: Log, monkeypatch: pytes
     bench = ready(make_bench, log, monkeypatch, abort=True)
     log.open = {4: 7}
     procedure = bench.procedure()
-    procedure.write(STEP, Entry.INTENT, {"try": 1})
+    procedure.authority.write(STEP, Entry.INTENT, {"try": 1})
     look = open_transactions.OpenTransactions(procedure, STEP)
     look.look({ORDERS: 4}, {ORDERS: 10})
     assert "1 partitions hold open transactions" in look.look({ORDERS: 4}, {ORDERS: 10}) and Tool.ended == ["pay-1"]
     Tool.ended.clear()
     log.open = {5: 7}
     look.look({ORDERS: 5}, {ORDERS: 10})
-    monkeypatch.setattr(type(procedure), "hold_lease", _refuse)
+    monkeypatch.setattr(type(procedure.lease), "hold", _refuse)
     with pytest.raises(LeaseLost):
         look.look({ORDERS: 5}, {ORDERS: 10})
     assert Tool.ended == []
@@ -339,7 +340,7 @@ def test_a_woken_step_goes_on_from_what_it_named(make_bench: Any, log: Log, monk
     """A wait of more than some seconds gives the slot back; woken, the same transaction is not named a second time,
     and the time counts from the beginning.
     """
-    monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("kafka_dr.procedure.progress.PATIENCE_SECONDS", 0.0)
     bench = ready(make_bench, log, monkeypatch, transaction_seconds=60.0)
     log.open = {4: 7}
     step = FenceProducers(task_id=STEP.value)
@@ -354,6 +355,6 @@ def test_a_woken_step_goes_on_from_what_it_named(make_bench: Any, log: Log, monk
     assert bench.entries(STEP)[-1].payload["still_after_seconds"] >= 0.3
     assert (
         bench.procedure()
-        .kept(bench.entries(STEP)[-1].payload["cut_off"])
+        .artifacts.load(bench.entries(STEP)[-1].payload["cut_off"])
         .equals(partitions_frame({ORDERS: 10}, "offset"))
     )

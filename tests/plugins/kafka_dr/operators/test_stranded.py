@@ -17,8 +17,8 @@ from kafka_dr.domain.stranded import Mode
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import stranded
 from kafka_dr.operators.deciding import planned_return
+from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.preparing_topics import DELETES, exported_older
-from kafka_dr.operators.procedure import frame_partitions, partitions_frame
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at, kept_before
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
@@ -67,11 +67,11 @@ def after_a_loss(bench: Any) -> Any:
             }
         ),
     }
-    assessed = procedure.figures(Step.ASSESS_DATA_LOSS)
+    assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
     bench.done(
         procedure,
         Step.ASSESS_DATA_LOSS,
-        **assessed | {name: procedure.keep(name, frame) for name, frame in frames.items()},
+        **assessed | {name: procedure.artifacts.save(name, frame) for name, frame in frames.items()},
     )
     bench.stopped_without_source(procedure)
     bench.clusters["primary"].away = False
@@ -116,10 +116,10 @@ def test_where_logs_end_as_clients_left_them_spark_does_not_start(planned: Any) 
         [],
         found.way.failover.id,
     )
-    assert procedure.kept(figures["frontier"]).to_dict("records") == [
+    assert procedure.artifacts.load(figures["frontier"]).to_dict("records") == [
         {"topic": "orders", "partition": 0, "source_end": 10, "source_resumes": 10, "source_tail": 10}
     ]
-    assert frame_partitions(procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10}
+    assert frame_partitions(procedure.artifacts.load(figures["returned_ends"]), "offset") == {ORDERS: 10}
     assert exported(procedure) == [] and not planned_return(procedure).needs_a_person
 
 
@@ -150,7 +150,7 @@ def test_a_returned_log_that_lost_its_tail_lacks_records(planned: Any) -> None:
     found.way.primary.log_ends[ORDERS] = 8
     figures = found.look()
     assert (figures["records"], figures["lacking"]) == (0, 2)
-    assert found.way.procedure.kept(figures["frontier"])["source_end"].tolist() == [8]
+    assert found.way.procedure.artifacts.load(figures["frontier"])["source_end"].tolist() == [8]
 
 
 def test_a_topic_that_the_returned_cluster_deleted_is_lacking_whole(planned: Any) -> None:
@@ -181,8 +181,8 @@ def test_copies_that_flowed_back_are_not_looked_through(planned: Any) -> None:
     found.way.write("primary", 10, "200")
     figures = found.look()
     assert not found.jobs.given and figures["records"] == 0
-    assert found.way.procedure.kept(figures["frontier"])["source_resumes"].tolist() == [10]
-    assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 11}
+    assert found.way.procedure.artifacts.load(figures["frontier"])["source_resumes"].tolist() == [10]
+    assert frame_partitions(found.way.procedure.artifacts.load(figures["returned_ends"]), "offset") == {ORDERS: 11}
 
 
 @pytest.mark.parametrize("born", [TopicPartition("born", 0), TopicPartition("orders", 1)])
@@ -196,10 +196,10 @@ def test_what_the_flow_back_made_holds_copies_only(planned: Any, born: TopicPart
         for offset in range(5):
             found.way.write(alias, offset, f"{300 + offset}", born)
     figures = found.look()
-    frontier = found.way.procedure.kept(figures["frontier"]).set_index(["topic", "partition"])
+    frontier = found.way.procedure.artifacts.load(figures["frontier"]).set_index(["topic", "partition"])
     assert not found.jobs.given and figures["records"] == 0
     assert frontier.loc[tuple(born)].tolist() == [0, 0, 0] and frontier.loc["orders", 0].tolist() == [10, 10, 10]
-    assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset")[born] == 5
+    assert frame_partitions(found.way.procedure.artifacts.load(figures["returned_ends"]), "offset")[born] == 5
 
 
 def test_before_topics_are_deleted_what_flowed_back_to_them_is_looked_through(planned: Any) -> None:
@@ -270,12 +270,12 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     there = LogsThere.of(procedure, way.failover)
     assert begun_at(procedure, way.failover, there) == ({}, {})
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
-    earlier.outcome = lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None
-    earlier.figures = lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}}
-    earlier.kept, earlier.plan = (
-        (lambda ends: partitions_frame(ends, "offset")),
-        lambda: {"local_names": {"orders": "orders"}},
+    earlier.progress = SimpleNamespace(
+        outcome=lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None,
+        figures=lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}},
+        plan=lambda: {"local_names": {"orders": "orders"}},
     )
+    earlier.artifacts = SimpleNamespace(load=lambda ends: partitions_frame(ends, "offset"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stranded, "opened_before", lambda *_: earlier)
         assert begun_at(procedure, way.failover, there) == ({ORDERS: 4}, {ORDERS: 7})
@@ -333,8 +333,8 @@ def test_what_earlier_failbacks_left_in_its_place_is_told(
         return None, SimpleNamespace(
             id=name,
             request=SimpleNamespace(target=target, choices={"mode": mode}),
-            target=found.way.primary,
-            outcome=outcomes.get,
+            systems=SimpleNamespace(target=found.way.primary),
+            progress=SimpleNamespace(outcome=outcomes.get),
         )
 
     monkeypatch.setattr(
@@ -407,8 +407,11 @@ def test_under_names_that_part_them_the_copies_that_will_be_deleted_are_looked_t
     ]
     assert not rows["orders"]["copied_back"] and rows["orders"]["proven_end"] == 10
     assert (figures["records"], figures["lacking"], figures["older"]) == (0, 0, 0)
-    assert frame_partitions(found.way.procedure.kept(figures["returned_ends"]), "offset") == {ORDERS: 10, copy: 4}
-    assert found.way.procedure.kept(figures["frontier"])["topic"].tolist() == ["orders"], (
+    assert frame_partitions(found.way.procedure.artifacts.load(figures["returned_ends"]), "offset") == {
+        ORDERS: 10,
+        copy: 4,
+    }
+    assert found.way.procedure.artifacts.load(figures["frontier"])["topic"].tolist() == ["orders"], (
         "they are no log that clients write to"
     )
 
@@ -426,7 +429,7 @@ def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any, d
         [("orders", found.way.primary.topics(["orders"])["orders"].topic_id, 1, "{}")],
         columns=["topic", "topic_id", "replicas", "settings"],
     )
-    finder.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: finder.keep("deleted_topics", noted)})
+    finder.authority.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: finder.artifacts.save("deleted_topics", noted)})
     if deleted:
         found.way.primary.delete_topics(["orders"])
     assert found.look() == first

@@ -14,7 +14,7 @@ from kafka_dr.domain.replay import mark_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.kafka_records import Record
-from kafka_dr.operators.procedure import partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, record_of_row
 from kafka_dr.vocabulary import Step
 
@@ -99,11 +99,11 @@ def test_a_partition_without_a_frontier_is_refused(make_bench: Any) -> None:
     """Its file may hold what was replicated long ago."""
     procedure = make_bench(dag_id="failback").opened()
     found_stranded(procedure, [stranded("orders", 0, 7, b"k", b"v")])
-    figures = procedure.figures(Step.FIND_STRANDED_RECORDS)
-    procedure.write(
+    figures = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)
+    procedure.authority.write(
         Step.FIND_STRANDED_RECORDS,
         "outcome",
-        figures | {"frontier": procedure.keep("none", partitions_frame({}, "source_end"))},
+        figures | {"frontier": procedure.artifacts.save("none", partitions_frame({}, "source_end"))},
     )
     with pytest.raises(Contradiction, match="orders-0"):
         exported(procedure)
@@ -113,11 +113,11 @@ def test_an_earlier_procedures_export_is_read_where_it_lies(make_bench: Any) -> 
     """A run that goes on with what another one left undone."""
     procedure = make_bench(dag_id="failback").opened()
     found_stranded(procedure, [stranded("orders", 0, 7, b"k", b"v")])
-    procedure.folder.joinpath("export").rename(procedure.folder.parent / "moved")
-    (procedure.folder.parent / "failback-r0").mkdir()
-    (procedure.folder.parent / "moved").rename(procedure.folder.parent / "failback-r0" / "export")
-    figures = procedure.figures(Step.FIND_STRANDED_RECORDS)
-    procedure.write(
+    procedure.artifacts.folder.joinpath("export").rename(procedure.artifacts.folder.parent / "moved")
+    (procedure.artifacts.folder.parent / "failback-r0").mkdir()
+    (procedure.artifacts.folder.parent / "moved").rename(procedure.artifacts.folder.parent / "failback-r0" / "export")
+    figures = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)
+    procedure.authority.write(
         Step.FIND_STRANDED_RECORDS, "outcome", figures | {"export": figures["export"] | {"procedure_id": "failback-r0"}}
     )
     exported(procedure)[0].verify()

@@ -12,11 +12,11 @@ from kafka_dr.domain.fence import FenceScope
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
 from kafka_dr.operators.fencing import add_fence
 from kafka_dr.operators.offsets import CommitGroups
-from kafka_dr.operators.procedure import Procedure
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.reverse_replication import SeedReverseReplication
 from kafka_dr.operators.still_true import refuse_if_changed
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS
@@ -29,20 +29,20 @@ class Twice(ProcedureStep):
         super().__init__(**kwargs)
         self.bench, self.acts, self.late = bench, [], True
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """The first to begin is the last to act."""
         if self.late:
             self.late = False
             self.execute(self.bench.context())
-        procedure.hold_lease()
-        self.acts.append(procedure.epoch)
-        return {"epoch": procedure.epoch}
+        procedure.authority.hold()
+        self.acts.append(procedure.lease.epoch)
+        return {"epoch": procedure.lease.epoch}
 
 
 class Hanging(ProcedureStep):
     """A step that never comes back."""
 
-    def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
         """Hang, and swallow the first interruption as a library might."""
         try:
             time.sleep(60)
@@ -66,7 +66,7 @@ def test_the_older_of_two_processes_acts_no_more(bench: Any) -> None:
 def test_what_hangs_is_interrupted_when_the_fence_has_lasted_long_enough(bench: Any) -> None:
     """Clients do not wait for a process that hangs: it ends as failed, and the reason is the fence's clock."""
     procedure = bench.opened()
-    procedure.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
+    procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
     bench.params = bench.params | {"max_fence_seconds": 0.5}
     began = time.monotonic()
     with pytest.raises(AirflowFailException, match="fenced for as long as allowed"):
@@ -83,7 +83,7 @@ def test_a_step_is_done_again_after_a_predecessor_was(bench: Any) -> None:
 
         acts = 0
 
-        def act(self, procedure: Procedure, context: Any) -> dict[str, Any]:
+        def act(self, procedure: Run, context: Any) -> dict[str, Any]:
             """Count."""
             Counting.acts += 1
             return {}
@@ -132,8 +132,8 @@ def test_a_resumed_step_looks_again_before_it_acts(bench: Any, kind: type, chang
     bench.stopped()
     step = kind(task_id={CommitGroups: "commit_groups", SeedReverseReplication: "seed_reverse_replication"}[kind])
     begun = bench.procedure()
-    begun.write("translate_offsets", Entry.OUTCOME, {"digest": "t" * 64})
-    begun.write(step.task_id, Entry.INTENT, {"try": 1})
+    begun.authority.write("translate_offsets", Entry.OUTCOME, {"digest": "t" * 64})
+    begun.authority.write(step.task_id, Entry.INTENT, {"try": 1})
     change(bench)
     with DAG("chain"):
         step = kind(task_id=step.task_id)
@@ -165,7 +165,7 @@ def test_what_was_done_too_late_is_undone(bench: Any) -> None:
         ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())
         cluster.acls |= set(entries)
 
-    procedure.source_acls.add = frozen_then_add
+    procedure.systems.source_acls.add = frozen_then_add
     with pytest.raises(Superseded):
         add_fence(procedure, Step.FENCE_PRODUCERS, FenceScope.writes(["orders"]))
     assert added and cluster.acls == {GRANT}
@@ -179,11 +179,11 @@ def test_what_another_procedure_may_need_by_now_is_left(bench: Any) -> None:
 
     def frozen_then_add(entries: Any) -> None:
         ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())
-        bench.journal.release_lease("primary+standby", procedure.id, bench.procedure().epoch, "returned")
+        bench.journal.release_lease("primary+standby", procedure.id, bench.procedure().lease.epoch, "returned")
         bench.opened("r2")
         cluster.acls |= set(entries)
 
-    procedure.source_acls.add = frozen_then_add
+    procedure.systems.source_acls.add = frozen_then_add
     with pytest.raises(LeaseLost):
         add_fence(procedure, Step.FENCE_PRODUCERS, FenceScope.writes(["orders"]))
     assert FENCE in cluster.acls

@@ -15,11 +15,13 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.domain.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators import open_transactions, watching
+from kafka_dr.operators import fencing, open_transactions, watching
 from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.fencing_source import FenceSource, telling_entries
 from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.operators.watching import STEP, WatchedProcedure, Watcher, disarm
+from kafka_dr.operators.watching import STEP, Watcher, disarm
+from kafka_dr.procedure.progress import Progress
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)
@@ -72,7 +74,7 @@ class Watch:
 
     def accepted(self) -> list[dict[str, Any]]:
         """The list of what the source accepted."""
-        return self.procedure.kept(self.outcomes[-1].payload["accepted"]).to_dict("records")
+        return self.procedure.artifacts.load(self.outcomes[-1].payload["accepted"]).to_dict("records")
 
 
 @pytest.fixture
@@ -139,9 +141,9 @@ def test_a_source_that_comes_back_is_fenced_and_told(watch: Watch) -> None:
     assert told["newest_records"][0].startswith("orders-0: newest record at offset 16")
     assert told["may_have_written"] == ["User:app"]
     assert (
-        watch.procedure.kept(told["ends_at_fence"])["offset"].tolist()
+        watch.procedure.artifacts.load(told["ends_at_fence"])["offset"].tolist()
         == [17]
-        == watch.procedure.kept(told["ends_when_seen"])["offset"].tolist()
+        == watch.procedure.artifacts.load(told["ends_when_seen"])["offset"].tolist()
     )
     assert watch.armed == 0 and watch.state == "over"
 
@@ -230,10 +232,10 @@ def test_a_log_that_is_shorter_than_known_is_named(bench: Any) -> None:
 
 def test_without_known_ends_everything_may_be_new(watch: Watch) -> None:
     """The inventory's file is gone: nothing is claimed to be old, and why is said."""
-    next(watch.procedure.folder.glob("source_ends-*")).unlink()
+    next(watch.procedure.artifacts.folder.glob("source_ends-*")).unlink()
     watch.back()
     told = watch.outcomes[0].payload
-    assert watch.procedure.kept(told["accepted"])["from_offset"].isna().tolist() == [True]
+    assert watch.procedure.artifacts.load(told["accepted"])["from_offset"].isna().tolist() == [True]
     assert told["partitions_not_known_before"] == 1 and "source_ends" in told["known_ends_problem"]
 
 
@@ -242,7 +244,7 @@ def test_the_window_begins_with_the_first_answer(watch: Watch, monkeypatch: pyte
     watcher too.
     """
     watch.bench.probe_answers[0] = Accepted(1, 1)
-    monkeypatch.setattr(WatchedProcedure, "wait", lambda self, step, what, look, seconds: look())
+    monkeypatch.setattr(Progress, "wait", lambda self, step, what, look, seconds: look())
     watch.back()
     assert watch.outcomes == [] and watch.armed == 1 and "was not refused" in watch.lines[0]
     (first,) = armed_fences(telling_entries(watch.bench.journal))
@@ -324,7 +326,7 @@ def test_before_it_answers_only_what_the_procedure_stopped_is_held_stopped(watch
     worker.states["p.source"] = "RUNNING"
     watch.watcher.look()
     assert worker.asked == []
-    watch.bench.procedure().write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
+    watch.bench.procedure().authority.write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
     watch.watcher.look()
     assert worker.asked == [("stop", "p.source")] and watch.armed == 1
 
@@ -381,7 +383,7 @@ def test_a_source_that_is_away_is_not_kept_waiting_for_by_its_connectors(
     monkeypatch.setattr(
         watching, "stop_flow", lambda procedure, step, flow, ask, stop, trusted: waited.append(stop) or {}
     )
-    watch.bench.procedure().write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
+    watch.bench.procedure().authority.write(Step.STOP_MIRROR_MAKER, Entry.INTENT, {"try": 1})
     watch.source.away = not answers
     watch.watcher.look()
     assert set(waited) == {watching._STOP_SECONDS if answers else 0.0}
@@ -459,22 +461,22 @@ def test_a_failed_procedure_that_was_closed_is_not_in_hand_again(watch: Watch) -
 
 def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stands still just before its act while the other does all of it: what the other proved is not undone."""
-    add, once = watching.WatchedProcedure.acting, []
+    act, once = fencing.acting, []
 
-    def frozen(procedure: Any, undo: Any) -> Any:
+    def frozen(authority: Any, undo: Any) -> Any:
         if not once:
             once.append(1)
             watch.another().look()
-        return add(procedure, undo)
+        return act(authority, undo)
 
-    monkeypatch.setattr(watching.WatchedProcedure, "acting", frozen)
+    monkeypatch.setattr(fencing, "acting", frozen)
     watch.back()
     assert watch.source.acls == {GRANT, DENY} and watch.state == "over" and len(watch.outcomes) == 2, watch.lines
 
 
 def late(watch: Watch, meanwhile: Any) -> None:
     """The watcher stands still just before its entries are added; meanwhile something happens."""
-    acls = watching.WatchedProcedure.source_acls.func
+    own = Systems.__dict__["source_acls"]
 
     class Frozen:
         """Adds after a while."""
@@ -489,11 +491,11 @@ def late(watch: Watch, meanwhile: Any) -> None:
             meanwhile()
             self.inner.add(entries)
 
-    watching.WatchedProcedure.source_acls = property(lambda self: Frozen(acls(self)))
+    Systems.source_acls = property(lambda self: Frozen(own.func(self)))
     try:
         watch.back()
     finally:
-        del watching.WatchedProcedure.source_acls
+        Systems.source_acls = own
 
 
 def test_a_fence_too_late_for_the_return_is_undone(watch: Watch) -> None:
@@ -515,7 +517,7 @@ def opened_back(watch: Watch, run_id: str = "f") -> Any:
         "request": procedure.request.model_dump(mode="json"),
     }
     watch.bench.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
-    procedure.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
     return procedure
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafka_dr.domain.armed import watched
 from kafka_dr.operators import watching
 from kafka_dr.operators.fencing_source import telling_entries
-from kafka_dr.operators.watching import STEP, MovedProcedure, Watcher
+from kafka_dr.operators.watching import STEP, Watcher, moved_run
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, WayBack
@@ -95,7 +95,7 @@ def test_after_the_way_back_it_is_the_other_one(flows: Flows) -> None:
 def test_a_way_back_that_was_taken_back_changed_no_sides(flows: Flows) -> None:
     """Clients are where the failover took them."""
     flows.way.bench.done(flows.way.procedure, Step.OPEN_TARGET)
-    flows.way.procedure.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True})
+    flows.way.procedure.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True})
     flows.run(back="RUNNING", old="RUNNING")
     assert flows.way.old_worker.states[OLD] == "STOPPED" and flows.way.worker.states[BACK] == "RUNNING"
 
@@ -190,8 +190,8 @@ def test_a_stop_is_never_undone(flows: Flows) -> None:
     """What was stopped copied in a circle."""
     bench = flows.way.bench
     procedure = bench.procedure("b1")
-    moved = MovedProcedure.of(bench.journal, procedure.reverse_flow, procedure.topology, bench.connections)
-    assert moved.id == flows.way.failover.id and moved.may_undo() is False
+    moved, _ = moved_run(bench.journal, procedure.reverse_flow, procedure.topology, bench.connections)
+    assert moved.id == flows.way.failover.id and moved.authority.may_undo() is False
 
 
 def test_flows_are_not_asked_at_every_look(flows: Flows) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.replication import Drain
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.way_back import Begun, told_to_begin
+from kafka_dr.procedure.progress import Progress
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, PAIR, WayBack
@@ -25,12 +26,12 @@ def seeded(way: WayBack, replicated: int, tail: int) -> WayBack:
         way.procedure,
         Step.FIND_STRANDED_RECORDS,
         after=way.failover.id,
-        frontier=way.procedure.keep("frontier", partitions_frame({ORDERS: tail}, "source_tail")),
+        frontier=way.procedure.artifacts.save("frontier", partitions_frame({ORDERS: tail}, "source_tail")),
     )
     way.bench.done(
         way.procedure,
         Step.SEED_FLOW_BACK,
-        seeds=way.procedure.keep("flow_back_seeds", partitions_frame({ORDERS: replicated}, "replicated")),
+        seeds=way.procedure.artifacts.save("flow_back_seeds", partitions_frame({ORDERS: replicated}, "replicated")),
     )
     return way
 
@@ -43,7 +44,9 @@ def draining(way: WayBack) -> Drain:
     way.bench.done(
         way.procedure,
         Step.FENCE_PRODUCERS,
-        cut_off=way.procedure.keep("cut_off", partitions_frame({ORDERS: way.standby.log_ends[ORDERS]}, "offset")),
+        cut_off=way.procedure.artifacts.save(
+            "cut_off", partitions_frame({ORDERS: way.standby.log_ends[ORDERS]}, "offset")
+        ),
     )
     return Drain(way.procedure)
 
@@ -57,11 +60,11 @@ def test_the_newest_seed_counts(bench: Any) -> None:
 
 def test_after_a_lost_source_the_failback_has_found_the_end(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """There was no cut-off; before it has looked, nothing is told."""
-    way, outcome = WayBack(bench), Procedure.outcome
+    way, outcome = WayBack(bench), Progress.outcome
     monkeypatch.setattr(
-        Procedure,
+        Progress,
         "outcome",
-        lambda self, step: None if (self.id, step) == (way.failover.id, Step.FENCE_PRODUCERS) else outcome(self, step),
+        lambda self, step: None if (self._id, step) == (way.failover.id, Step.FENCE_PRODUCERS) else outcome(self, step),
     )
     assert told_to_begin(way.procedure) == {}
     assert told_to_begin(seeded(way, 9, 7).procedure) == {ORDERS: Begun(9, 7)}

@@ -22,7 +22,7 @@ from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.approval import ReviewTranslation
 from kafka_dr.operators.assessing import AssessDataLoss
 from kafka_dr.operators.clients import RedirectClients, VerifyClients
-from kafka_dr.operators.procedure import frame_partitions
+from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.still_true import refuse_if_changed
 from kafka_dr.operators.translating_ahead import trusted_pairs
@@ -99,7 +99,7 @@ def denials(bench: Any) -> set[AclEntry]:
 def boundary(bench: Any) -> dict[TopicPartition, int]:
     """The boundary that was written."""
     procedure = bench.procedure()
-    return frame_partitions(procedure.kept(procedure.figures(STOP)["boundary"]), "offset")
+    return frame_partitions(procedure.artifacts.load(procedure.progress.figures(STOP)["boundary"]), "offset")
 
 
 def moving(bench: Any, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
@@ -122,7 +122,7 @@ def test_what_is_left_of_mirror_maker_is_stopped(lost: Any) -> None:
         and told["states"] == {"p.checkpoint": "STOPPED", "p.source": "STOPPED"}
         and boundary(lost) == {T0: 10}
     )
-    assert frame_partitions(lost.procedure().kept(told["replicated"]), "offset") == {T0: 9}, (
+    assert frame_partitions(lost.procedure().artifacts.load(told["replicated"]), "offset") == {T0: 9}, (
         "the last replicated offset that Connect keeps then"
     )
 
@@ -246,7 +246,7 @@ def test_while_the_target_moves_nothing_goes_on(lost: Any, monkeypatch: pytest.M
     """Until the deadline, whatever the worker says; no boundary is written."""
     lost.workers["standby"].away = away
     moving(lost, monkeypatch, looks=10**6)
-    monkeypatch.setattr("kafka_dr.operators.procedure.Procedure.clock", lambda self, step: 0.0)
+    monkeypatch.setattr("kafka_dr.procedure.progress.Progress.clock", lambda self, step: 0.0)
     with pytest.raises(AirflowFailException, match="something still writes to the target: orders-0"):
         execute(lost, STOP)
     assert Entry.OUTCOME not in lost.kinds(STOP)
@@ -254,7 +254,7 @@ def test_while_the_target_moves_nothing_goes_on(lost: Any, monkeypatch: pytest.M
 
 def test_a_target_that_moves_is_waited_for_without_a_worker_slot(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Woken later, it looks again, and connectors that stand are not asked again."""
-    monkeypatch.setattr("kafka_dr.operators.procedure.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("kafka_dr.procedure.progress.PATIENCE_SECONDS", 0.0)
     moving(lost, monkeypatch, looks=2)
     with pytest.raises(TaskDeferred):
         execute(lost, STOP)
@@ -299,7 +299,7 @@ def assessed(
     bench.clusters["standby"].records[at] = {offset: f"{offset}" for offset in range(80)}
     AssessDataLoss(task_id=Step.ASSESS_DATA_LOSS.value).execute(bench.context())
     procedure = bench.procedure()
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {procedure.figures(Step.ASSESS_DATA_LOSS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {procedure.progress.figures(Step.ASSESS_DATA_LOSS)['plan_digest']}")
     bench.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(procedure, Step.FENCE_SOURCE, fenced="armed")
     if meanwhile:
@@ -340,7 +340,7 @@ def test_positions_come_from_what_was_recorded_and_the_target_alone(
     bench = assessed(make_lost, remote, naming=naming)
     monkeypatch.delitem(bench.clusters, "primary")
     told = execute(bench, TRANSLATE)
-    rows = bench.procedure().kept(told["translation"]).set_index("group")
+    rows = bench.procedure().artifacts.load(told["translation"]).set_index("group")
     assert rows["target_position"].to_dict() == {"at 30": 30, "at 60": 56, "at 90": 56} and set(
         rows["target_topic"]
     ) == {remote}
@@ -357,11 +357,13 @@ def test_after_a_failback_nothing_is_counted_below_the_first_sample(make_lost: A
     recorded(recorder)
     bench = assessed(make_lost)
     positions = [
-        bench.procedure().kept(execute(bench, TRANSLATE)["translation"]).set_index("group")["target_position"]["at 30"]
+        bench.procedure()
+        .artifacts.load(execute(bench, TRANSLATE)["translation"])
+        .set_index("group")["target_position"]["at 30"]
     ]
     bench.clusters["standby"].log_starts[T0] = 1
     procedure = bench.procedure()
-    procedure.take_turn()
+    procedure.lease.take_new_epoch()
     again = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
     assert [json.loads((folder / "job.json").read_text())["only_mirrored"] for folder in bench.jobs.given[1:]] == [
         False,
@@ -381,7 +383,7 @@ def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: 
     )
     bench = assessed(make_lost)
     told = execute(bench, TRANSLATE)
-    rows = bench.procedure().kept(told["translation"]).set_index("group")
+    rows = bench.procedure().artifacts.load(told["translation"]).set_index("group")
     assert rows["bound"].to_dict() == {"at 30": 50, "at 60": 15, "at 90": 24} and not rows["exact"].any()
     assert (told["may_have_moved"], told["bound"]) == (1, 50)
     body = ReviewTranslation(task_id="review_translation").question(bench.procedure())[1]
@@ -401,7 +403,7 @@ def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lo
     recorded(recorder)
     bench = assessed(make_lost)
     first, procedure, made = execute(bench, TRANSLATE), bench.procedure(), len(bench.jobs.given)
-    procedure.take_turn()
+    procedure.lease.take_new_epoch()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
     assert first["digest"] == second["digest"] and first["records_read"]["target"] > 0
     assert [folder.name for folder in bench.jobs.given] == [
@@ -415,7 +417,7 @@ def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(
 ) -> None:
     """Its file is one that a step names."""
     recorded(recorder)
-    figures = assessed(make_lost).procedure().figures(Step.ASSESS_DATA_LOSS)
+    figures = assessed(make_lost).procedure().progress.figures(Step.ASSESS_DATA_LOSS)
     files = [receipt["file"] for receipt in receipts({"steps": [{"figures": figures, "notes": []}]})]
     assert [name for name in files if name.startswith("translated_ahead-")] == [figures["translated_ahead"]["file"]]
 
@@ -428,7 +430,7 @@ def test_a_target_that_took_more_since_is_translated_anew(
     monkeypatch.setattr("kafka_dr.operators.translating_ahead.MOST_POSITIONS", 3)
     bench = assessed(make_lost, meanwhile=lambda bench: bench.clusters["standby"].log_ends.update({T0: 79}))
     first, procedure = execute(bench, TRANSLATE), bench.procedure()
-    procedure.take_turn()
+    procedure.lease.take_new_epoch()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
     assert first["digest"] == second["digest"] and len(set(bench.jobs.given)) == 4
     assert pd.read_parquet(bench.jobs.given[-1] / "bounds.parquet")["boundary"].tolist() == [79]
@@ -458,7 +460,7 @@ def test_retention_goes_on_while_people_decide(make_lost: Any, recorder: Recorde
     recorded(recorder)
     bench = assessed(make_lost)
     bench.clusters["standby"].log_starts[T0] = 60
-    rows = bench.procedure().kept(execute(bench, TRANSLATE)["translation"])
+    rows = bench.procedure().artifacts.load(execute(bench, TRANSLATE)["translation"])
     assert rows["target_position"].min() == 60 and len(bench.jobs.given) == 3
 
 
@@ -502,7 +504,7 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     target = bench.clusters["standby"]
     del target.partitions["orders"]
     execute(bench, TRANSLATE)
-    digest = bench.procedure().figures(TRANSLATE)["digest"]
+    digest = bench.procedure().progress.figures(TRANSLATE)["digest"]
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {digest}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
@@ -527,7 +529,7 @@ def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, rec
         made.append((name, partitions, more)) or create(name, partitions, **more)
     )
     execute(bench, TRANSLATE)
-    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().figures(TRANSLATE)['digest']}")
+    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().progress.figures(TRANSLATE)['digest']}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
     assert made == [("slow", 2, {"configs": {}})] and {
@@ -535,7 +537,7 @@ def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, rec
     } == {"orders-0": 30, "slow-0": 0, "slow-1": 0}
     figures = act(bench, Step.COMMIT_GROUPS)
     assert len(made) == 1 and figures["committed"] == 0
-    assert frame_partitions(bench.procedure().kept(figures["local_ends"]), "offset") == {
+    assert frame_partitions(bench.procedure().artifacts.load(figures["local_ends"]), "offset") == {
         TopicPartition("slow", p): 0 for p in range(2)
     }
     assert [
@@ -586,7 +588,7 @@ CHANGES = {
     ),
     "nobody watches for the old source": (lambda b: b.no_watcher(), "Nobody watches for the old source"),
     "the way back has begun": (
-        lambda b: b.procedure().write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
+        lambda b: b.procedure().authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True}),
         "being given back",
     ),
 }
@@ -639,7 +641,7 @@ def test_a_connector_that_still_closes_its_clients_and_a_silent_worker_keep_nobo
 
 def stopping(bench: Any, *names: str) -> Any:
     """Connectors were asked to stop, were never seen STOPPED, and still run; returns their worker."""
-    bench.procedure().write(STOP, Entry.INTENT, {"stops_connectors": list(names)})
+    bench.procedure().authority.write(STOP, Entry.INTENT, {"stops_connectors": list(names)})
     bench.workers["standby"].states.update(dict.fromkeys(names, "RUNNING"))
     return bench.workers["standby"]
 
@@ -684,8 +686,10 @@ def test_what_a_stopping_connector_still_mirrored_is_found(ready: Any) -> None:
 def test_what_was_stopped_and_runs_again_is_refused(ready: Any) -> None:
     """It was asked, and seen STOPPED: somebody has resumed it since."""
     stopping(ready, "p.source")
-    kept = ready.procedure().figures(STOP)["boundary"]
-    ready.procedure().write(STOP, Entry.OUTCOME, {"asked": True, "states": {"p.source": "STOPPED"}, "boundary": kept})
+    kept = ready.procedure().progress.figures(STOP)["boundary"]
+    ready.procedure().authority.write(
+        STOP, Entry.OUTCOME, {"asked": True, "states": {"p.source": "STOPPED"}, "boundary": kept}
+    )
     with pytest.raises(AirflowFailException, match="p.source runs again"):
         execute(ready, OPEN)
 
@@ -775,7 +779,7 @@ def test_a_dedicated_process_that_was_asked_to_end_is_waited_for(
 ) -> None:
     """The hook answers at once, and ending goes on in the background."""
     looks, reached = itertools.count(), []
-    dedicated.procedure().write(STOP, Entry.INTENT, {"stops_processes": FLOW})
+    dedicated.procedure().authority.write(STOP, Entry.INTENT, {"stops_processes": FLOW})
     monkeypatch.setattr(dedicated.hook, "running", lambda flow, timeout: int(next(looks) < 3))
     monkeypatch.setattr("kafka_dr.operators.offsets.CommitGroups.act", lambda *_: reached.append(next(looks)) or {})
     monkeypatch.setattr("kafka_dr.operators.without_source.require_reviewed", lambda *_: reached.append(next(looks)))
@@ -786,7 +790,7 @@ def test_a_dedicated_process_that_was_asked_to_end_is_waited_for(
 @pytest.mark.parametrize(("step", "asked_before"), [(Step.COMMIT_GROUPS, 0.6), (OPEN, 0.0)])
 def test_a_dedicated_process_that_does_not_end_ends_the_run(dedicated: Any, step: Step, asked_before: float) -> None:
     """Nothing is committed, nobody is let in."""
-    dedicated.procedure().write(STOP, Entry.INTENT, {"stops_processes": FLOW})
+    dedicated.procedure().authority.write(STOP, Entry.INTENT, {"stops_processes": FLOW})
     stop_seconds(dedicated, 0.6)
     time.sleep(asked_before)
     with pytest.raises(DeadlinePassed, match=f"{FLOW} does not stand still 1 s after it was asked to stop"):
@@ -810,14 +814,14 @@ def test_a_dedicated_process_is_left_as_it_is_by_the_way_back(make_bench: Any, b
     had it ended.
     """
     bench = make_bench(dag_id="unplanned_failover", flows=[DEDICATED])
-    bench.given_up().write(by, Entry.INTENT, {"stops_processes": FLOW})
+    bench.given_up().authority.write(by, Entry.INTENT, {"stops_processes": FLOW})
     told = execute(bench, Step.RETURN_TO_SOURCE)
     assert told["connectors_resumed"] == [] and "runs in dedicated mode" in told["replication_left_stopped"]
 
 
 def test_killed_after_its_intent_it_goes_on(ready: Any) -> None:
     """Clients may already write and read; the approval was checked. MirrorMaker 2 must stand still."""
-    ready.procedure().write(OPEN, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(ready)]})
+    ready.procedure().authority.write(OPEN, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(ready)]})
     ready.clusters["standby"].log_ends[T0], ready.clusters["standby"].members["billing"] = 99, 1
     ready.workers["standby"].states["p.source"] = "RUNNING"
     with pytest.raises(AirflowFailException, match="runs again"):
@@ -852,7 +856,7 @@ ACTS = [Step.COMMIT_GROUPS, OPEN, Step.REDIRECT_CLIENTS]
 def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: Any, step: Step, gate: Step) -> None:
     """Of that gate, whatever else was answered."""
     procedure = ready.procedure()
-    digest = procedure.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    digest = procedure.progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
     ready.api.answers.clear()
     ready.api.answer(gate, f"Plan {digest}")
     frame = pd.DataFrame(
@@ -874,7 +878,7 @@ def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: A
         positions=0,
         holes=[],
         cut=[],
-        translation=procedure.keep("positions", frame),
+        translation=procedure.artifacts.save("positions", frame),
     )
     ready.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
     if step is Step.REDIRECT_CLIENTS:
@@ -902,7 +906,7 @@ def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
         positions=1,
         holes=[],
         cut=[],
-        translation=procedure.keep("positions", frame),
+        translation=procedure.artifacts.save("positions", frame),
     )
     ready.clusters["standby"].members["billing"] = 1
     with pytest.raises(Refusal, match="have members on the target"):
@@ -960,7 +964,7 @@ def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: An
     """Its fence was added while it answered: until that is lifted clients could not go back, and nothing is claimed."""
     procedure = lost.procedure()
     lost.stopped_without_source(procedure)
-    procedure.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+    procedure.authority.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
     lost.topology.write_text(
         lost.topology.read_text().replace('"stable_seconds"', '"return_seconds": 0.5, "stable_seconds"')
     )

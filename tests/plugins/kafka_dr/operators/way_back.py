@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.fencing_source import arm
-from kafka_dr.operators.procedure import Procedure, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)
@@ -41,11 +42,11 @@ class WayBack:
         if armed:
             arm(self.failover, Step.FENCE_SOURCE, ["orders"])
         self._close(self.failover)
-        self.procedure: Procedure = self.another("b1")
+        self.procedure: Run = self.another("b1")
 
     def _moved(self, seeded: bool, started: bool) -> None:
         """The target was opened, and the flow back seeded, and started if that was asked for."""
-        seeds = self.failover.keep("reverse_seeds", partitions_frame({ORDERS: 9}, "replicated"))
+        seeds = self.failover.artifacts.save("reverse_seeds", partitions_frame({ORDERS: 9}, "replicated"))
         self.bench.done(
             self.failover, Step.SEED_REVERSE_REPLICATION, **({"seeded": 1, "seeds": seeds} if seeded else {"seeded": 0})
         )
@@ -54,14 +55,14 @@ class WayBack:
         self.worker.states.update(dict.fromkeys((BACK, "s.checkpoint"), "RUNNING" if started else "STOPPED"))
         self.standby.acls -= {entry for entry in self.standby.acls if entry.permission == "deny"}
 
-    def _close(self, procedure: Procedure) -> None:
+    def _close(self, procedure: Run) -> None:
         epoch = self.bench.journal.lease(PAIR).epoch
         self.bench.journal.append(
             procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, {"outcome": "completed", "digest": "d"}
         )
         self.bench.journal.release_lease(PAIR, procedure.id, epoch, "completed")
 
-    def another(self, run_id: str) -> Procedure:
+    def another(self, run_id: str) -> Run:
         """Open a failback, after the end of the one before."""
         if getattr(self, "procedure", None) is not None:
             self._close(self.procedure)
@@ -73,7 +74,7 @@ class WayBack:
     def found(self, *rows: dict[str, Any], ends: dict[TopicPartition, int] | None = None) -> None:
         """find_stranded_records has looked, and what it found was decided on."""
         folder, files = (
-            self.procedure.folder / "stranded-1",
+            self.procedure.artifacts.folder / "stranded-1",
             pd.DataFrame({"topic": [], "partition": [], "file": [], "sha256": []}),
         )
         self.bench.done(
@@ -84,11 +85,11 @@ class WayBack:
             topics=list(rows),
             compacted=[],
             bytes_there=100,
-            returned_ends=self.procedure.keep(
+            returned_ends=self.procedure.artifacts.save(
                 "returned_ends", partitions_frame(self.primary.log_ends if ends is None else ends, "offset")
             ),
-            frontier=self.procedure.keep("frontier", partitions_frame({ORDERS: 10}, "source_end")),
-            export={"folder": folder.name, "files": self.procedure.keep("exported_files", files)},
+            frontier=self.procedure.artifacts.save("frontier", partitions_frame({ORDERS: 10}, "source_end")),
+            export={"folder": folder.name, "files": self.procedure.artifacts.save("exported_files", files)},
         )
         self.bench.done(self.procedure, Step.DECIDE_STRANDED_RECORDS, asked=False)
 
@@ -106,4 +107,4 @@ class WayBack:
         finally:
             # The step has taken a newer epoch.
             self.procedure = self.bench.procedure(run_id)
-        return self.procedure.outcome(task.task_id)
+        return self.procedure.progress.outcome(task.task_id)

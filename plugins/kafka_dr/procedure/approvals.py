@@ -1,0 +1,95 @@
+"""Approvals of one run, read from Airflow's API by each act: neither XCom nor a task's state is believed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka_dr.errors import ApprovalMissing
+from kafka_dr.hooks.airflow_api import HitlAnswer
+from kafka_dr.procedure.progress import Progress
+from kafka_dr.procedure.systems import Systems
+from kafka_dr.vocabulary import APPROVE, Step
+
+
+class Approvals:
+    """Answers to the gates of one run.
+
+    Args:
+        dag_id: of the run.
+        run_id: of the run.
+        systems: hold Airflow's API.
+        progress: says whether the target was opened.
+        valid_seconds: how old an approval may be.
+    """
+
+    def __init__(self, dag_id: str, run_id: str, systems: Systems, progress: Progress, valid_seconds: float) -> None:
+        self._dag_id, self._run_id = dag_id, run_id
+        self._systems, self._progress, self._valid_seconds = systems, progress, valid_seconds
+
+    def starter(self) -> str:
+        """Who triggered this run, by Airflow's own record; an unknown starter is refused."""
+        name = self._systems.api.dag_run(self._dag_id, self._run_id).triggering_user_name
+        if not name:
+            raise ApprovalMissing(
+                "Nobody knows who started this run",
+                "Airflow names no triggering user",
+                "Trigger it as a person: in the web page, or over the API with your own account.",
+            )
+        return name
+
+    def require(self, gate: str, digest: str) -> dict[str, Any]:
+        """Return who answered a gate, and when; refuse unless the answer is a valid approval of this very digest."""
+        answer = self._systems.api.hitl(self._dag_id, self._run_id, gate)
+        if answer is None or not answer.chosen_options:
+            raise ApprovalMissing(
+                f"{gate} was never answered",
+                "Airflow holds no answer",
+                "Marking a gate successful approves nothing. Before the opening the procedure returns by itself: start"
+                " a new one; after it, clear that gate alone and have it answered.",
+            )
+        # Once the target was opened under it, an approval that grows old must not keep clients standing still.
+        opened = self._progress.outcome(Step.OPEN_TARGET) is not None
+        problem = problem_with(answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds)
+        if problem or answer.responded_at is None:
+            raise ApprovalMissing(
+                f"{gate} is not a valid approval",
+                problem,
+                "Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone"
+                " and have a second person answer it.",
+            )
+        return {
+            "gate": gate,
+            "by": answer.responded_by_name or answer.responded_by_id,
+            "at": answer.responded_at.isoformat(),
+            "digest": digest,
+        }
+
+    def require_plan(self) -> dict[str, Any]:
+        """The valid approval of the run's plan, as of `require`."""
+        step, gate = self._progress.planning
+        return self.require(gate, self._progress.figures(step)["plan_digest"])
+
+
+def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:
+    """Why an answer approves nothing; empty if it does.
+
+    Args:
+        answer: what Airflow holds.
+        starter: who started the run.
+        digest: what must have been asked about.
+        now: in seconds since 1970.
+        valid_seconds: how old it may be; None where age no longer counts.
+    """
+    if answer.chosen_options != (APPROVE,):
+        return f"the answer was {', '.join(answer.chosen_options)}"
+    if not (answer.responded_by_id and answer.responded_by_name and answer.responded_at):
+        return "nobody is named as having answered (a timeout is no approval)"
+    if starter in (answer.responded_by_id, answer.responded_by_name):
+        return f"{starter} started the run and answered the gate"
+    if not digest or answer.digest != digest:
+        return f"the answered question does not name digest {digest}"
+    age = now - answer.responded_at.timestamp()
+    if valid_seconds is not None and age > valid_seconds:
+        return f"it was given {age:.0f} s ago and is valid for {valid_seconds:.0f} s"
+    return ""

@@ -1,0 +1,227 @@
+"""How far a run is, by its journal, and what it waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.params import Request
+from kafka_dr.procedure.entries import Fact, newest
+from kafka_dr.vocabulary import Entry, Step
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Fact)
+
+#: How long a step looks again by itself before it gives its worker slot back and is woken later.
+PATIENCE_SECONDS = 10.0
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+class NotYet(Exception):
+    """A look found the awaited state not reached yet; the text says how far it is."""
+
+
+class WaitLonger(Exception):
+    """A wait outlasted the step's patience; the step should be woken later and look again."""
+
+
+class Progress:
+    """What the journal says of one run.
+
+    Args:
+        journal: holds the entries.
+        procedure_id: of the run.
+        request: its params, deadlines included.
+    """
+
+    def __init__(self, journal: Journal, procedure_id: str, request: Request) -> None:
+        self._journal, self._id, self._request = journal, procedure_id, request
+        self._checked_plan: str | None = None
+
+    @property
+    def opened(self) -> JournalEntry | None:
+        """What open_procedure wrote down about this run."""
+        return self._journal.last(self._id, Step.OPEN_PROCEDURE, Entry.OPENED)
+
+    @property
+    def cool_down(self) -> dict[str, Any] | None:
+        """The cool-down that this run does not wait for: after whose end, until when, and why; None where none was
+        running.
+        """
+        opened = self.opened
+        return None if opened is None else opened.payload.get("cool_down")
+
+    @property
+    def continues(self) -> str | None:
+        """The planned procedure that this one goes on from, by what was opened; before that, by what was asked for."""
+        opened = self.opened
+        asked = self._request.choices.get("continue_procedure")
+        return asked if opened is None else (opened.payload.get("continues") or {}).get("procedure_id")
+
+    def done(self, outcome: type[F]) -> F | None:
+        """The newest outcome of a class; None if its step was not done."""
+        entries = [entry for entry in self._journal.entries(self._id, kind=outcome.kind) if entry.step in outcome.steps]
+        return newest(entries, outcome)
+
+    def require(self, outcome: type[F]) -> F:
+        """The newest outcome of a class; a refusal if its step was not done."""
+        found = self.done(outcome)
+        if found is None:
+            raise _not_done(outcome.steps[0])
+        return found
+
+    def outcome(self, step: str) -> dict[str, Any] | None:
+        """What a step wrote when it was done, or None."""
+        entry = self._journal.last(self._id, step, Entry.OUTCOME)
+        return None if entry is None else entry.payload
+
+    def outcome_entry(self, step: str) -> JournalEntry:
+        """The newest entry that a step wrote when it was done; a refusal if there is none."""
+        done = self._journal.last(self._id, step, Entry.OUTCOME)
+        if done is None:
+            raise _not_done(step)
+        return done
+
+    def figures(self, step: str) -> dict[str, Any]:
+        """A done step's figures; a refusal if it left none."""
+        figures: dict[str, Any] = self.outcome_entry(step).payload
+        return figures
+
+    def began(self, step: str) -> float | None:
+        """When a step first wrote its intent, in seconds since 1970."""
+        entries = self._journal.entries(self._id, step, Entry.INTENT)
+        return entries[0].at.timestamp() if entries else None
+
+    def clock(self, step: str) -> float:
+        """When the step's newest try began, in seconds since 1970: being woken goes on, being cleared starts anew."""
+        entries = self._journal.entries(self._id, step, Entry.INTENT)
+        tries = [e.payload.get("try") for e in entries if "try" in e.payload]
+        started = [e.at.timestamp() for e in entries if tries and e.payload.get("try") == tries[-1]]
+        return started[0] if started else time.time()
+
+    def refuse_other_run(self, run_id: str) -> None:
+        """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that
+        one's lease.
+        """
+        opened = self.opened
+        if opened is not None and opened.payload["run_id"] != run_id:
+            raise BadInput(
+                f"The run id {run_id} is too much like another",
+                opened.payload["run_id"],
+                "Trigger the DAG again under another run id.",
+            )
+
+    def refuse_if_going_back(self) -> None:
+        """Refuse to go forward once the procedure was aborted or is being given back, unless the target may already
+        be open.
+        """
+        if self.began(Step.OPEN_TARGET) is not None:
+            return
+        aborted = self.aborted()
+        if aborted is not None:
+            raise Refusal(
+                f"{aborted['by']} aborted the procedure",
+                aborted["reason"],
+                "It returns to the source; start a new one when the reason is gone.",
+            )
+        if self.began(Step.RETURN_TO_SOURCE) is not None:
+            raise Refusal(
+                "The source is being given back to its clients",
+                "return_to_source had begun",
+                "Clear return_to_source until it is done; then start a new procedure.",
+            )
+
+    def aborted(self) -> dict[str, Any] | None:
+        """Who aborted the procedure and why; None if nobody did."""
+        entry = self._journal.last(self._id, Step.ABORT_PROCEDURE, Entry.ABORT)
+        return None if entry is None else entry.payload
+
+    def fence_deadline(self) -> float | None:
+        """When the fence has lasted as long as it may, in seconds since 1970; None before the fence."""
+        began = self.began(Step.FENCE_PRODUCERS)
+        return None if began is None else began + self._request.deadlines.max_fence_seconds
+
+    def check_fence_clock(self) -> None:
+        """Refuse to go on once the fence has lasted too long, unless the target is already open."""
+        deadline = self.fence_deadline()
+        if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
+            raise DeadlinePassed(
+                "Clients have been fenced for as long as allowed",
+                f"max_fence_seconds={self._request.deadlines.max_fence_seconds:.0f}",
+                "The procedure returns to the source; find what took so long before trying again.",
+            )
+
+    def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
+        """Look until the awaited state is there.
+
+        Args:
+            step: whose clock counts.
+            what: the awaited state, as a sentence's beginning.
+            look: returns what was found, or raises NotYet.
+            seconds: deadline, counted from when the step's try began; the fence's own deadline counts too.
+
+        Raises:
+            DeadlinePassed: with what was seen last.
+            WaitLonger: when the step should free its slot and be woken later.
+        """
+        forward = step != Step.RETURN_TO_SOURCE
+        deadline = self.clock(step) + seconds
+        if forward and step != Step.FENCE_PRODUCERS and self.began(Step.OPEN_TARGET) is None:
+            deadline = min(deadline, self.fence_deadline() or deadline)
+        patience = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            if forward:
+                self.refuse_if_going_back()
+            try:
+                return look()
+            except NotYet as found:
+                if time.time() >= deadline:
+                    raise DeadlinePassed(
+                        f"{what}: not within {seconds:.0f} s",
+                        str(found),
+                        "See this step's page for what may be safely done.",
+                    ) from None
+                if time.monotonic() >= patience:
+                    raise WaitLonger(f"{what}: {found}") from None
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
+    @property
+    def without_source(self) -> bool:
+        """Whether the source was given up: nothing that a later step does may need it."""
+        return self.outcome(Step.CONFIRM_SOURCE_LOST) is not None
+
+    @property
+    def planning(self) -> tuple[Step, Step]:
+        """The step that wrote the plan, and the gate that approves it."""
+        return (
+            (Step.ASSESS_DATA_LOSS, Step.APPROVE_DATA_LOSS)
+            if self.without_source
+            else (Step.FORECAST, Step.APPROVE_FAILOVER)
+        )
+
+    def plan(self) -> dict[str, Any]:
+        """The approved-or-to-be-approved plan; a refusal if it is not the one its digest names."""
+        entry = self.outcome_entry(self.planning[0])
+        plan: dict[str, Any] = entry.payload["plan"]
+        if entry.hash != self._checked_plan:
+            if digest_of(plan) != entry.payload["plan_digest"]:
+                raise Contradiction(
+                    "The plan in the journal is not the one its digest names",
+                    entry.payload["plan_digest"],
+                    "Start the procedure anew.",
+                )
+            self._checked_plan = entry.hash
+        return plan
+
+
+def _not_done(step: str) -> Refusal:
+    return Refusal(
+        f"{step} did not happen",
+        "no outcome of it in the journal",
+        "Marking a task successful does not do its work. Before the opening the procedure returns by itself: start a"
+        " new one; after it, clear that task.",
+    )

@@ -1,0 +1,153 @@
+"""The systems outside that a run may touch. Clients connect on first use; nothing here decides."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kafka_dr.hooks.airflow_api import AirflowApi
+from kafka_dr.hooks.application_drain import ApplicationDrain
+from kafka_dr.hooks.client_routing import ClientRouting, FileRouting, HttpRouting
+from kafka_dr.hooks.dedicated_mirror_maker import DedicatedMirrorMaker
+from kafka_dr.hooks.fence_hook import FenceHook
+from kafka_dr.hooks.kafka_acls import ClusterAcls
+from kafka_dr.hooks.kafka_cluster import KafkaCluster
+from kafka_dr.hooks.kafka_records import RecordReader, RecordWriter, key_and_value
+from kafka_dr.hooks.mirror_maker import MirrorMaker
+from kafka_dr.hooks.source_probe import SourceProbe
+from kafka_dr.hooks.stop_hook import StopHook
+from kafka_dr.params import Request
+from kafka_dr.topology import Flow, Topology
+
+_KAFKA_CLIENTS = ("source_acls", "target_acls", "source", "target")
+
+
+class Systems:
+    """Clients of everything outside, for one request.
+
+    Attributes:
+        request: names source and target.
+        topology: names the connection of each system.
+        connections: resolves the names.
+    """
+
+    def __init__(self, request: Request, topology: Topology, connections: Any) -> None:
+        self.request, self.topology, self.connections = request, topology, connections
+
+    @cached_property
+    def api(self) -> AirflowApi:
+        """Airflow's API, asked with the product's own account."""
+        return AirflowApi(*self.connections.login(self.topology.airflow_api.connection))
+
+    @cached_property
+    def source(self) -> KafkaCluster:
+        """The cluster where clients are now."""
+        return self.cluster(self.request.source)
+
+    @cached_property
+    def target(self) -> KafkaCluster:
+        """The cluster where clients go."""
+        return self.cluster(self.request.target)
+
+    def cluster(self, alias: str) -> KafkaCluster:
+        """A client of one cluster that shares nothing with others: neither connections nor what they know."""
+        return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
+
+    def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
+        """A reader of one cluster's records."""
+        return RecordReader(self.connections.kafka(self.topology.cluster(alias).connection), alias, isolation)
+
+    def writer(self, alias: str) -> RecordWriter:
+        """A writer to the product's own topics on one cluster."""
+        return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
+
+    def probe(self, alias: str) -> RecordWriter | None:
+        """A writer with the probe's principal, which a fence must refuse; None where none is configured."""
+        connection = self.topology.cluster(alias).probe_connection
+        return RecordWriter(self.connections.kafka(connection), alias) if connection else None
+
+    @cached_property
+    def source_acls(self) -> ClusterAcls:
+        """The ACL entries of the source."""
+        return ClusterAcls(self.source.admin, self.request.source)
+
+    @cached_property
+    def target_acls(self) -> ClusterAcls:
+        """The ACL entries of the target."""
+        return ClusterAcls(self.target.admin, self.request.target)
+
+    def connect_worker(self, flow: Flow) -> MirrorMaker:
+        """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
+        return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
+
+    def dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
+        """What can be known of a flow in dedicated mode, and the hook that stops it."""
+        settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
+        return DedicatedMirrorMaker(
+            flow.source,
+            flow.target,
+            (flow.connectors.source, flow.connectors.checkpoint),
+            settings,
+            hook,
+            lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value),
+        )
+
+    def stop_hook(self, flow: Flow) -> StopHook | None:
+        """What stops a flow's MirrorMaker 2 in dedicated mode; None where a Connect worker runs it."""
+        return None if flow.stop_hook is None else StopHook(*self._login(flow.stop_hook))
+
+    @cached_property
+    def drain(self) -> ApplicationDrain | None:
+        """The application's drain hook, if it has one."""
+        hook = self.topology.drain
+        return None if hook is None else ApplicationDrain(*self._login(hook.connection))
+
+    @cached_property
+    def source_probe(self) -> SourceProbe | None:
+        """The application's own view of the source, if it offers one."""
+        hook = self.topology.source_probe
+        return None if hook is None else SourceProbe(*self._login(hook.connection))
+
+    @cached_property
+    def fence_hook(self) -> FenceHook | None:
+        """What fences a cluster by other means than its ACLs, if there is such a thing."""
+        hook = self.topology.fence_hook
+        return None if hook is None else FenceHook(*self._login(hook.connection))
+
+    @cached_property
+    def routing(self) -> ClientRouting:
+        """Where clients look up their cluster."""
+        routing = self.topology.routing
+        if routing.kind == "file":
+            return FileRouting(Path(routing.path))
+        return HttpRouting(*self._login(routing.connection))
+
+    def anew(self, request: Request | None = None) -> Systems:
+        """Clients of their own, for the same request or another one."""
+        return Systems(request or self.request, self.topology, self.connections)
+
+    def reversed(self) -> Systems:
+        """The same clients with source and target swapped."""
+        return _Reversed(self)
+
+    def close(self) -> None:
+        """Let go of the clients that were used."""
+        for name in _KAFKA_CLIENTS:
+            self.__dict__.pop(name, None)
+
+    def _login(self, connection_id: str) -> tuple[str, tuple[str, str] | None]:
+        url, user, password = self.connections.login(connection_id)
+        return url, (user, password) if user else None
+
+
+class _Reversed(Systems):
+    def __init__(self, systems: Systems) -> None:
+        swapped = {"source": systems.request.target, "target": systems.request.source}
+        super().__init__(systems.request.model_copy(update=swapped), systems.topology, systems.connections)
+        self._systems = systems
+
+    source = property(lambda self: self._systems.target)
+    target = property(lambda self: self._systems.source)
+    source_acls = property(lambda self: self._systems.target_acls)
+    target_acls = property(lambda self: self._systems.source_acls)
