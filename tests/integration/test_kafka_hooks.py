@@ -280,17 +280,17 @@ def test_a_probe_asks_the_broker_every_time(lab_status: dict[str, Any], primary:
     )
     deny = AclEntry("topic", topic, "literal", "User:producer", "*", "write", "deny")
     broker = primary.brokers()[0].id
-    assert writer.systems.probe(topic, 0) == Accepted(0, broker)
+    assert writer.probe(topic, 0) == Accepted(0, broker)
     acls.add([deny])
     eventually(
-        lambda: writer.systems.probe(topic, 0) == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker),
+        lambda: writer.probe(topic, 0) == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker),
         "the probe is refused",
         10,
     )
     assert writer.write(topic, 1, b"x") == Refused("TOPIC_AUTHORIZATION_FAILED", True, broker)
     acls.remove([deny])
-    eventually(lambda: isinstance(writer.systems.probe(topic, 0), Accepted), "the probe gets through again", 10)
-    assert "UNKNOWN_TOPIC" in writer.systems.probe("__hooks-nowhere", 0).error
+    eventually(lambda: isinstance(writer.probe(topic, 0), Accepted), "the probe gets through again", 10)
+    assert "UNKNOWN_TOPIC" in writer.probe("__hooks-nowhere", 0).error
     assert writer.write(topic, 0, b"x" * 3_000_000) == Refused("MSG_SIZE_TOO_LARGE", False, broker)
 
 

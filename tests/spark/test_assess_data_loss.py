@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,23 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
 
-from lab.spark_start import spark_environment
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
+from tests.support.spark_jobs import run_here, run_plain, submit
 
-JOB = Path(__file__).parents[2] / "spark" / "jobs" / "assess_data_loss.py"
-SUBMIT = ["spark-submit", "--master", "local[2]"]
-
-
-def run(
-    folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, job: Path = JOB
-) -> subprocess.CompletedProcess:
-    """Run a job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
-    source, target = (cluster.config for cluster in clusters)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, **spark_environment()}
-    env |= {"KAFKA_DR_SOURCE_CONFIG": json.dumps(source), "KAFKA_DR_TARGET_CONFIG": json.dumps(target)}
-    line = [*(SUBMIT if submit else [sys.executable]), str(job), "--input", str(folder), "--output", str(output)]
-    return subprocess.run(line, env=env, capture_output=True, text=True, timeout=240, check=False)
+JOB = "assess_data_loss"
 
 
 @pytest.fixture
@@ -59,7 +43,7 @@ def given(folder: Path, **job: object) -> Path:
 def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """Loss, groups ahead, records and figures; a second run does nothing."""
     folder, output = given(tmp_path / "in", source_final=True), tmp_path / "out"
-    done = run(folder, output, *clusters)
+    done = submit(JOB, folder, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     loss, summary = (
         pq.read_table(output / "loss.parquet"),
@@ -78,7 +62,7 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
     assert sorted(path.name for path in (output / "stranded").iterdir()) == [f"orders-{p}.parquet" for p in range(3)]
     assert not (output / "translate_offsets").exists()
     written = (output / "summary.json").read_bytes()
-    again = run(folder, output, *clusters, submit=False)
+    again = run_plain(JOB, folder, output, *clusters)
     assert (
         again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
     )
@@ -100,7 +84,7 @@ def test_positions_are_translated_by_the_same_start_of_spark(
     )
     if not whole:
         (folder / "translate_offsets" / "syncs.parquet").unlink()
-    done = run(folder, output, *clusters)
+    done = run_here(JOB, folder, output, *clusters)
     assert done.returncode == 0 and len(pq.read_table(output / "loss.parquet")) == 3, (done.stdout + done.stderr)[
         -2000:
     ]
@@ -119,6 +103,6 @@ def test_without_what_was_seen_last_it_says_so(tmp_path: Path, clusters: tuple[M
     """One line, and nothing is left behind."""
     folder = given(tmp_path / "in")
     (folder / "last_seen.parquet").unlink()
-    done = run(folder, tmp_path / "out", *clusters, submit=False)
+    done = run_plain(JOB, folder, tmp_path / "out", *clusters)
     assert done.returncode == 2 and "ERROR last_seen.parquet: missing in" in done.stderr
     assert not (tmp_path / "out").exists()

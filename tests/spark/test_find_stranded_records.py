@@ -13,9 +13,9 @@ from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
 
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
-from tests.spark.test_assess_data_loss import run
+from tests.support.spark_jobs import run_plain, submit
 
-JOB = Path(__file__).parents[2] / "spark" / "jobs" / "find_stranded_records.py"
+JOB = "find_stranded_records"
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_what_was_left_comes_from_its_file(tmp_path: Path) -> None:
 def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """Rows, figures and records; a second run does nothing."""
     folder, output = given(tmp_path / "in"), tmp_path / "out"
-    done = run(folder, output, *clusters, job=JOB)
+    done = submit(JOB, folder, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     rows, summary = (
         pq.read_table(output / "stranded_summary.parquet"),
@@ -101,7 +101,7 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
             b"%d-%03d" % (p, number) for number in range(60, 100)
         ]
     written = (output / "summary.json").read_bytes()
-    again = run(folder, output, *clusters, job=JOB, submit=False)
+    again = run_plain(JOB, folder, output, *clusters)
     assert (
         again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
     )
@@ -123,6 +123,6 @@ def test_without_what_is_known_of_each_partition_it_says_so(
     (folder / "returned.parquet").unlink()
     if rows is not None:
         pq.write_table(known.slice(0, rows), folder / "returned.parquet")
-    done = run(folder, tmp_path / "out", *clusters, job=JOB, submit=False)
+    done = run_plain(JOB, folder, tmp_path / "out", *clusters)
     assert done.returncode == 2 and told in done.stderr
     assert not (tmp_path / "out").exists()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,24 +13,10 @@ from kafka_dr_spark import sources
 from kafka_dr_spark.digests import input_digest, partition_digest, translation_digest
 from kafka_dr_spark.schemas import check_columns, check_fields, check_values, column_names
 
-from lab.spark_start import spark_environment
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
+from tests.support.spark_jobs import run_here, run_plain, submit
 
-JOB = Path(__file__).parents[2] / "spark" / "jobs" / "translate_offsets.py"
-SUBMIT = ["spark-submit", "--master", "local[2]"]
-
-
-def run(
-    folder: Path, output: Path, *clusters: MockCluster, submit: bool = True, more: tuple[str, ...] = (), **settings: str
-) -> subprocess.CompletedProcess:
-    """Run the job; without ``submit`` as a plain program, which is enough where it must not get as far as Spark."""
-    source, target = ({**cluster.config, **settings} for cluster in clusters)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, **spark_environment()}
-    env |= {"KAFKA_DR_SOURCE_CONFIG": json.dumps(source), "KAFKA_DR_TARGET_CONFIG": json.dumps(target)}
-    command = SUBMIT if submit else [sys.executable]
-    line = [*command, str(JOB), "--input", str(folder), "--output", str(output), *more]
-    return subprocess.run(line, env=env, capture_output=True, text=True, timeout=240, check=False)
+JOB = "translate_offsets"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 def test_round_trip(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """Every position gets its exact place, and the files keep the contract."""
     output = tmp_path / "out"
-    done = run(folder, output, *clusters)
+    done = submit(JOB, folder, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     assert "INFO positions: 11 on 3 partitions; records to read at most: 2066" in done.stdout
     table = pq.read_table(output / "translation.parquet")
@@ -115,15 +98,15 @@ def test_spark_starts_while_its_input_is_written(
     that says so.
     """
     limits = (folder / "job.json").rename(tmp_path / "later")
-    late = threading.Timer(6, lambda: limits.rename(folder / "job.json"))
+    late = threading.Timer(1, lambda: limits.rename(folder / "job.json"))
     late.start()
-    done = run(folder, tmp_path / "out", *clusters, more=("--wait-for-input", "120"))
+    done = run_here(JOB, folder, tmp_path / "out", *clusters, more=("--wait-for-input", "120"))
     late.join()
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["positions"] == 11
     (tmp_path / "nothing").mkdir()
     (tmp_path / "nothing" / "failed").touch()
-    refused = run(tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
+    refused = run_here(JOB, tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
     assert refused.returncode != 0 and refused.stdout.strip().splitlines()[-1].endswith(
         "could not be written: its writer says why"
     )
@@ -140,7 +123,7 @@ def test_a_failure_is_one_clear_line_without_secrets(
     shorter = [bounds_row("orders", 0, 1000, 5000), bounds_row("orders", 1, 50, 50)]
     wrong = write_input(tmp_path / "wrong", [("g", "orders", 0, 990)], [], shorter)
     (tmp_path / "events").mkdir()
-    done = run(wrong, tmp_path / "out", *clusters, **{"client.id": "hunter2"})
+    done = submit(JOB, wrong, tmp_path / "out", *clusters, **{"client.id": "hunter2"})
     assert done.returncode != 0
     # spark-submit hands a Python driver's stderr on to its own stdout.
     assert done.stdout.strip().splitlines()[-1] == "ERROR target orders-0: offset 4973 lies outside the log"
@@ -154,14 +137,14 @@ def test_a_finished_output_is_left_alone(
     """The same input again changes nothing, another input is refused, and so is a folder that is no translation."""
     output = tmp_path / "out"
     output.mkdir()
-    refused = run(folder, output, *clusters, submit=False)
+    refused = run_plain(JOB, folder, output, *clusters)
     assert refused.returncode == 2
     assert refused.stderr.strip().endswith("is no finished translation; move it away or choose another --output")
     digest = input_digest(folder, vars(sources.load_limits(folder, None, None)))
     (output / "summary.json").write_text(json.dumps({"input_digest": digest}))
-    assert run(folder, output, *clusters, submit=False).returncode == 0
+    assert run_plain(JOB, folder, output, *clusters).returncode == 0
     (folder / "job.json").write_text('{"isolation": "read_committed", "source_readable": true}')
-    other = run(folder, output, *clusters, submit=False)
+    other = run_plain(JOB, folder, output, *clusters)
     assert other.returncode == 2
     assert "holds the translation of another input" in other.stderr
 
@@ -171,7 +154,7 @@ def test_input_that_breaks_the_contract_ends_before_spark_starts(
 ) -> None:
     """A file with the wrong columns is refused by name, with no output begun."""
     shutil.copy(folder / "bounds.parquet", folder / "syncs.parquet")
-    done = run(folder, tmp_path / "out", *clusters, submit=False)
+    done = run_plain(JOB, folder, tmp_path / "out", *clusters)
     assert done.returncode == 2
     assert done.stderr.strip().startswith("ERROR syncs: column upstream is missing")
     assert not (tmp_path / "out").exists()
@@ -181,7 +164,8 @@ def test_input_that_breaks_the_contract_ends_before_spark_starts(
 def test_no_position_is_no_error(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """A flow without groups: nothing is read, and the files are there."""
     output = tmp_path / "out"
-    done = run(write_input(tmp_path / "in", [], [], [bounds_row("orders", 1, 50, 50)]), output, *clusters)
+    given = write_input(tmp_path / "in", [], [], [bounds_row("orders", 1, 50, 50)])
+    done = run_here(JOB, given, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     assert len(pq.read_table(output / "translation.parquet")) == 0
     assert json.loads((output / "summary.json").read_text())["records_read"] == {"source": 0, "target": 0}
