@@ -169,6 +169,7 @@ def hand_of(procedure: Procedure) -> Hand:
         notes[Step.COMMIT_GROUPS] = f"The positions are not known; print these commands again. Why: {error}"
     return Hand(
         procedure_id=procedure.id,
+        dag_id=procedure.identity.dag_id,
         source=_place(procedure, "source", procedure.request.source),
         target=_place(procedure, "target", procedure.request.target),
         flow=_flow(procedure, procedure.flow, given_up),
@@ -188,7 +189,6 @@ def hand_of(procedure: Procedure) -> Hand:
         start_reverse=procedure.request.start_reverse_replication,
         loops=topology.naming.policy != "default",
         notes=notes,
-        given_up=given_up,
         fence_hook=(
             _address(procedure, topology.fence_hook.connection)[0]
             if topology.fence_hook and asked_fence_hook(procedure)

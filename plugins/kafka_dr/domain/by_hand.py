@@ -22,6 +22,7 @@ from urllib.parse import quote as in_url
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
+from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Step
 
 _NAMES_AT_ONCE = 50
@@ -87,12 +88,11 @@ class Hand:
         routing: where clients look, as `cp` or `curl` words; empty when that is nothing for a shell.
         drain: the application's drain hook; empty without one.
         mark: the command that notes in the journal what is done by hand.
-        given_up: the source was given up: nothing that is printed needs it, but the way back where something was added
-            on it.
         fence_hook: the hook that was asked to keep clients from the source; empty if none was.
     """
 
     procedure_id: str
+    dag_id: str
     source: Place
     target: Place
     flow: Flow | None
@@ -112,8 +112,12 @@ class Hand:
     start_reverse: bool = False
     loops: bool = True
     notes: Mapping[str, str] = field(default_factory=dict)
-    given_up: bool = False
     fence_hook: str = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nothing that is printed may need the source, but the way back where something was added on it."""
+        return not PROCEDURES[self.dag_id].needs_source
 
     @property
     def forward(self) -> Flow:
@@ -179,43 +183,14 @@ def _acl_command(place: Place, verb: str, entries: Sequence[AclEntry]) -> str:
 def to_go_on(hand: Hand) -> list[Block]:
     """The steps from the fence to the end, done ones without commands; what no shell can do ends the list."""
     found: list[Block] = []
-    for step, make in (_without_source() if hand.given_up else _with_source()).items():
-        found.append(Block(step, ("done",), done=True) if step in hand.done else make(hand))
+    for step in PROCEDURES[hand.dag_id].steps:
+        if step not in _BLOCKS:
+            continue
+        found.append(Block(step, ("done",), done=True) if step in hand.done else _BLOCKS[step](hand))
         if step == Step.TRANSLATE_OFFSETS and hand.positions is None:
             unknown = hand.notes.get(Step.COMMIT_GROUPS)
             return [*found, Block(Step.COMMIT_GROUPS, (unknown,), ("exit 1",))] if unknown else found
     return found
-
-
-def _with_source() -> dict[Step, Callable[[Hand], Block]]:
-    return {
-        Step.FENCE_PRODUCERS: _fence,
-        Step.DRAIN_CONSUMERS: _drain,
-        Step.WAIT_FOR_ZERO_LAG: _zero_lag,
-        Step.STOP_MIRROR_MAKER: _stop,
-        Step.TRANSLATE_OFFSETS: _translate,
-        Step.REVIEW_TRANSLATION: _review,
-        Step.COMMIT_GROUPS: _commit,
-        Step.SEED_REVERSE_REPLICATION: _seed,
-        Step.OPEN_TARGET: _open,
-        Step.REDIRECT_CLIENTS: _redirect,
-        Step.VERIFY_CLIENTS: _verify,
-        Step.START_REVERSE_REPLICATION: _start_reverse,
-    }
-
-
-def _without_source() -> dict[Step, Callable[[Hand], Block]]:
-    return {
-        Step.APPROVE_DATA_LOSS: _approve_loss,
-        Step.FENCE_SOURCE: _keep_away,
-        Step.STOP_MIRROR_MAKER: _stop_left,
-        Step.TRANSLATE_OFFSETS: _translate,
-        Step.REVIEW_TRANSLATION: _review,
-        Step.COMMIT_GROUPS: _commit,
-        Step.OPEN_TARGET: _open,
-        Step.REDIRECT_CLIENTS: _redirect,
-        Step.VERIFY_CLIENTS: _verify,
-    }
 
 
 def _approve_loss(hand: Hand) -> Block:
@@ -302,6 +277,8 @@ def _zero_lag(hand: Hand) -> Block:
 
 
 def _stop(hand: Hand) -> Block:
+    if hand.given_up:
+        return _stop_left(hand)
     stop = [
         line
         for name in (hand.forward.source, hand.forward.checkpoint)
@@ -439,6 +416,24 @@ def _start_reverse(hand: Hand) -> Block:
 
 
 _STOPPED = '"connector":{"state":"STOPPED"'
+
+#: What a person can do in a step's place; steps before these are the procedure's own.
+_BLOCKS: Mapping[Step, Callable[[Hand], Block]] = {
+    Step.APPROVE_DATA_LOSS: _approve_loss,
+    Step.FENCE_SOURCE: _keep_away,
+    Step.FENCE_PRODUCERS: _fence,
+    Step.DRAIN_CONSUMERS: _drain,
+    Step.WAIT_FOR_ZERO_LAG: _zero_lag,
+    Step.STOP_MIRROR_MAKER: _stop,
+    Step.TRANSLATE_OFFSETS: _translate,
+    Step.REVIEW_TRANSLATION: _review,
+    Step.COMMIT_GROUPS: _commit,
+    Step.SEED_REVERSE_REPLICATION: _seed,
+    Step.OPEN_TARGET: _open,
+    Step.REDIRECT_CLIENTS: _redirect,
+    Step.VERIFY_CLIENTS: _verify,
+    Step.START_REVERSE_REPLICATION: _start_reverse,
+}
 
 # -- back ----------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,4 @@
-"""Canonical JSON and its SHA-256: equal content gives equal digests, everywhere and for ever. And how JSON that came
-from outside is read.
-"""
+"""Canonical JSON and its SHA-256, which is the same for equal content everywhere; and JSON from outside."""
 
 from __future__ import annotations
 

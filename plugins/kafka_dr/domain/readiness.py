@@ -472,7 +472,7 @@ def _stop_note(o: Observation) -> Iterator[str]:
 
 
 def _converter_note(o: Observation) -> Iterator[str]:
-    config = o.flow.source_connector.config if o.flow.source_connector else {}
+    config = o.flow.source_config
     missing = [key for key in _CONVERTERS if key not in config and o.flow.stated.get(key) == _BYTE_ARRAY]
     if config and missing:
         yield (

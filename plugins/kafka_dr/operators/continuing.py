@@ -47,7 +47,7 @@ _NAMED = 5
 
 
 def take_over(procedure: Procedure) -> None:
-    """Take the lease of the planned run that this one continues; nothing where that is done, or nothing is continued.
+    """Take the lease of the planned run that this one continues, if there is one and that is not done yet.
 
     Raises:
         Refusal: it cannot be continued.

@@ -88,7 +88,7 @@ def run_with_bad_params(context: Any) -> Procedure | None:
     except BadInput:
         return None
     run, params = context["dag_run"], context["params"]
-    given: Any = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
+    given: dict[str, Any] = {name: str(params.get(name, ""))[:500] for name in ("source", "target", "reason")}
     return Procedure(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())
 
 

@@ -30,6 +30,7 @@ from kafka_dr.domain.by_hand import (
 )
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput
+from kafka_dr.procedures import FAILBACK, PLANNED_FAILOVER, PROCEDURES, UNPLANNED_FAILOVER, ProcedureDefinition
 from kafka_dr.vocabulary import Step
 
 SOURCE, TARGET = Place("east", "e:9092", "source.properties"), Place("west", "w:9092", "target.properties")
@@ -53,6 +54,7 @@ def hand(**changes: object) -> Hand:
     """A procedure that has translated its positions."""
     made = Hand(
         "p-1",
+        "planned_failover",
         SOURCE,
         TARGET,
         Flow("http://c", False, "east", "e->w.source", "e->w.checkpoint"),
@@ -278,7 +280,7 @@ def given_up(**changes: object) -> Hand:
         "fence": (),
         "added": (),
         "seeds": None,
-        "given_up": True,
+        "dag_id": "unplanned_failover",
     }
     return hand(**known | changes)
 
@@ -329,6 +331,27 @@ def test_before_the_stop_a_dead_worker_is_left_alone() -> None:
     )
     assert "diff boundary.txt now.txt" in stop.commands and "e:9092" not in commands(blocks)
     assert translate.commands == ("exit 1",) and "records of the target" in translate.says[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "first"),
+    [
+        (PLANNED_FAILOVER, Step.FENCE_PRODUCERS),
+        (FAILBACK, Step.FENCE_PRODUCERS),
+        (UNPLANNED_FAILOVER, Step.APPROVE_DATA_LOSS),
+    ],
+    ids=lambda value: getattr(value, "dag_id", None),
+)
+def test_the_steps_are_those_of_the_procedure(
+    row: ProcedureDefinition, first: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first one that a person can do in its place, in the procedure's order; what it lacks is not printed."""
+    made = hand(dag_id=row.dag_id, done=frozenset(), begun=frozenset())
+    expected = list(row.steps[row.steps.index(first) :])
+    assert [block.step for block in to_go_on(made)] == expected
+    shorter = replace(row, steps=tuple(step for step in row.steps if step != Step.REDIRECT_CLIENTS))
+    monkeypatch.setitem(PROCEDURES, row.dag_id, shorter)
+    assert [block.step for block in to_go_on(made)] == [step for step in expected if step != Step.REDIRECT_CLIENTS]
 
 
 def test_in_dedicated_mode_the_processes_are_ended_elsewhere() -> None:

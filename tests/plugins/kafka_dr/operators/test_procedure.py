@@ -300,6 +300,14 @@ def test_hooks_get_the_connections_login(
     assert given == [("user", "password")]
 
 
+def test_a_procedure_that_was_never_opened_is_a_contradiction_where_entries_name_it(bench: Any) -> None:
+    """Who only asks for it gets None."""
+    procedure = bench.opened()
+    assert procedure.require_other(procedure.id).identity == procedure.identity and procedure.other("nobody") is None
+    with pytest.raises(Contradiction, match="The journal names nobody"):
+        procedure.require_other("nobody")
+
+
 def test_a_turned_procedure_is_the_same_run_from_the_other_side(bench: Any) -> None:
     """Same id, journal, epoch and pair; source and target, their clients and their flows are swapped; turned twice
     it is itself.
