@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import KafkaException
 
 from lab.brokers import start_broker
-from lab.judge import LostCase, LostSourceJudge, Verdict
+from lab.judge import LostExhibits, LostSourceJudge, Verdict
 from lab.judge.readers import ClusterReader, Place
 from lab.mirror_maker import connector_config
 from lab.rehearsal import RESTART_SECONDS, SOURCE, TARGET, Rehearsal, uncollected, until
@@ -291,18 +291,11 @@ class LostSourceRehearsal(Rehearsal):
         self.await_samples()
         self.kill_source()
 
-    def case(self, evidence: Mapping[str, Any], approver: str | None) -> LostCase:
-        """Return what is to be judged; load and clients are stopped."""
-        return LostCase(
-            **self._case_fields(evidence, approver),
-            died_at=self.died_at,
-            recorded=self._recorded,
-            mirrored_in_interval=self._most,
-        )
-
     def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> LostSourceJudge:
-        """Return the judge of this rehearsal."""
-        return LostSourceJudge(self.case(evidence, approver))
+        """Return the judge of this rehearsal; load and clients are stopped."""
+        facts = {"died_at": self.died_at, "recorded": self._recorded, "mirrored_in_interval": self._most}
+        trip = self._trip(evidence, approver, self.truth.positions, **facts)
+        return LostSourceJudge(LostExhibits(self.make_ledger(), trip, self.status))
 
     def judge_returned(self, evidence: Mapping[str, Any], stranded: Path) -> Verdict:
         """Hold a list of stranded records against the source that is back.

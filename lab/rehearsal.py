@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,11 +20,11 @@ from typing import IO, Any, cast
 import requests
 
 from lab.jars import PROJECT
-from lab.judge import Case, Finding, Judge, Verdict
+from lab.judge import Finding, Ledger, LostSourceJudge, Names, RoundTripExhibits, Trip, TripJudge, Verdict
 from lab.judge.client_logs import ClientLogs
-from lab.judge.readers import ClusterReader
+from lab.judge.readers import ClusterReader, Place
 from lab.mirror_maker import call, connector_name, start_worker
-from lab.state import Lab
+from lab.state import ALIASES, Lab
 from lab.workload import GroundTruth, Load, Workload
 from lab.workload.seeding import await_mirrored
 
@@ -43,6 +43,7 @@ class Rehearsal:
         dag_id: the procedure that `run` runs.
         source: alias clients come from.
         target: alias clients go to.
+        crashed: MirrorMaker 2, or the target's broker, was killed, so that records may have been mirrored twice.
 
     Args:
         state: the lab's folder; the lab is up.
@@ -69,6 +70,7 @@ class Rehearsal:
         self.folder = folder
         self.seed, self.rate = seed, rate
         self.source, self.target = SOURCE, TARGET
+        self.crashed = False
         self.truth = GroundTruth(seed, SOURCE)
         self._rng = random.Random(seed)
         self._scale, self._groups = scale, groups
@@ -101,13 +103,16 @@ class Rehearsal:
         topics = {name: topic.partitions for name, topic in self.truth.topics.items()} | (
             self.load.topics if self.load else {}
         )
-        prefix = "" if self.policy == "identity" else f"{SOURCE}."
-        await_mirrored(self.status, TARGET, {prefix + name: count for name, count in topics.items()})
+        await_mirrored(self.status, TARGET, {self.remote(name): count for name, count in topics.items()})
         # New topics have MirrorMaker 2 share its work out anew, seconds after they are mirrored: a task that is just
         # moving runs nowhere for a moment. In dedicated mode nobody can be asked.
         if not self.lab.load().dedicated:
             self.await_state("RUNNING", STEADY_SECONDS)
         return self.truth
+
+    def remote(self, topic: str) -> str:
+        """Return a topic's name on the target, of the copy of what clients write on the source."""
+        return topic if self.policy == "identity" else f"{self.source}.{topic}"
 
     @property
     def idle_groups(self) -> list[str]:
@@ -147,6 +152,7 @@ class Rehearsal:
 
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
         """Kill MirrorMaker 2 with -9 and start it again, so that the target gets repeated blocks under load."""
+        self.crashed = True
         os.kill(self.status["clusters"][self.target]["pids"]["connect"], signal.SIGKILL)
         # A process that is still dying would be taken for a living one, and no other would be started.
         if not until(lambda: self.lab.processes.pid(f"connect-{self.target}") is None, RESTART_SECONDS):
@@ -280,42 +286,43 @@ class Rehearsal:
             raise FileNotFoundError(f"no evidence.json under {self.status['evidence']}")
         return found[-1].parent, json.loads(found[-1].read_text(encoding="utf-8"))
 
-    def case(self, evidence: Mapping[str, Any], approver: str | None) -> Case:
-        """Return what is to be judged; load and clients are stopped."""
-        return Case(**self._case_fields(evidence, approver))
-
     def judge(self, evidence: Mapping[str, Any], approver: str | None) -> Verdict:
-        """Judge the clusters as they are now; load and clients are stopped."""
+        """Judge the clusters as they are now, and try to write; load and clients are stopped."""
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with uncollected():
-            return self.judge_of(evidence, approver).judge()
+            return self.judge_of(evidence, approver).judge(writes=True)
 
-    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> Judge:
-        """Return the judge of this rehearsal."""
-        return Judge(self.case(evidence, approver))
+    def judge_of(self, evidence: Mapping[str, Any], approver: str | None) -> TripJudge | LostSourceJudge:
+        """Return the judge of this rehearsal; load and clients are stopped."""
+        trip = self._trip(evidence, approver, self.idle_groups, crashed=self.crashed)
+        return TripJudge(RoundTripExhibits(self.make_ledger(), trip, self.status))
 
-    def _case_fields(self, evidence: Mapping[str, Any], approver: str | None) -> dict[str, Any]:
-        """What every kind of case is made of; load and clients are stopped."""
-        loads = self.load.acknowledgements() if self.load else []
-        clients = ClientLogs.read(self._client_folder) if self._client_folder.exists() else ClientLogs()
-        folder = Path(self.status["evidence"]) / evidence["procedure_id"]
-        common = {
-            "status": self.status,
-            "truth": self.truth,
-            "evidence": evidence,
-            "source": self.source,
-            "target": self.target,
-            "policy": self.policy,
-        }
-        return common | {"loads": loads, "clients": clients, "approver": approver, "folder": folder}
+    def make_ledger(self) -> Ledger:
+        """Return everything that was written until now: clients change sides once."""
+        ledger = Ledger(self.source, Names(ALIASES, self.policy))
+        ledger.take_truth(self.truth)
+        if self.load:
+            ledger.take_loads(self.load.acknowledgements(), self.load.topics)
+        ledger.turn(self.target, 0)
+        ledger.take_clients(self._client_folder)
+        return ledger
+
+    def _trip(self, evidence: Mapping[str, Any], approver: str | None, groups: Collection[str], **facts: Any) -> Trip:
+        """The change of sides that is to be judged, with the positions of some groups as the workload left them."""
+        placed: dict[str, dict[Place, int]] = {group: {} for group in groups}
+        for group, topic, partition, offset in self.truth.placed():
+            if group in placed:
+                placed[group][topic, partition] = offset
+        folder = Path(self.status["evidence"], evidence["procedure_id"])
+        sides = (self.source, self.target)
+        return Trip(0, self.dag_id, *sides, evidence, folder, placed=placed, approver=approver, **facts)
 
     def mirrored_counter(self) -> Callable[[], int]:
         """Return what tells how many records were mirrored so far, of the load if there is any."""
         topics = (
             self.load.topics if self.load else {name: topic.partitions for name, topic in self.truth.topics.items()}
         )
-        prefix = "" if self.policy == "identity" else f"{self.source}."
-        places = [(prefix + name, p) for name, count in topics.items() for p in range(count)]
+        places = [(self.remote(name), p) for name, count in topics.items() for p in range(count)]
         reader = ClusterReader(self.target, self.status)
         return lambda: sum(reader.ends(places).values())
 

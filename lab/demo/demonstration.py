@@ -120,14 +120,14 @@ class Demo:
             self._stages.say(f"FAILED: the procedure ended as {evidence.get('outcome')}; evidence: {kept}")
             return 1
         if self._choices.tamper:
-            self._tamper(evidence)
+            self._tamper()
         verdict = self._rehearsal.judge(evidence, None if self._choices.ask else APPROVER)
         verdict.add(unsettled)
         (kept / "verdict.json").write_text(json.dumps(verdict.document(), indent=1), encoding="utf-8")
         return self._conclude(verdict, evidence, kept)
 
-    def _tamper(self, evidence: Mapping[str, Any]) -> None:
-        tampering = Tampering(self._rehearsal.case(evidence, None))
+    def _tamper(self) -> None:
+        tampering = Tampering(self._rehearsal)
         self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](tampering)}")
 
     def _conclude(self, verdict: Verdict, evidence: Mapping[str, Any], kept: Path) -> int:

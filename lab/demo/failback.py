@@ -13,9 +13,8 @@ from lab.bring_up import up
 from lab.demo.demonstration import APPROVER, GROUPS, PERSON_SECONDS, RUN_SECONDS, SCALE, SEED, Demo, keep
 from lab.demo.lost_source import AFTER
 from lab.demo.showing import GateWatcher
-from lab.demo.tampering import TAMPERINGS, Tampering
 from lab.failback_rehearsal import Leaving, Returning, RoundTrips
-from lab.judge import Case, Trip, Verdict
+from lab.judge import Trip, Verdict
 from lab.judge.round_trip_exhibits import FAILBACK, UNPLANNED
 from lab.lost_source_rehearsal import Accident
 
@@ -80,17 +79,7 @@ class FailbackDemo(Demo):
             self._console.print(table)
         self._stages.say(f"evidence: {kept}")
 
-    def _meddle(self, trip: Trip) -> None:
+    def _meddle(self, _: Trip) -> None:
         """Spoil the result if that is asked for."""
         if self._choices.tamper:
-            made = self._rehearsal
-            case = Case(
-                made.status,
-                made.truth,
-                trip.evidence,
-                trip.source,
-                trip.target,
-                made.policy,
-                clients=made.ledger.now.clients,
-            )
-            self._stages.say(f"TAMPER={self._choices.tamper}: {TAMPERINGS[self._choices.tamper](Tampering(case))}")
+            self._tamper()

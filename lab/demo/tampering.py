@@ -8,9 +8,9 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab.judge.exhibits import Case
 from lab.judge.readers import ClusterReader, Place
 from lab.judge.records import Held
+from lab.rehearsal import Rehearsal
 
 REQUEST_SECONDS = 30.0
 
@@ -18,10 +18,10 @@ REQUEST_SECONDS = 30.0
 class Tampering:
     """Changes one thing on the target as `admin`, outside the product."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
-        self._reader = ClusterReader(case.target, case.status)
-        self._admin = AdminClient(dict(case.status["clusters"][case.target]["client_properties"]["admin"]))
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._rehearsal, status = rehearsal, rehearsal.status
+        self._reader = ClusterReader(rehearsal.target, status)
+        self._admin = AdminClient(dict(status["clusters"][rehearsal.target]["client_properties"]["admin"]))
 
     def move_position(self) -> str:
         """Move one group's position past its next record; return what was done.
@@ -57,15 +57,14 @@ class Tampering:
         raise LookupError("no plain topic has records on the target")
 
     def _idle_positions(self) -> Iterator[tuple[str, Place, int]]:
-        groups = [group for group in self._case.truth.positions if group not in self._case.clients.groups()]
-        for group, positions in self._reader.positions(groups).items():
+        for group, positions in self._reader.positions(self._rehearsal.idle_groups).items():
             for place, position in positions.items():
                 yield group, place, position
 
     def _plain_places(self) -> Iterator[tuple[Place, str]]:
-        for topic in self._case.truth.topics.values():
+        for topic in self._rehearsal.truth.topics.values():
             for partition, records in topic.records.items() if topic.kind == "plain" else ():
-                yield (self._case.remote(topic.name), partition), str(records[0].id)
+                yield (self._rehearsal.remote(topic.name), partition), str(records[0].id)
 
     def _log(self, place: Place) -> list[Held]:
         return self._reader.read([place], "read_uncommitted")[place]

@@ -4,21 +4,17 @@ product.
 
 from __future__ import annotations
 
-from lab.judge.court import Judge
-from lab.judge.exhibits import Case
 from lab.judge.findings import Finding, Verdict
 from lab.judge.ledger import Ledger, Names
 from lab.judge.lost_court import LostSourceJudge
-from lab.judge.lost_exhibits import LostCase
+from lab.judge.lost_exhibits import LostExhibits
 from lab.judge.round_trip_court import TripJudge
 from lab.judge.round_trip_exhibits import RoundTripExhibits, Trip
 
 __all__ = [
-    "Case",
     "Finding",
-    "Judge",
     "Ledger",
-    "LostCase",
+    "LostExhibits",
     "LostSourceJudge",
     "Names",
     "RoundTripExhibits",

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lab.judge.findings import Finding
+from lab.judge.findings import Finding, examples
 from lab.judge.positions import Alignment, Log
+from lab.judge.readers import ClusterReader
 from lab.workload.truth import Acknowledgement
 
 Place = tuple[str, int]
@@ -74,7 +75,12 @@ def beyond_cut_off(acknowledgements: Iterable[Acknowledgement], cut_off: Positio
 
 
 def absent_positions(
-    group: str, source: Positions, target: Positions, remote: Callable[[str], str], local_topics: bool
+    group: str,
+    source: Positions,
+    target: Positions,
+    there: Callable[[Place], Place],
+    local: Callable[[Place], Place] | None = None,
+    before: Positions | None = None,
 ) -> list[Finding]:
     """Return a finding for every committed source position without a target position.
 
@@ -82,37 +88,44 @@ def absent_positions(
         group: whose positions these are.
         source: committed positions on the source.
         target: committed positions on the target before any consumer started there.
-        remote: source topic name to its mirrored name.
-        local_topics: whether the group must also stand at 0 on the topics that clients write on the target.
+        there: source place to its mirrored place.
+        local: source place to the one that clients write on the target, where the group must begin at 0, too; None
+            where that is the mirrored one.
+        before: the group's positions on the target before it was moved, which may stay.
     """
-    findings = []
-    for (topic, partition), position in source.items():
-        if (remote(topic), partition) not in target:
-            text = f"source position {position} has no position on the target"
-            findings.append(Finding("group missing", text, group, remote(topic), partition))
-        if local_topics and target.get((topic, partition)) != 0:
-            text = f"must stand at 0 on the local topic, found {target.get((topic, partition), 'nothing')}"
-            findings.append(Finding("local position", text, group, topic, partition))
-    return findings
+    called_for, before = set(map(there, source)), before or {}
+    findings = [
+        Finding("group missing", f"source position {position} has no position on the target", group, *there(place))
+        for place, position in source.items()
+        if there(place) not in target
+    ]
+    begun = {local(place) for place in source} - called_for if local else set()
+    return findings + [
+        Finding(
+            "local position", f"must stand at 0 on the local topic, found {target.get(place, 'nothing')}", group, *place
+        )
+        for place in sorted(begun)
+        if target.get(place) not in (0, before.get(place, 0))
+    ]
 
 
 def uncalled_positions(
-    group: str, source: Positions, target: Positions, remote: Callable[[str], str], local_topics: bool
+    group: str,
+    source: Positions,
+    target: Positions,
+    there: Callable[[Place], Place],
+    local: Callable[[Place], Place] | None = None,
+    before: Positions | None = None,
 ) -> list[Finding]:
-    """Return a finding for every target position of a group on a partition where it never committed."""
-    called_for = {(remote(topic), partition) for topic, partition in source}
-    local = {topic for topic, _ in source} if local_topics else set()
+    """Return a finding for every target position of a group on a partition where it never committed; as of
+    `absent_positions`.
+    """
+    called_for, before = set(map(there, source)), before or {}
+    begun = {local(place)[0] for place in source} if local else set()
     return [
-        Finding(
-            "never committed",
-            f"has position {position} although it never committed here",
-            group,
-            topic,
-            partition,
-            position,
-        )
-        for (topic, partition), position in target.items()
-        if (topic, partition) not in called_for and not (topic in local and position == 0)
+        Finding("never committed", f"has position {position} although it never committed here", group, *place, position)
+        for place, position in target.items()
+        if place not in called_for and not (place[0] in begun and position == 0) and before.get(place) != position
     ]
 
 
@@ -124,6 +137,8 @@ def misplaced(
     target_position: int,
     start: int = 0,
     unread: str | None = None,
+    known: int | None = None,
+    bound: int | None = 0,
 ) -> list[Finding]:
     """Return findings where a target position skips records or makes the group read records again.
 
@@ -135,45 +150,27 @@ def misplaced(
         target_position: the committed target position.
         start: the target's log start.
         unread: id of the group's first unread record, to name it.
-    """
-    findings = skipping(group, at, alignment, position, target_position, unread)
-    findings += reading_again(group, at, alignment, position, target_position, unread=unread)
-    return findings + below_start(group, at, target_position, start, unread)
-
-
-def skipping(
-    group: str, at: Place, alignment: Alignment, position: int, target_position: int, unread: str | None = None
-) -> list[Finding]:
-    """Return a finding where a target position skips unread records, or what will be written above the boundary; as
-    of `misplaced`.
+        known: the source position by which records read again are counted; the committed one by default.
+        bound: how many may be read again, None for any number. With 0 the position must be the exact one: then copies
+            of unread records count as well.
     """
     standing = alignment.standing(position, target_position)
     belongs = f"source position {position} belongs at {standing.expected}, found {target_position}"
+    wrong = []
     if standing.skipped:
         text = (
             f"{belongs}: {len(standing.skipped)} unread records skipped, first is source offset {standing.skipped[0]}"
         )
+        wrong.append(("skipped", text))
     elif target_position > alignment.boundary:
-        text = f"{belongs}: beyond the boundary {alignment.boundary}"
-    else:
-        return []
-    return [Finding("skipped", text, group, *at, target_position, unread)]
+        wrong.append(("skipped", f"{belongs}: beyond the boundary {alignment.boundary}"))
+    wrong += _read_again(alignment, position if known is None else known, target_position, bound)
+    if target_position < start:
+        wrong.append(("out of range", f"found {target_position}: below the log start {start}"))
+    return [Finding(check, text, group, *at, target_position, unread) for check, text in wrong]
 
 
-def reading_again(
-    group: str,
-    at: Place,
-    alignment: Alignment,
-    position: int,
-    target_position: int,
-    bound: int | None = 0,
-    unread: str | None = None,
-) -> list[Finding]:
-    """Return a finding where a group would read more records again than announced; as of `misplaced`, and a bound of
-    None is none.
-
-    Without a bound to use up, the position must be the exact one: then copies of unread records count as well.
-    """
+def _read_again(alignment: Alignment, position: int, target_position: int, bound: int | None) -> list[tuple[str, str]]:
     standing = alignment.standing(position, target_position)
     rereads = alignment.consumed_again(position, target_position) if bound else standing.rereads
     if bound is None or rereads <= bound:
@@ -183,13 +180,7 @@ def reading_again(
         f"source position {position} belongs at {standing.expected}, found {target_position}: {rereads} records would"
         f" be read again{announced}"
     )
-    return [Finding("bound" if bound else "not exact", text, group, *at, target_position, unread)]
-
-
-def below_start(group: str, at: Place, target_position: int, start: int, unread: str | None = None) -> list[Finding]:
-    """Return a finding where a target position lies below the target's log start."""
-    text = f"found {target_position}: below the log start {start}"
-    return [Finding("out of range", text, group, *at, target_position, unread)] if target_position < start else []
+    return [("bound" if bound else "not exact", text)]
 
 
 def consumed_findings(
@@ -238,6 +229,33 @@ def unread_new_records(group: str, at: Place, new: Log, consumed: Iterable[int],
         for offset, _ in new
         if offset < reached and offset not in seen
     ]
+
+
+def unlike_topics(wanted: Mapping[str, int], there: Mapping[str, int]) -> list[Finding]:
+    """Return a finding for every topic that has not as many partitions on the target as on the source."""
+    return [
+        Finding("topic", f"has {there.get(name, 'no')} partitions on the target, {count} on the source", topic=name)
+        for name, count in wanted.items()
+        if there.get(name) != count
+    ]
+
+
+def closed_target(target: ClusterReader, topics: Collection[str], mirrored: Collection[str]) -> list[Finding]:
+    """Try to write as a producer: findings where a topic of the target refuses, or a mirrored copy accepts.
+
+    Args:
+        target: the cluster that clients have gone to.
+        topics: what clients write there.
+        mirrored: copies of what they wrote on the source, where these have names of their own.
+    """
+    told, open_copies = target.try_writes(topics), target.try_writes(mirrored)
+    closed = [f"{topic} ({told.get(topic, 'no answer')})" for topic in topics if told.get(topic) != ""]
+    findings = [
+        Finding("mirror open", "accepts a producer's write", topic=t) for t, error in open_copies.items() if not error
+    ]
+    if closed:
+        findings.append(Finding("target closed", f"does not accept a producer's write: {examples(closed)}"))
+    return findings
 
 
 def _due(consumption: Consumption, live: Log, target: Log) -> Log:

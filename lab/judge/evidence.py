@@ -224,6 +224,22 @@ def offset_findings(
     ]
 
 
+def boundary_findings(
+    claimed: Mapping[tuple[str, int], int],
+    mirrored: Iterable[tuple[str, int]],
+    seen: Mapping[tuple[str, int], int],
+) -> list[Finding]:
+    """Return findings where a mirrored partition has no boundary, or one that is not the log's end.
+
+    Args:
+        claimed: the boundary as the evidence tells it.
+        mirrored: partitions of the target that hold what clients wrote on the source.
+        seen: ends of those among them to which nobody has written since.
+    """
+    absent = [Finding("evidence", "has no boundary", None, *at) for at in mirrored if at not in claimed]
+    return absent + offset_findings("boundary", claimed, {at: end for at, end in seen.items() if at in claimed})
+
+
 def count_findings(evidence: Mapping[str, Any], positions: int, rereads: int) -> list[Finding]:
     """Return findings where fewer positions are accounted for, or more is read again, than the evidence says."""
     findings = []

@@ -99,6 +99,11 @@ class Period:
         records = self.records.get(place, {})
         return [records[offset] for offset in sorted(records)]
 
+    def by_load(self) -> list[Acknowledgement]:
+        """Return what producers other than the demo clients were told is safe."""
+        by_clients = set(self.clients.acknowledged[self.cluster])
+        return [one for one in self.acknowledged.values() if one not in by_clients]
+
     def committed(self, place: Place) -> list[Record]:
         """Return those that must not get lost, in offset order."""
         return [record for record in self.written(place) if record.state == COMMITTED]

@@ -15,22 +15,24 @@ import pyarrow.parquet as pq
 from lab.judge import evidence as told
 from lab.judge import records as seen
 from lab.judge.conduct import (
+    Consumption,
     absent_positions,
-    below_start,
+    closed_target,
+    consumed_findings,
     late_acknowledgements,
-    reading_again,
-    skipping,
+    misplaced,
     uncalled_positions,
+    unlike_topics,
+    unread_new_records,
 )
-from lab.judge.court import INTERNAL_GROUPS, Judge
-from lab.judge.exhibits import pairs
 from lab.judge.exports import listed as listed_in
 from lab.judge.findings import Finding, Verdict
-from lab.judge.lost_exhibits import LostCase, LostExhibits, Stand
+from lab.judge.lost_exhibits import LostExhibits, Stand
 from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, stranded, unaccounted, wrongly_lost
 from lab.judge.positions import out_of_order
 from lab.judge.positions_file import Claim, agreement_findings
-from lab.judge.readers import Place
+from lab.judge.readers import INTERNAL_GROUPS, Place
+from lab.judge.records import Held, pairs
 from lab.workload.truth import Acknowledgement, Record
 
 #: An answer that the source sent before it died is taken note of later on a busy machine.
@@ -39,14 +41,15 @@ GRACE_MS = 3_000
 RECENT_MS = 15_000
 
 
-class LostSourceJudge(Judge):
+class LostSourceJudge:
     """Judges one finished unplanned failover: first without its source, later, if that comes back, with it."""
 
-    case: LostCase
-    seen: LostExhibits
-
-    def __init__(self, case: LostCase, exhibits: LostExhibits | None = None) -> None:
-        super().__init__(case, exhibits or LostExhibits(case))
+    def __init__(self, exhibits: LostExhibits) -> None:
+        self.seen, self.trip, self.names = exhibits, exhibits.trip, exhibits.names
+        self.verdict = Verdict()
+        self._rereads = 0
+        self._identity = self.names.policy == "identity"
+        self._ours_there = {a.digest for a in exhibits.after.clients.acknowledged[self.trip.target]}
         self._most_again: Counter[str] = Counter()
 
     def judge(self, writes: bool = True) -> Verdict:
@@ -55,7 +58,7 @@ class LostSourceJudge(Judge):
         Args:
             writes: also try one write to every topic of the target, at the very end.
         """
-        shape = told.shape_findings(self.case.evidence, told.LOST_FIELDS)
+        shape = told.shape_findings(self.trip.evidence, told.LOST_FIELDS)
         self.verdict.add(shape)
         self._judge_topics()
         for place in self.seen.places:
@@ -66,8 +69,16 @@ class LostSourceJudge(Judge):
         if not shape:
             self._judge_evidence()
         if writes:
-            self._judge_writes_there()
+            topics = sorted(self.seen.ledger.topics)
+            mirrored = [] if self._identity else [self.seen.there((topic, 0))[0] for topic in topics]
+            self.verdict.add(closed_target(self.seen.target, topics, mirrored))
         return self.verdict
+
+    def _judge_topics(self) -> None:
+        topics, target = self.seen.ledger.topics, self.trip.target
+        wanted = {name: topics[topic].partitions for topic in topics for name in self.names.names_on(target, topic)}
+        findings = unlike_topics(wanted, self.seen.target.partitions())
+        self.verdict.add(findings, topics=len(topics), partitions=len(self.seen.places))
 
     # Records: a third place beside the target and the loss list there is not.
 
@@ -89,13 +100,26 @@ class LostSourceJudge(Judge):
             "out_of_order": out_of_order(self.seen.live_logs[place], pairs(target)),
         }
         findings = self._third_place(place, third) + self._wrongly_lost(place, rows)
-        self.verdict.add(findings + self._foreign_on_target(place, [digest for _, digest in known], target), **figures)
+        self.verdict.add(findings + self._foreign(place, [digest for _, digest in known], target), **figures)
+
+    def _foreign(self, place: Place, known: list[int], target: list[Held]) -> list[Finding]:
+        wrong = [
+            ("stranger", "is on the target below the boundary, the source never held it", held)
+            for held in seen.strangers(known, target)
+        ]
+        wrong += [
+            ("boundary", "was mirrored above the boundary, or written by nobody the judge knows", held)
+            for held in self.seen.written_there(place)
+            if held.digest not in self._ours_there
+        ]
+        at = self.seen.there(place)
+        return [Finding(check, text, None, *at, held.offset) for check, text, held in wrong]
 
     def _present(self, place: Place, acknowledged: list[Record]) -> set[int]:
         """Source offsets of records that count as being on the target; of a compacted topic only the latest of each
         key count at all.
         """
-        if place[0] not in self.seen.named("compacted"):
+        if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in seen.stale_keys(acknowledged, self.seen.mirrored(place))}
         return {record.offset for record in acknowledged} - stale
@@ -118,7 +142,7 @@ class LostSourceJudge(Judge):
     def _judge_positions(self) -> None:
         ours = {group: stands for group, stands in self.seen.stands.items() if not group.startswith(INTERNAL_GROUPS)}
         now = self.seen.target.positions(sorted(ours))
-        started = self.case.clients.started_on(self.case.target)
+        started = self.seen.after.clients.started_on(self.trip.target)
         for group, stands in ours.items():
             # A group with consumers has moved on by now: what counts is what its first consumer found.
             self._judge_stands(group, stands, started.get(group, now.get(group, {})))
@@ -127,31 +151,24 @@ class LostSourceJudge(Judge):
         )
 
     def _judge_stands(self, group: str, stands: Mapping[Place, Stand], there: Mapping[Place, int]) -> None:
-        local, rows = self.case.policy != "identity", self.seen.claims.get(group, {})
+        rows = self.seen.claims.get(group, {})
+        names = (self.seen.there, None if self._identity else lambda place: place)
         unknown = {place for place, stand in stands.items() if place not in rows and self._may_be_unknown(stand)}
         left = {place for place, claim in rows.items() if claim.target_position is None}
         wanted = {place: stand.position for place, stand in stands.items() if place not in unknown | left}
-        mirrored = {self.case.remote(topic) for topic in self.seen.topics}
         found = {
-            place: offset for place, offset in there.items() if place[0] in mirrored or place[0] in self.seen.topics
+            place: offset for place, offset in there.items() if self.names.local(place[0]) in self.seen.ledger.topics
         }
         self.verdict.add(
-            absent_positions(group, wanted, found, self.case.remote, local),
+            absent_positions(group, wanted, found, *names),
             groups=1,
             positions_unknown=len(unknown),
             positions_refused=len(left & set(stands)),
         )
         # A refused position has none on the copy; on the topic that clients write the group begins all the same.
-        begun = {place for place in left if local and place in stands and found.get(place) == 0}
-        self.verdict.add(
-            uncalled_positions(
-                group,
-                wanted,
-                {place: offset for place, offset in found.items() if place not in begun},
-                self.case.remote,
-                local,
-            )
-        )
+        begun = {place for place in left if names[1] and place in stands and found.get(place) == 0}
+        others = {place: offset for place, offset in found.items() if place not in begun}
+        self.verdict.add(uncalled_positions(group, wanted, others, *names))
         for place in wanted:
             self._judge_stand(group, place, stands[place], rows.get(place), found.get(self.seen.there(place)))
 
@@ -159,8 +176,8 @@ class LostSourceJudge(Judge):
         """Whether nobody need know of a position: nothing recorded it, or it was committed for the first time just
         before the end.
         """
-        died_at = self.case.died_at
-        return not self.case.recorded or (
+        died_at = self.trip.died_at
+        return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
         )
 
@@ -191,11 +208,8 @@ class LostSourceJudge(Judge):
         at, alignment = self.seen.there(place), self.seen.alignments[place]
         skipped = alignment.standing(position, target_position).skipped
         unread = self._names(place).get(skipped[0]) if skipped else None
-        findings = skipping(group, at, alignment, position, target_position, unread)
-        findings += reading_again(
-            group, at, alignment, claim.position, target_position, 0 if claim.exact else claim.bound
-        )
-        findings += below_start(group, at, target_position, self.seen.target_starts.get(at, 0))
+        start, bound = self.seen.target_starts.get(at, 0), 0 if claim.exact else claim.bound
+        findings = misplaced(group, at, alignment, position, target_position, start, unread, claim.position, bound)
         again = alignment.consumed_again(claim.position, target_position)
         self._rereads = max(self._rereads, again)
         # What the target took after the loss was approved nobody could foretell.
@@ -203,7 +217,7 @@ class LostSourceJudge(Judge):
         return findings + self._beyond_interval(group, at, claim)
 
     def _beyond_interval(self, group: str, at: Place, claim: Claim) -> list[Finding]:
-        counted = self.case.mirrored_in_interval
+        counted = self.trip.mirrored_in_interval
         if not counted or claim.exact or (claim.bound is not None and claim.bound <= counted.get(at, 0)):
             return []
         return [
@@ -220,12 +234,12 @@ class LostSourceJudge(Judge):
         """Idle groups of which the plan told a larger bound than one sampling interval brought to any of their
         partitions: a group that rests is vague by no more, however far it lags.
         """
-        counted, clients, source = self.case.mirrored_in_interval, self.case.clients, self.case.source
+        counted, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not counted:
             return []
         found = []
-        for group, bound in _told_bounds(self.case.evidence).items():
+        for group, bound in _told_bounds(self.trip.evidence).items():
             most = max((counted.get(self.seen.there(place), 0) for place in self.seen.stands.get(group, {})), default=0)
             if group in self.seen.stands and group not in busy and (bound is None or bound > most):
                 text = (
@@ -246,26 +260,26 @@ class LostSourceJudge(Judge):
     # Clients.
 
     def _judge_clients(self) -> None:
-        clients, source, target = self.case.clients, self.case.source, self.case.target
-        findings = [f for group in clients.started_on(source) for f in self._idle(group)]
-        if clients.acknowledged[source] and not clients.acknowledged[target]:
+        before, after, source, target = self.seen.before, self.seen.after, self.trip.source, self.trip.target
+        acknowledged, by_load = list(before.acknowledged.values()), before.by_load()
+        findings = [f for group in before.clients.started_on(source) for f in self._idle(group)]
+        if before.clients.acknowledged[source] and not after.clients.acknowledged[target]:
             findings.append(Finding("clients", f"wrote on {source}, and nothing was acknowledged to them on {target}"))
-        if self.case.died_at is not None:
-            findings += late_acknowledgements(self.case.acknowledged, self.case.died_at, f"{source} was dead", GRACE_MS)
-            findings += self._late_commits(self.case.died_at + GRACE_MS)
-        loads = len(self.case.loads)
+        if self.trip.died_at is not None:
+            findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{source} was dead", GRACE_MS)
+            findings += self._late_commits(self.trip.died_at + GRACE_MS)
         self.verdict.add(
             findings,
-            acknowledged_by_load=loads,
-            acknowledged_by_clients=len(self.case.acknowledged) - loads,
-            load_per_second=_per_second(self.case.loads),
+            acknowledged_by_load=len(by_load),
+            acknowledged_by_clients=len(acknowledged) - len(by_load),
+            load_per_second=_per_second(by_load),
         )
 
     def _idle(self, group: str) -> list[Finding]:
-        target = self.case.target
-        if group not in self.case.clients.started_on(target):
+        target, clients = self.trip.target, self.seen.after.clients
+        if group not in clients.started_on(target):
             return [Finding("clients", f"its consumer never started on {target}", group)]
-        if not any(self.case.clients.consumed.get((target, group), {}).values()):
+        if not any(clients.consumed.get((target, group), {}).values()):
             return [Finding("clients", f"was given nothing on {target}", group)]
         return []
 
@@ -278,28 +292,56 @@ class LostSourceJudge(Judge):
                 *place,
                 commit.position,
             )
-            for (cluster, group), commits in self.case.clients.committed.items()
+            for (cluster, group), commits in self.seen.before.clients.committed.items()
             for place, commit in commits.items()
-            if cluster == self.case.source and commit.position is not None and commit.at > moment
+            if cluster == self.trip.source and commit.position is not None and commit.at > moment
         ]
 
-    def _announced_rereads(self) -> int:
+    def _judge_consumption(self) -> None:
+        clients = self.seen.before.clients
+        reached = self.seen.target.positions(sorted(clients.groups()))
+        for group, started in clients.started_on(self.trip.source).items():
+            for place, start in started.items():
+                if place in self.seen.alignments:
+                    self._judge_delivery(group, place, start, reached[group])
+
+    def _judge_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int]) -> None:
+        there = self.seen.there(place)
+        given_here = self.seen.before.clients.consumed[self.trip.source, group].get(place, [])
+        given_there = self.seen.after.clients.consumed[self.trip.target, group]
+        consumption = Consumption(group, *place, start, given_here, given_there.get(there, []), reached.get(there, 0))
         # What a group read after its last commit is read again rightly; positions are judged one by one against their
         # bounds.
-        return sys.maxsize
+        findings, figures = consumed_findings(
+            consumption, self.seen.live_logs[place], pairs(self.seen.mirrored(place)), sys.maxsize
+        )
+        new = pairs(self.seen.written_there(place) if self._identity else self.seen.target_logs.get(place, []))
+        written_at = there if self._identity else place
+        end = reached.get(written_at, 0)
+        findings += unread_new_records(group, written_at, new, given_there.get(written_at, []), end)
+        self.verdict.add(findings, **figures, new_records_consumed=sum(offset < end for offset, _ in new))
 
     # Evidence.
 
     def _judge_evidence(self) -> None:
-        case = self.case
+        trip = self.trip
         self.verdict.add(
-            told.lost_story_findings(case.evidence, case.source, case.target, case.starter, case.approver, case.folder)
+            told.lost_story_findings(trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder)
         )
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
-            self.verdict.add(agreement_findings(case.evidence, self.seen.rows, self.seen.positions_path))
-        self.verdict.add(_planned_loss(case.evidence))
-        self.verdict.add(_beyond_approved(case.evidence, self._most_again) + self._told_beyond_interval())
+            self.verdict.add(agreement_findings(trip.evidence, self.seen.rows, self.seen.positions_path))
+        self.verdict.add(_planned_loss(trip.evidence))
+        self.verdict.add(_beyond_approved(trip.evidence, self._most_again) + self._told_beyond_interval())
         self._judge_boundary()
+
+    def _judge_boundary(self) -> None:
+        mirrored = {self.seen.there(place): place for place in self.seen.places}
+        quiet = {
+            at: self.seen.target_ends.get(at, 0)
+            for at, place in mirrored.items()
+            if not self.seen.written_there(place) and at not in self.seen.probed
+        }
+        self.verdict.add(told.boundary_findings(told.offsets(self.trip.evidence["boundary"]), mirrored, quiet))
 
     # The source is back.
 
@@ -336,7 +378,7 @@ class LostSourceJudge(Judge):
 
     def _judge_stranded(self, place: Place, listed: Mapping[int, int]) -> None:
         acknowledged, names = acknowledged_of(self.seen.history[place]), self._names(place)
-        if place[0] in self.seen.named("compacted"):
+        if place[0] in self.seen.compacted:
             acknowledged = seen.stale_keys(acknowledged, self.seen.mirrored(place))
         found = stranded(acknowledged, pairs(self.seen.source_logs[place]), self.seen.at_most_mirrored[place], listed)
         wrong = {

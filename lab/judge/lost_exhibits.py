@@ -4,39 +4,22 @@ the target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from lab.judge.evidence import figures_of
-from lab.judge.exhibits import Case, Exhibits, pairs
+from lab.judge.evidence import figures_of, offsets
+from lab.judge.ledger import Ledger
 from lab.judge.lost_records import LossRow, acknowledged_of, loss_rows, mirrored_at_most, surely_mirrored, unconfirmed
 from lab.judge.positions import Alignment, Log
 from lab.judge.positions_file import Claim, claims, read_rows
-from lab.judge.readers import Place
+from lab.judge.readers import PROBE_DIGEST, ClusterReader, Place
+from lab.judge.records import Held, pairs
+from lab.judge.round_trip_exhibits import Trip
 from lab.workload.truth import Record
-
-
-@dataclass
-class LostCase(Case):
-    """An unplanned failover that is to be judged.
-
-    Args:
-        died_at: when the source was seen dead, in milliseconds since 1970; None for a source that was given up alive.
-        starter: user who started the run.
-        recorded: a recorder was running, so that every position committed well before the source died must be known.
-        mirrored_in_interval: by place on the target, the most that was mirrored there in one sampling interval; empty
-            where nobody counted.
-    """
-
-    died_at: int | None = None
-    starter: str = "operator"
-    recorded: bool = True
-    mirrored_in_interval: Mapping[Place, int] | None = None
 
 
 class Stand(NamedTuple):
@@ -60,29 +43,88 @@ class Stand(NamedTuple):
         return max(self.position, recorded) if recorded is not None and recorded <= self.at_most else self.position
 
 
-class LostExhibits(Exhibits):
-    """What is known of both clusters while the source is lost. Nothing here reads the source but `source_logs`, of
-    one that has returned.
+class LostExhibits:
+    """What is known of both clusters while the source is lost, by source place unless said otherwise.
+
+    Nothing here reads the source but `source_logs`, of one that has returned.
     """
 
-    case: LostCase
+    def __init__(
+        self,
+        ledger: Ledger,
+        trip: Trip,
+        status: Mapping[str, Any],
+        eyes: Callable[[str, Mapping[str, Any]], ClusterReader] = ClusterReader,
+    ) -> None:
+        """Take what was written, what is to be judged, and what makes a reader of a cluster from its alias and the
+        lab's status.
+        """
+        self.ledger, self.trip, self.names = ledger, trip, ledger.names
+        self.before, self.after = ledger.periods[trip.number : trip.number + 2]
+        self._eyes, self._status = eyes, status
+        self.probed: set[Place] = set()
 
     @cached_property
-    def topics(self) -> dict[str, int]:
-        """Topics to judge, by source name, with their partition counts as far as the truth or the target tell them."""
-        counts = {name: topic.partitions for name, topic in self.case.truth.topics.items()}
+    def target(self) -> ClusterReader:
+        """The target's reader."""
+        return self._eyes(self.trip.target, self._status)
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """All partitions to judge."""
+        return [(name, p) for name, topic in sorted(self.ledger.topics.items()) for p in range(topic.partitions)]
+
+    @cached_property
+    def source_logs(self) -> dict[Place, list[Held]]:
+        """The logs of a source that is back, as an uncommitted reader gets them, without the judge's own probes."""
+        source = self._eyes(self.trip.source, self._status)
+        return _without_probes(source.read(self.places, "read_uncommitted"))
+
+    @cached_property
+    def target_logs(self) -> dict[Place, list[Held]]:
+        """The target's whole logs by target name (mirrored topics, and local ones under default naming)."""
+        names = [name for topic in self.ledger.topics for name in self.names.names_on(self.trip.target, topic)]
         existing = self.target.partitions()
-        for name in {a.topic for a in self.case.acknowledged} - set(counts):
-            counts[name] = existing.get(self.case.remote(name), 0)
-        for a in self.case.acknowledged:
-            counts[a.topic] = max(counts[a.topic], a.partition + 1)
-        return dict(sorted(counts.items()))
+        places = [(name, p) for name in sorted(names) if name in existing for p in range(existing[name])]
+        keyed = {self.there((topic, 0))[0] for topic in self.compacted}
+        raw = self.target.read(places, "read_uncommitted", keyed)
+        self.probed = {place for place, log in raw.items() if any(held.digest == PROBE_DIGEST for held in log)}
+        return _without_probes(raw)
+
+    @cached_property
+    def target_starts(self) -> dict[Place, int]:
+        """The target's log starts now."""
+        return self.target.starts(self.target_logs)
+
+    @cached_property
+    def target_ends(self) -> dict[Place, int]:
+        """The target's log ends now."""
+        return self.target.ends(self.target_logs)
+
+    @cached_property
+    def boundary(self) -> dict[Place, int]:
+        """The boundary as the evidence tells it; the log's end now where it does not."""
+        try:
+            claimed = offsets(self.trip.evidence["boundary"])
+        except (KeyError, TypeError, ValueError):
+            claimed = {}
+        return self.target_ends | {place: offset for place, offset in claimed.items() if place in self.target_ends}
+
+    @cached_property
+    def compacted(self) -> set[str]:
+        """The compacted topics."""
+        return {name for name, topic in self.ledger.topics.items() if topic.compacted}
+
+    @cached_property
+    def history(self) -> dict[Place, list[Record]]:
+        """Every record that the source acknowledged or aborted, in offset order."""
+        return {place: self.before.written(place) for place in self.places}
 
     @cached_property
     def loss(self) -> dict[Place, list[LossRow]]:
         """What the evidence lists as lost; nothing where its rows cannot be understood."""
         try:
-            return loss_rows(self.case.evidence["loss"])
+            return loss_rows(self.trip.evidence["loss"])
         except (KeyError, TypeError, ValueError):
             return {}
 
@@ -91,7 +133,7 @@ class LostExhibits(Exhibits):
         """Records that were mirrored though nobody was told that they are kept, by source place; only where somebody
         was writing.
         """
-        written = {a.topic for a in self.case.acknowledged}
+        written = {topic for (topic, _), _ in self.before.acknowledged}
         return {
             place: unconfirmed(self.history[place], pairs(self.mirrored(place))) if place[0] in written else []
             for place in self.places
@@ -129,16 +171,16 @@ class LostExhibits(Exhibits):
     @property
     def positions_path(self) -> Path | None:
         """Where the evidence says that the file of positions is."""
-        told = self.case.evidence.get("positions")
-        return self.case.folder / told if isinstance(told, str) else None
+        told = self.trip.evidence.get("positions")
+        return self.trip.folder / told if isinstance(told, str) else None
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:
         """Where the target's logs ended when the loss was assessed, by place on the target; nothing where the
         evidence does not keep it.
         """
-        receipt = figures_of(self.case.evidence, "assess_data_loss").get("bounds") or {}
-        path = self.case.folder / receipt.get("file", "")
+        receipt = figures_of(self.trip.evidence, "assess_data_loss").get("bounds") or {}
+        path = self.trip.folder / receipt.get("file", "")
         rows = pq.read_table(path).to_pylist() if path.is_file() else []
         return {
             (row["target_topic"], row["partition"]): int(row["boundary"]) for row in rows if row["boundary"] is not None
@@ -160,15 +202,34 @@ class LostExhibits(Exhibits):
     def stands(self) -> dict[str, dict[Place, Stand]]:
         """Where every group stood on the source when it died, by what was committed in its name."""
         stands: dict[str, dict[Place, Stand]] = {}
-        for group, topic, partition, offset in self.case.truth.placed():
-            stands.setdefault(group, {})[topic, partition] = Stand(offset, offset)
-        for (cluster, group), commits in self.case.clients.committed.items():
-            for place, commit in commits.items() if cluster == self.case.source else ():
+        for group, positions in self.trip.placed.items():
+            stands[group] = {place: Stand(offset, offset) for place, offset in positions.items()}
+        for (cluster, group), commits in self.before.clients.committed.items():
+            for place, commit in commits.items() if cluster == self.trip.source else ():
                 before = stands.setdefault(group, {}).get(place)
                 first_at = None if before else commit.first_at
                 position = commit.position if commit.position is not None else (before.position if before else 0)
                 stands[group][place] = Stand(position, max(position, commit.attempted), first_at, commit.at)
         return stands
+
+    @cached_property
+    def alignments(self) -> dict[Place, Alignment]:
+        """Both logs of every partition held against each other."""
+        return {place: self._align(place) for place in self.places}
+
+    def there(self, place: Place) -> Place:
+        """Return a source partition's name on the target."""
+        return self.names.counterpart((self.trip.source, place))[1]
+
+    def mirrored(self, place: Place) -> list[Held]:
+        """Return the target's records of a source partition below the boundary."""
+        there = self.there(place)
+        return [held for held in self.target_logs.get(there, []) if held.offset < self.boundary[there]]
+
+    def written_there(self, place: Place) -> list[Held]:
+        """Return the target's records at or above the boundary of a partition's mirrored topic."""
+        there = self.there(place)
+        return [held for held in self.target_logs.get(there, []) if held.offset >= self.boundary[there]]
 
     def _align(self, place: Place) -> Alignment:
         mirrored = self.at_most_mirrored[place]
@@ -184,3 +245,7 @@ class LostExhibits(Exhibits):
 
     def _copies(self, place: Place) -> list[int]:
         return [held.digest for held in self.mirrored(place)]
+
+
+def _without_probes(logs: Mapping[Place, list[Held]]) -> dict[Place, list[Held]]:
+    return {place: [held for held in log if held.digest != PROBE_DIGEST] for place, log in logs.items()}

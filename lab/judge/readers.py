@@ -20,6 +20,8 @@ PROBE_KEY, PROBE_VALUE = b"lab-judge", b"may this be written?"
 REPLAYED = "switchback."
 ORIGIN = f"{REPLAYED}origin"
 PROBE_DIGEST = content_digest(PROBE_KEY, PROBE_VALUE)
+REFUSALS = {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
+INTERNAL_GROUPS = ("connect-", "__", "lab-judge")
 
 Place = tuple[str, int]
 

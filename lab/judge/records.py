@@ -25,6 +25,11 @@ class Held(NamedTuple):
     original: int | None = None
 
 
+def pairs(log: Iterable[Held]) -> list[tuple[int, int]]:
+    """Return a log's offsets and contents."""
+    return [(held.offset, held.digest) for held in log]
+
+
 def missing_records(acknowledged: Sequence[Record], target: Iterable[int]) -> list[Record]:
     """Return the acknowledged records without a copy on the target, by content and count.
 

@@ -19,23 +19,24 @@ from lab.judge import records as seen
 from lab.judge.accounting import Owed
 from lab.judge.conduct import (
     Consumption,
-    below_start,
+    absent_positions,
     beyond_cut_off,
+    closed_target,
     consumed_findings,
     late_acknowledgements,
-    reading_again,
-    skipping,
+    misplaced,
+    uncalled_positions,
+    unlike_topics,
     unread_new_records,
 )
-from lab.judge.court import INTERNAL_GROUPS, REFUSALS
-from lab.judge.exhibits import pairs
 from lab.judge.exports import Export
 from lab.judge.findings import Finding, Verdict, examples
 from lab.judge.ledger import Log, Place, Topic
 from lab.judge.lost_court import GRACE_MS, RECENT_MS
 from lab.judge.lost_records import loss_rows, mirrored_at_most, stranded
 from lab.judge.positions_file import Claim, claims, read_rows
-from lab.judge.records import Held
+from lab.judge.readers import INTERNAL_GROUPS, REFUSALS
+from lab.judge.records import Held, pairs
 from lab.judge.round_trip_exhibits import FAILBACK, RoundTripExhibits
 from lab.workload.truth import COMMITTED, Record
 
@@ -54,6 +55,7 @@ class TripJudge:
         self.seen, self.trip, self.ledger, self.names = exhibits, exhibits.trip, exhibits.ledger, exhibits.names
         self.verdict = Verdict()
         self.source, self.target = exhibits.readers[self.trip.source], exhibits.readers[self.trip.target]
+        self._rereads = 0
 
     def judge(self, writes: bool = False) -> Verdict:
         """Run every check.
@@ -79,6 +81,9 @@ class TripJudge:
         self._judge_records()
         self._judge_replays()
         self._judge_positions()
+        if not self.trip.lost:
+            self._judge_ends()
+            self.verdict.add([] if shape else self._uncounted())
         self._judge_acknowledgements()
         self._judge_consumption()
         self._judge_flow_on()
@@ -114,7 +119,8 @@ class TripJudge:
         """Findings of rows that tell more records below the target's log start than it has deleted; and the rows
         that tell of something else, which nothing can be.
         """
-        below = [row for row in rows if row["reason"] == "below the target's log start"]
+        # Where clients never were before, nobody's retention can have deleted what is due there.
+        below = [row for row in rows if self.trip.number and row.get("reason") == "below the target's log start"]
         deleted = {
             id(row): self.seen.starts.get(
                 self.names.counterpart((self.trip.source, (row["topic"], row["partition"]))), 0
@@ -133,6 +139,25 @@ class TripJudge:
             for row in wrong
         ]
         return told_too_many, [row for row in rows if row not in below]
+
+    def _uncounted(self) -> list[Finding]:
+        return told.count_findings(self.trip.evidence, self.verdict.figures["positions"], self._rereads)
+
+    def _judge_ends(self) -> None:
+        """Cut-off and boundary are the ends of the logs, as far as nobody has written since."""
+        here = [log for log in self.seen.on(self.trip.source) if self.trip.source in self.names.written_on(log)]
+        there = [log for log in map(self.names.counterpart, here) if log in self.seen.logs]
+        if not self.trip.flows_on:
+            ends = {place: self.seen.ends[alias, place] for alias, place in here}
+            self.verdict.add(told.offset_findings("cut_off", self.seen.claimed("cut_off"), ends))
+        quiet = {
+            log[1]: self.seen.ends[log]
+            for log in there
+            if log not in self.seen.probed
+            and not any(one.offset >= self.seen.boundary[log[1]] for one in self.seen.logs[log])
+        }
+        claimed = self.seen.claimed("boundary")
+        self.verdict.add(told.boundary_findings(claimed, [place for _, place in there], quiet))
 
     # Stranded records: the export is made before anything is changed, so that it is held against what was seen then.
 
@@ -298,16 +323,14 @@ class TripJudge:
         here, there = (self.seen.partitions[alias] for alias in (self.trip.source, self.trip.target))
         wanted = {self.names.counterpart((self.trip.source, (topic, 0)))[1][0]: count for topic, count in here.items()}
         wanted |= {self.names.local(topic): count for topic, count in here.items()}
-        unlike = [
-            Finding(
-                "topic",
-                f"has {there.get(name, 'no')} partitions on {self.trip.target}, {count} on {self.trip.source}",
-                topic=name,
-            )
-            for name, count in wanted.items()
-            if there.get(name) != count
+        gone = [
+            Finding("topic", "is gone from the source", topic=name) for name in self.ledger.topics if name not in here
         ]
-        self.verdict.add(unlike, topics=len(self.ledger.topics), partitions=len(self.seen.on(self.trip.source)))
+        self.verdict.add(
+            gone + unlike_topics(wanted, there),
+            topics=len(self.ledger.topics),
+            partitions=len(self.seen.on(self.trip.source)),
+        )
 
     def _judge_copies(self, log: Log) -> None:
         found = self.seen.mirroring(log)
@@ -344,7 +367,9 @@ class TripJudge:
         }
         ours = {record.digest for record in self.ledger.periods[self.trip.number + 1].written(there[1])}
         boundary, place = self.seen.boundary[there[1]], there[1]
-        below = [one for one in self.seen.below(there) if one.digest not in held_here and one.origin is None]
+        below = [
+            one for one in self.seen.below(there) if one.digest not in held_here and one.origin not in self.ledger.stood
+        ]
         early = [one for one in self.seen.below(there) if one.digest in ours and self._clients_wrote(there)]
         above = [one for one in self.seen.logs[there] if one.offset >= boundary and one.digest not in ours]
         findings = [
@@ -514,6 +539,7 @@ class TripJudge:
         groups = [group for group in self.source.groups() if not group.startswith(INTERNAL_GROUPS)]
         here = self.source.positions(groups)
         there = self.target.positions(groups)
+        self.verdict.add(self._moved_on_source(here))
         started = self.ledger.periods[self.trip.number + 1].clients.started_on(self.trip.target)
         claimed = self._claims()
         for group in groups:
@@ -522,6 +548,16 @@ class TripJudge:
             }
             # A group with consumers has moved on by now: what counts is what its first consumer found.
             self._judge_group(group, positions, started.get(group, there[group]), claimed.get(group, {}))
+
+    def _moved_on_source(self, here: Mapping[str, Mapping[Place, int]]) -> list[Finding]:
+        return [
+            Finding(
+                "source position", f"was {offset}, the source now says {here.get(group, {}).get(place)}", group, *place
+            )
+            for group, positions in self.trip.placed.items()
+            for place, offset in positions.items()
+            if here.get(group, {}).get(place) != offset
+        ]
 
     def _claims(self) -> Mapping[str, Mapping[Place, Claim]]:
         path = self.trip.folder / str(self.trip.evidence.get("positions"))
@@ -532,23 +568,27 @@ class TripJudge:
     ) -> None:
         if not here:
             return
-        remote = {place: self.names.counterpart((self.trip.source, place))[1] for place in here}
         left = {place for place in here if self.trip.lost and self._may_be_absent(group, place, claimed.get(place))}
-        absent = [
-            Finding(
-                "group missing", f"source position {here[place]} has no position on the target", group, *remote[place]
-            )
-            for place in here
-            if remote[place] not in there and place not in left
-        ]
+        due = {place: position for place, position in here.items() if place not in left}
+        held = {place: offset for place, offset in there.items() if (self.trip.target, place) in self.seen.logs}
+        local = None if self.names.policy == "identity" else self._local
+        also = (self._there, local, self.trip.before.get(group))
+        # A refused position has none on the copy; on the topic that clients write the group begins all the same.
+        placed = held | {self._there(place): 0 for place in left}
         self.verdict.add(
-            absent + self._uncalled(group, set(remote.values()), there) + self._local(group, here, there),
+            absent_positions(group, here, placed, *also) + uncalled_positions(group, here, held, *also),
             groups=1,
             positions_left=len(left),
         )
-        for place, position in here.items():
-            if remote[place] in there and place not in left:
-                self._judge_position(group, place, position, there[remote[place]], claimed.get(place))
+        for place, position in due.items():
+            if self._there(place) in held:
+                self._judge_position(group, place, position, held[self._there(place)], claimed.get(place))
+
+    def _there(self, place: Place) -> Place:
+        return self.names.counterpart((self.trip.source, place))[1]
+
+    def _local(self, place: Place) -> Place:
+        return self.names.local(place[0]), place[1]
 
     def _may_be_absent(self, group: str, place: Place, claim: Claim | None) -> bool:
         """Of a lost source a position that was refused, or that nobody can have seen before it died."""
@@ -556,32 +596,6 @@ class TripJudge:
             return claim.target_position is None
         commit = self.ledger.periods[self.trip.number].clients.committed.get((self.trip.source, group), {}).get(place)
         return commit is not None and self.trip.died_at is not None and commit.first_at > self.trip.died_at - RECENT_MS
-
-    def _uncalled(self, group: str, called_for: set[Place], there: Mapping[Place, int]) -> list[Finding]:
-        before = self.trip.before.get(group, {})
-        local = {place for place, offset in there.items() if offset == 0 and self.names.policy != "identity"}
-        return [
-            Finding("never committed", f"has position {offset} although it never committed here", group, *place, offset)
-            for place, offset in there.items()
-            if (self.trip.target, place) in self.seen.logs
-            and place not in called_for | local
-            and before.get(place) != offset
-        ]
-
-    def _local(self, group: str, here: Mapping[Place, int], there: Mapping[Place, int]) -> list[Finding]:
-        """Where clients write on the target under default naming, a group that read the past must have a position,
-        too.
-        """
-        wanted = (
-            {(self.names.local(topic), partition) for topic, partition in here}
-            if self.names.policy != "identity"
-            else set()
-        )
-        return [
-            Finding("local position", "has none on the topic that clients write", group, *place)
-            for place in sorted(wanted)
-            if place not in there
-        ]
 
     def _judge_position(
         self, group: str, place: Place, position: int, target_position: int, claim: Claim | None
@@ -595,10 +609,11 @@ class TripJudge:
         alignment = self.seen.alignment(log)
         standing = alignment.standing(position, target_position)
         unread = self._id_of(log, standing.skipped[0]) if standing.skipped else None
-        findings = skipping(group, at[1], alignment, position, target_position, unread)
         known, bound = (position, 0) if claim is None or claim.exact else (claim.position, claim.bound)
-        findings += reading_again(group, at[1], alignment, known, target_position, bound, unread)
-        findings += below_start(group, at[1], target_position, self.seen.starts[at], unread)
+        findings = misplaced(
+            group, at[1], alignment, position, target_position, self.seen.starts[at], unread, known, bound
+        )
+        self._rereads = max(self._rereads, standing.rereads)
         self.verdict.add(findings, positions=1, exact=int(standing.exact))
         return None
 
@@ -615,7 +630,8 @@ class TripJudge:
             findings += late_acknowledgements(acknowledged, self.trip.died_at, f"{self.trip.source} was dead", GRACE_MS)
         elif not self.trip.lost and self.trip.evidence.get("fenced_at"):
             findings += late_acknowledgements(acknowledged, told.milliseconds(self.trip.evidence["fenced_at"]))
-        self.verdict.add(findings, acknowledged=len(acknowledged))
+        by_load = len(self.ledger.periods[self.trip.number].by_load())
+        self.verdict.add(findings, acknowledged_by_load=by_load, acknowledged_by_clients=len(acknowledged) - by_load)
 
     def _judge_consumption(self) -> None:
         before, after = (self.ledger.periods[self.trip.number + one].clients for one in (0, 1))
@@ -624,9 +640,12 @@ class TripJudge:
             if group not in after.started_on(self.trip.target):
                 self.verdict.add([Finding("group missing", "its consumer never started on the target", group)])
                 continue
-            for place, start in started.items():
-                if (self.trip.source, place) in self.seen.logs:
-                    self._judge_delivery(group, place, start, reached[group])
+            read = [place for place in started if (self.trip.source, place) in self.seen.logs]
+            for place in read:
+                self._judge_delivery(group, place, started[place], reached[group])
+            # Under default naming clients write beside the mirrored copies.
+            for at in {self._there(place) if self.names.policy == "identity" else self._local(place) for place in read}:
+                self._judge_new_records(group, at, reached[group].get(at, 0))
 
     def _judge_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int]) -> None:
         log = (self.trip.source, place)
@@ -640,11 +659,18 @@ class TripJudge:
         live = pairs(self.seen.here(log))
         bound = sys.maxsize if self.trip.lost else ((self.trip.evidence.get("rereads") or {}).get("bound") or 0)
         findings, figures = consumed_findings(consumption, live, pairs(self.seen.below(at)), bound)
-        new = [(one.offset, one.digest) for one in self.seen.logs[at] if one.offset >= self.seen.boundary[at[1]]]
-        findings += unread_new_records(group, at[1], new, given_there, reached.get(at[1], 0))
-        self.verdict.add(
-            findings, **figures, new_records_consumed=sum(offset < reached.get(at[1], 0) for offset, _ in new)
-        )
+        self.verdict.add(findings, **figures)
+
+    def _judge_new_records(self, group: str, at: Place, reached: int) -> None:
+        """What clients write on the target reaches the groups there."""
+        given = self.ledger.periods[self.trip.number + 1].clients.consumed.get((self.trip.target, group), {})
+        new = [
+            (one.offset, one.digest)
+            for one in self.seen.logs.get((self.trip.target, at), [])
+            if one.offset >= self.seen.boundary[at]
+        ]
+        findings = unread_new_records(group, at, new, given.get(at, []), reached)
+        self.verdict.add(findings, new_records_consumed=sum(offset < reached for offset, _ in new))
 
     # What flows from now on.
 
@@ -691,19 +717,16 @@ class TripJudge:
     def _judge_writes(self) -> None:
         # Last of all, for an accepted write changes what the other checks read.
         topics = sorted(self.ledger.topics)
-        here, there = self.source.try_writes(topics), self.target.try_writes(topics)
+        here = self.source.try_writes(topics)
         open_here = [
             f"{topic} ({here.get(topic, 'no answer') or 'accepted'})"
             for topic in topics
             if here.get(topic) not in REFUSALS
         ]
-        closed = [f"{topic} ({there.get(topic, 'no answer')})" for topic in topics if there.get(topic) != ""]
-        self.verdict.add(
-            [Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")] if open_here else []
-        )
-        self.verdict.add(
-            [Finding("target closed", f"does not accept a producer's write: {examples(closed)}")] if closed else []
-        )
+        if open_here:
+            self.verdict.add([Finding("source open", f"does not refuse a producer's write: {examples(open_here)}")])
+        mirrored = [self._there((topic, 0))[0] for topic in topics]
+        self.verdict.add(closed_target(self.target, topics, [] if self.names.policy == "identity" else mirrored))
 
     def _topic(self, log: Log) -> Topic:
         return self.ledger.topics[self.names.local(log[1][0])]

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from lab.judge import evidence as told
-from lab.judge.exhibits import pairs
 from lab.judge.ledger import Ledger, Log, Place, Topic
 from lab.judge.lost_records import mirrored_at_most
 from lab.judge.mirroring import Mirroring, mirroring, origins_of
 from lab.judge.positions import Alignment
 from lab.judge.readers import PROBE_DIGEST, ClusterReader
-from lab.judge.records import Held, merge_known
+from lab.judge.records import Held, merge_known, pairs
 from lab.workload.truth import ABORTED
 
 PLANNED, UNPLANNED, FAILBACK = "planned_failover", "unplanned_failover", "failback"
@@ -39,6 +38,7 @@ class Trip:
         evidence: the product's evidence document.
         folder: where the evidence lies.
         before: positions on the target before it, by group.
+        placed: positions on the source before it, by group, of groups that were at rest.
         returned: the target's logs before a failback, while nothing wrote there.
         mirrored_until: the target's log ends when a lost source's records had all arrived; of an unplanned failover.
         died_at: when the source was seen dead, in milliseconds since 1970.
@@ -48,6 +48,9 @@ class Trip:
         decisions: of a failback, what becomes of stranded records by topic or expression.
         approver: user who answered the gates, None when nobody was asked.
         starter: user who started the run.
+        recorded: a recorder was running, so that every position committed well before the source died must be known.
+        mirrored_in_interval: by place on the target, the most that was mirrored there in one sampling interval; None
+            where nobody counted.
     """
 
     number: int
@@ -57,6 +60,7 @@ class Trip:
     evidence: Mapping[str, Any]
     folder: Path = Path()
     before: Mapping[str, Mapping[Place, int]] = field(default_factory=dict)
+    placed: Mapping[str, Mapping[Place, int]] = field(default_factory=dict)
     returned: Mapping[Place, list[Held]] = field(default_factory=dict)
     mirrored_until: Mapping[Place, int] = field(default_factory=dict)
     died_at: int | None = None
@@ -66,6 +70,8 @@ class Trip:
     decisions: Mapping[str, str] = field(default_factory=dict)
     approver: str | None = None
     starter: str = "operator"
+    recorded: bool = True
+    mirrored_in_interval: Mapping[Place, int] | None = None
 
     @property
     def lost(self) -> bool:
@@ -97,6 +103,7 @@ class RoundTripExhibits:
         """
         self.ledger, self.trip, self.names = ledger, trip, ledger.names
         self.readers = {alias: eyes(alias, status) for alias in ledger.names.aliases}
+        self.probed: set[Log] = set()
         self._mirrorings: dict[Log, Mirroring] = {}
         self._alignments: dict[Log, Alignment] = {}
 
@@ -234,9 +241,15 @@ class RoundTripExhibits:
         return len(set(written)) < len(written)
 
     def ambiguous(self, log: Log) -> bool:
-        """Say whether nobody can tell which records are whose: contents recur, and MirrorMaker 2 repeated some."""
-        return self.recurs(log) and any(
-            self.mirroring(one).repeats for one in (log, self.names.counterpart(log)) if one in self.logs
+        """Say whether nobody can tell which records are whose: contents recur, and MirrorMaker 2 repeated some.
+
+        Where the first source was mirrored whole, its records are counted from the end of both logs.
+        """
+        whole = self.trip.number == 0 and not self.trip.lost
+        return (
+            not whole
+            and self.recurs(log)
+            and any(self.mirroring(one).repeats for one in (log, self.names.counterpart(log)) if one in self.logs)
         )
 
     def mirrored(self, log: Log, held: Iterable[Held]) -> set[int]:
@@ -288,6 +301,9 @@ class RoundTripExhibits:
     def _read(self, alias: str, places: list[Place], isolation: str, compacted: Iterable[str]) -> dict[Log, list[Held]]:
         keyed = {name for name, _ in places if self.names.local(name) in compacted}
         found = self.readers[alias].read(places, isolation, keyed)
+        self.probed |= {
+            (alias, place) for place, held in found.items() if any(one.digest == PROBE_DIGEST for one in held)
+        }
         return {(alias, place): [one for one in held if one.digest != PROBE_DIGEST] for place, held in found.items()}
 
     def _quarantined_on(self, alias: str) -> dict[Place, Counter[int]]:

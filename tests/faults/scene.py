@@ -137,6 +137,8 @@ class Scene:
         self.lab, self.folder = Lab(state), folder
         self._shorten_deadlines()
         self.rehearsal = Rehearsal(state, folder / "rehearsal", seed, scale=0.05, groups=6)
+        # Cases before kill brokers and workers, and write the same records again.
+        self.rehearsal.crashed = True
         self.truth = self.rehearsal.seed_topics()
         self.rehearsal.start_clients()
         self.diary = Diary(folder / "rehearsal" / f"clients-{seed}")

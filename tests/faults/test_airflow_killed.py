@@ -20,7 +20,6 @@ from kafka_dr.vocabulary import Entry
 
 from lab.airflow_settings import database_path
 from lab.bring_up import up
-from lab.judge import Judge
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from lab.take_down import down
@@ -112,6 +111,6 @@ def test_the_procedure_ends_as_if_nothing_had_happened(stage: Stage, what: str) 
     print(f"{what} killed in {step}: exit {code}, {evidence['outcome']}, own {evidence['seconds']['own']} s")
     assert struck, f"{step} was never seen at work"
     assert code == 0, evidence["reason_for_outcome"]
-    verdict = Judge(stage.rehearsal.case(evidence, "approver")).judge(writes=False)
+    verdict = stage.rehearsal.judge_of(evidence, "approver").judge(writes=False)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert journal.verify() is None

@@ -8,7 +8,6 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from kafka_dr.domain.plain_text import moment
 from kafka_dr.hooks.procedure_journal import Journal
 
-from lab.judge import Finding, LostSourceJudge, Verdict
+from lab.judge import Finding, Verdict
 from lab.judge.less_known import bolder_groups, bolder_losses, bolder_positions, higher_positions
 from lab.judge.positions_file import read_rows
 from lab.lost_source_rehearsal import LostSourceRehearsal
@@ -122,7 +121,9 @@ class DamagedRounds(LostRounds):
 
     def judged_anyhow(self, evidence: dict[str, Any]) -> Verdict:
         """The judge's verdict where nobody need know every position."""
-        return LostSourceJudge(replace(self.rehearsal.case(evidence, "approver"), recorded=False)).judge(writes=False)
+        judge = self.rehearsal.judge_of(evidence, "approver")
+        judge.trip.recorded = False
+        return judge.judge(writes=False)
 
 
 def certain(evidence: dict[str, Any]) -> int:

@@ -17,9 +17,8 @@ from kafka_dr.vocabulary import Entry
 from lab.bring_up import up
 from lab.judge import Verdict
 from lab.judge.conduct import beyond_cut_off, late_acknowledgements
-from lab.judge.court import REFUSALS
 from lab.judge.evidence import milliseconds, offsets
-from lab.judge.readers import ClusterReader
+from lab.judge.readers import REFUSALS, ClusterReader
 from lab.lost_source_rehearsal import LostSourceRehearsal
 from lab.rehearsal import SOURCE, TARGET
 from lab.take_down import down
@@ -172,7 +171,7 @@ def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any]
     assert verdict.figures["not_on_target"] > 0, "replication did not lag: the case shows nothing"
     assert (verdict.figures["open_ends"], verdict.figures["positions_outdated"]) == (0, 0)
     assert evidence["plan"]["inventory"]["possible"] >= verdict.figures["not_on_target"]
-    acknowledged = scene.rehearsal.case(evidence, None).acknowledged
+    acknowledged = list(scene.rehearsal.make_ledger().periods[0].acknowledged.values())
     assert [
         *beyond_cut_off(acknowledged, offsets(evidence["cut_off"])),
         *late_acknowledgements(acknowledged, milliseconds(told["fenced_at"])),

@@ -116,7 +116,7 @@ def test_nothing_is_copied(direction: str, fresh_lab: Callable[..., Path], tmp_p
         )
         time.sleep(COPIES_WITHIN_SECONDS)
         unsettled = scene.rehearsal.settle()
-        written = scene.rehearsal.case(evidence, None).acknowledged
+        written = list(scene.rehearsal.make_ledger().periods[0].acknowledged.values())
         assert [one for one in written if one.at > thaw.at and one.topic in scene.rehearsal.load.topics], (
             "old producers wrote nothing to the thawed source: the case shows nothing"
         )

@@ -94,7 +94,7 @@ def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[...,
         time.sleep(2 * GRACE_MS / 1000)
         verdict = scene.judged(evidence) if completed else Verdict()
         scene.rehearsal.stop()
-        told = scene.rehearsal.case(evidence, None).acknowledged
+        told = list(scene.rehearsal.make_ledger().periods[0].acknowledged.values())
         fenced_at = milliseconds(fence["fenced_at"])
         since = [one for one in told if thaw.at < one.at and one.offset >= thaw.ends[one.topic, one.partition]]
         assert (

@@ -318,7 +318,7 @@ class Story:
                 {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": {}}
                 for step in STEPS[dag_id]
             ],
-            "classes": {"CONTENT": 1},
+            "classes": {"CONTENT": sum(map(len, self.clusters[source].committed.values()))},
             "rereads": {"bound": 0, "mirror_maker": 0},
             "repeats": {},
             "loss": loss if dag_id == UNPLANNED else [],
@@ -418,4 +418,4 @@ def sealed(value: Any) -> str:
 
 
 Spoil = Callable[[Story], object]
-__all__ = ["ALIASES", "HOUR", "Cluster", "Spoil", "Story", "digest", "sealed", "translation_digest"]
+__all__ = ["ALIASES", "HOUR", "MOMENT", "Cluster", "Spoil", "Story", "digest", "sealed", "translation_digest"]

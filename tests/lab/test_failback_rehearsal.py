@@ -12,7 +12,7 @@ import pytest
 
 from lab import failback_rehearsal
 from lab.failback_rehearsal import Leaving, Returning, RoundTrips, rehearse_round_trips
-from lab.judge import Finding, Trip, Verdict
+from lab.judge import Finding, Trip, TripJudge, Verdict
 from lab.judge.ledger import Topic
 from lab.judge.records import Held
 from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED
@@ -201,6 +201,30 @@ def test_a_run_that_does_not_complete_is_a_finding(make: Make) -> None:
     verdict = made.leave(Leaving())
     assert [finding.check for finding in verdict.findings] == ["run"] and "refused" in verdict.findings[0].text
     assert (trips(made), made.source, made.number) == ([], "primary", 0)
+
+
+def test_a_planned_rehearsal_is_judged_by_what_its_workload_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its only change of sides; groups at rest must still stand on the source where they were placed."""
+    monkeypatch.setattr("lab.rehearsal.Lab", lambda state: Paper(state, "default"))
+    made = Rehearsal(tmp_path, tmp_path / "rehearsal", 5)
+    made._client_groups = ["readers"]
+    for group in ("billing", "readers"):
+        made.truth.place(group, *ORDERS, 3)
+    judge = made.judge_of({"procedure_id": "p"}, "approver")
+    assert isinstance(judge, TripJudge)
+    trip, periods = judge.trip, judge.ledger.periods
+    assert (trip.number, trip.dag_id, trip.folder.name, trip.approver, trip.crashed) == (
+        0,
+        PLANNED,
+        "p",
+        "approver",
+        False,
+    )
+    assert trip.placed == {"billing": {ORDERS: 3}} and trip.before == {}
+    assert [period.cluster for period in periods] == ["primary", "standby"]
+    assert (judge.names.policy, made.remote("orders")) == ("default", "primary.orders")
 
 
 def test_trips_end_with_the_first_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ are made up.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +18,9 @@ import pytest
 from lab.judge import evidence as told
 from lab.judge.client_logs import ClientLogs, Commit
 from lab.judge.findings import Verdict
+from lab.judge.ledger import Ledger, Names, Topic
 from lab.judge.lost_court import GRACE_MS, RECENT_MS, LostSourceJudge
-from lab.judge.lost_exhibits import LostCase, LostExhibits
+from lab.judge.lost_exhibits import LostExhibits
 from lab.judge.lost_records import (
     LossRow,
     loss_rows,
@@ -31,16 +32,12 @@ from lab.judge.lost_records import (
 )
 from lab.judge.positions_file import COLUMNS, translation_digest
 from lab.judge.records import Held
-from lab.workload.truth import ABORTED, Acknowledgement, GroundTruth, Record, TopicTruth, content_digest
+from lab.judge.round_trip_exhibits import UNPLANNED, Trip
+from lab.workload.truth import ABORTED, Acknowledgement, Record
+from tests.lab.round_trips import ALIASES, MOMENT, Cluster, digest, sealed
 
 AT = ("orders", 0)
 DIED = 1_000_000_000
-MOMENT = "2026-11-21T00:00:00+00:00"
-
-
-def digest(letter: str) -> int:
-    """Return the content of the record that a letter stands for."""
-    return content_digest(None, letter.encode(), [("id", letter.encode())])
 
 
 def log(contents: str, first: int = 0) -> list[tuple[int, int]]:
@@ -91,46 +88,6 @@ def claim(
     )
 
 
-class MadeUpCluster:
-    """A cluster that is a few dictionaries."""
-
-    def __init__(
-        self,
-        logs: Mapping[tuple[str, int], Sequence[tuple[int, int]]],
-        committed: Mapping[str, Mapping[tuple[str, int], int]],
-    ) -> None:
-        self.logs = {
-            place: [Held(offset, content, 0, False) for offset, content in rows] for place, rows in logs.items()
-        }
-        self.committed, self.refusing, self.begins = committed, set(), {}
-
-    def partitions(self) -> dict[str, int]:
-        """Return topics with their partition counts."""
-        return {topic: 1 for topic, _ in self.logs}
-
-    def starts(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return where logs begin."""
-        return {place: self.begins.get(place, 0) for place in places}
-
-    def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return where logs end."""
-        return {place: max((held.offset + 1 for held in self.logs[place]), default=0) for place in places}
-
-    def read(
-        self, places: Iterable[tuple[str, int]], isolation: str, keyed: Iterable[str] = ()
-    ) -> dict[tuple[str, int], list[Held]]:
-        """Return whole logs."""
-        return {place: self.logs[place] for place in places}
-
-    def positions(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], int]]:
-        """Return committed positions."""
-        return {group: dict(self.committed.get(group, {})) for group in groups}
-
-    def try_writes(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return which writes are refused."""
-        return {topic: "TOPIC_AUTHORIZATION_FAILED" if topic in self.refusing else "" for topic in topics}
-
-
 @dataclass
 class Scene:
     """An unplanned failover of one partition, right in every respect until a test spoils it.
@@ -168,21 +125,23 @@ class Scene:
         """The mirrored topic's name."""
         return "orders" if self.policy == "identity" else "primary.orders"
 
-    def truth(self) -> GroundTruth:
-        """What the workload was told."""
+    def ledger(self) -> Ledger:
+        """What clients were told."""
         records = [
             Record(offset, content, f"id-{offset}", 0, False, 0)
             for offset, content in log(self.source)
             if self.told is None or offset in self.told
         ]
-        truth = GroundTruth(
-            1, "primary", {"orders": TopicTruth("orders", self.kind, 1, self.kind == "compacted", records={0: records})}
-        )
-        for group, position in self.committed.items():
-            truth.place(group, *AT, position)
-        return truth
+        ledger = Ledger("primary", Names(ALIASES, self.policy))
+        ledger.topics["orders"] = Topic(1, self.kind == "compacted")
+        ledger.periods[0].records[AT] = {record.offset: record for record in records}
+        ledger.take_loads(self.loads, {})
+        ledger.turn("standby", 0)
+        for period in ledger.periods:
+            period.clients = self.clients
+        return ledger
 
-    def clusters(self) -> dict[str, MadeUpCluster]:
+    def clusters(self) -> dict[str, Cluster]:
         """Both clusters as they are now."""
         positions = (
             {row["group"]: row["target_position"] for row in self.rows if row["target_position"] is not None}
@@ -190,15 +149,20 @@ class Scene:
             else self.there
         )
         local = {} if self.policy == "identity" else {AT: 0}
-        committed = {group: {(self.remote, 0): position, **local} for group, position in positions.items()}
         logs = (
             {(self.remote, 0): log(self.target + self.written)}
             if self.policy == "identity"
             else {(self.remote, 0): log(self.target), AT: log(self.written)}
         )
-        target = MadeUpCluster(logs, committed)
-        target.refusing = self.refusing
-        return {"primary": MadeUpCluster({AT: log(self.source)}, {}), "standby": target}
+        clusters = {alias: Cluster() for alias in ALIASES}
+        for alias, place, rows in (("primary", AT, log(self.source)), *(("standby", *one) for one in logs.items())):
+            clusters[alias].logs[place] = [Held(offset, content, 0, False) for offset, content in rows]
+            clusters[alias].log_ends[place] = max((offset + 1 for offset, _ in rows), default=0)
+        clusters["standby"].committed = {
+            group: {(self.remote, 0): position, **local} for group, position in positions.items()
+        }
+        clusters["standby"].refusing = self.refusing
+        return clusters
 
     def evidence(self) -> dict[str, Any]:
         """Evidence that agrees with the file of positions and with itself, then changed and sealed, then spoilt."""
@@ -264,12 +228,11 @@ class Scene:
 
     def judge(self) -> LostSourceJudge:
         """The judge before this scene."""
-        case = LostCase(
-            {}, self.truth(), self.evidence(), "primary", "standby", self.policy, self.loads, self.clients, "approver",
-            folder=self.folder, **{"died_at": DIED, **self.more},
-        )  # fmt: skip
+        placed = {group: {AT: position} for group, position in self.committed.items()}
+        facts = {"placed": placed, "died_at": DIED, "approver": "approver", **self.more}
+        trip = Trip(0, UNPLANNED, *ALIASES, self.evidence(), self.folder, **facts)
         clusters = self.clusters()
-        return LostSourceJudge(case, LostExhibits(case, lambda alias, _: clusters[alias]))
+        return LostSourceJudge(LostExhibits(self.ledger(), trip, {}, lambda alias, _: clusters[alias]))
 
     def verdict(self, writes: bool = False) -> Verdict:
         """What the judge says."""
@@ -278,11 +241,6 @@ class Scene:
     def checks(self) -> set[str]:
         """Names of the checks that found something."""
         return {finding.check for finding in self.verdict().findings}
-
-
-def sealed(value: Any) -> str:
-    """Return a digest as the contract defines it."""
-    return sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
 
 
 def approval(gate: str, digest: str, by: str = "approver") -> dict[str, Any]:
@@ -383,8 +341,8 @@ def test_aborted_records_may_get_lost(scene: Scene) -> None:
     """Nobody was told that an aborted record is kept."""
     scene.loss = []
     judge = scene.judge()
-    records = judge.case.truth.topics["orders"].records[0]
-    records[4:] = [record._replace(state=ABORTED) for record in records[4:]]
+    records = judge.seen.before.records[AT]
+    records |= {offset: records[offset]._replace(state=ABORTED) for offset in (4, 5)}
     assert judge.judge(writes=False).passed
 
 
@@ -606,7 +564,7 @@ def test_a_position_below_the_log_start_is_out_of_range(scene: Scene) -> None:
     """A consumer there falls to its reset policy, whatever the bound allows."""
     scene.rows = [claim(2, 1, bound=1)]
     judge = scene.judge()
-    judge.seen.target.begins[AT] = 2
+    judge.seen.target.log_starts[AT] = 2
     assert {finding.check for finding in judge.judge(writes=False).findings} == {"out of range"}
 
 
@@ -768,7 +726,7 @@ def test_the_starter_approves_nothing_whoever_was_expected(scene: Scene) -> None
     """Also where any second person may have answered."""
     scene.change = lambda evidence: evidence["approvals"][0].update(by="operator")
     judge = scene.judge()
-    judge.case.approver = None
+    judge.trip.approver = None
     (finding,) = judge.judge(writes=False).findings
     assert "answered by 'operator'" in finding.text
 
