@@ -21,7 +21,7 @@ from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.plugins.kafka_dr.conftest import FENCE, ORDERS, TARGET_FENCE
+from tests.support.bench import FENCE, ORDERS, TARGET_FENCE
 
 ID = "planned_failover-r1"
 

@@ -33,8 +33,8 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 from lab.judge.positions_file import read_rows, translation_digest
-from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS, PAIR
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
+from tests.support.bench import FENCE, GRANT, ORDERS, PAIR
 
 EARLIER, LATER = "planned_failover-r1", "unplanned_failover-u1"
 OPEN, ASSESS, TRANSLATE = Step.OPEN_PROCEDURE, Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS

@@ -15,7 +15,7 @@ from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.plugins.kafka_dr.conftest import Connections
+from tests.support.bench import Connections
 
 
 def close(bench: Any, run_id: str = "r1") -> dict[str, Any]:

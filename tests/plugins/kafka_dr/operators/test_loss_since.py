@@ -22,7 +22,7 @@ from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.without_source import OpenWithoutSource
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.plugins.kafka_dr.conftest import ORDERS
+from tests.support.bench import ORDERS
 
 REVIEW, OPEN, STOP = Step.REVIEW_TRANSLATION, Step.OPEN_TARGET, Step.STOP_MIRROR_MAKER
 ACTS = {Step.COMMIT_GROUPS: CommitGroups, OPEN: OpenWithoutSource, Step.REDIRECT_CLIENTS: RedirectClients}

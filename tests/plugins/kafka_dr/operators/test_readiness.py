@@ -10,8 +10,8 @@ from kafka_dr.operators import readiness
 from kafka_dr.operators.readiness import known_topic_ids, observed_at_rest
 from kafka_dr.vocabulary import Step
 
-from tests.plugins.kafka_dr.conftest import PAIR
 from tests.plugins.kafka_dr.domain.test_readiness import seen, with_tasks
+from tests.support.bench import PAIR
 
 
 @pytest.fixture

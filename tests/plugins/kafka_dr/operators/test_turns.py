@@ -19,7 +19,7 @@ from kafka_dr.operators.still_true import refuse_if_changed
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.plugins.kafka_dr.conftest import FENCE, GRANT, ORDERS
+from tests.support.bench import FENCE, GRANT, ORDERS
 
 
 class Twice(ProcedureStep):

@@ -35,8 +35,8 @@ from kafka_dr.operators.without_source import (
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark import sources
 
-from tests.plugins.kafka_dr.conftest import FENCE
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
+from tests.support.bench import FENCE
 
 STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPEN_TARGET
 T0 = TopicPartition("orders", 0)

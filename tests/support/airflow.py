@@ -1,0 +1,43 @@
+"""Airflow's API, in memory: runs, gates and answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer, TaskInstance
+from kafka_dr.vocabulary import APPROVE
+
+
+class Api:
+    """Airflow's own API: who started the run, and the gates' answers."""
+
+    def __init__(self) -> None:
+        self.starter: str | None = "alice"
+        self.answers: dict[str, HitlAnswer] = {}
+        self.tried: dict[str, list[TaskInstance]] = {}
+
+    def dag_run(self, dag_id: str, run_id: str) -> DagRun:
+        """The run."""
+        return DagRun(dag_id, run_id, "running", self.starter)
+
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> list[TaskInstance]:
+        """Earlier tries of a task."""
+        return self.tried.get(task_id, [])
+
+    def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
+        """The gate."""
+        return self.answers.get(task_id)
+
+    def answer(self, gate: str, subject: str, **changes: Any) -> None:
+        """Someone answers a gate; by default bob approves now."""
+        given = {
+            "chosen_options": (APPROVE,),
+            "responded_by_id": "bob",
+            "responded_by_name": "bob",
+            "responded_at": datetime.now(UTC),
+            **changes,
+        }
+        self.answers[gate] = HitlAnswer(
+            subject=subject, body="", options=(APPROVE, "Reject"), params_input={}, created_at=None, **given
+        )

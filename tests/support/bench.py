@@ -1,0 +1,424 @@
+"""A bench for steps: the real journal, topology, run and operators; what stands in is outside the hooks' border."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.loss_plan import LastKnownGroup, LossPlan
+from kafka_dr.domain.plan import ExcludedGroup, Plan
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.hooks.kafka_records import Accepted, Record, Refused, Tail, key_and_value
+from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.operators import procedure_step
+from kafka_dr.operators.fencing import commits_end, positions_frame
+from kafka_dr.operators.offsets import local_partitions
+from kafka_dr.operators.positions import partitions_frame
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Entry, Step
+
+from tests.support.airflow import Api
+from tests.support.clusters import Cluster
+from tests.support.connect import Hook, Worker
+
+PAIR = "primary+standby"
+
+
+class Connections:
+    """Connections without Airflow's database."""
+
+    def __init__(self, journal_url: str) -> None:
+        self._journal_url = journal_url
+
+    def check_spark(self, connection_id: str) -> None:
+        """Spark runs here."""
+
+    def kafka(self, connection_id: str) -> dict[str, str]:
+        """A cluster's configuration that names the connection."""
+        return {"bootstrap.servers": connection_id}
+
+    def login(self, connection_id: str) -> tuple[str, str, str]:
+        """A system's address."""
+        return f"http://{connection_id}", "user", "password"
+
+    def archive_options(self, connection_id: str) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def journal_url(self, connection_id: str) -> str:
+        """The journal's file."""
+        return self._journal_url
+
+
+class Bench:
+    """Two clusters, a worker a flow, Airflow's API, a journal on disk, and runs of procedures on them."""
+
+    def __init__(self, folder: Path, dag_id: str = "planned_failover", **topology: Any) -> None:
+        self.dag_id = dag_id
+        self.folder, self.url = folder, f"sqlite:///{folder}/journal.db"
+        self.clusters = {alias: Cluster(alias) for alias in ("primary", "standby")}
+        self.workers = {
+            "standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}),
+            "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"}),
+        }
+        self.api, self.connections, self.hook = Api(), Connections(self.url), Hook()
+        self.probe_answers: dict[int, Any] = {}
+        self.probed: list[int] = []
+        self.params: dict[str, Any] = {"source": "primary", "target": "standby", "reason": "maintenance"}
+        self.topology = folder / "topology.yaml"
+        self.topology.write_text(json.dumps(self._topology() | topology))
+
+    def _topology(self) -> dict[str, Any]:
+        principals = {"mirror_maker": ["User:mm2"], "orchestrator": ["User:orchestrator"], "exempt": ["User:admin"]}
+        flows = [
+            {
+                "source": s,
+                "target": t,
+                "connect": f"connect_{t}",
+                "connectors": {k: f"{s[0]}.{k}" for k in ("source", "checkpoint")},
+            }
+            for s, t in (("primary", "standby"), ("standby", "primary"))
+        ]
+        return {
+            "clusters": {
+                a: {"connection": f"kafka_{a}", "probe_connection": f"probe_{a}", "principals": principals}
+                for a in self.clusters
+            },
+            "naming": {"policy": "identity"},
+            "flows": flows,
+            "routing": {"kind": "file", "path": str(self.folder / "routing.json")},
+            "journal": {"connection": "journal"},
+            "airflow_api": {"connection": "api"},
+            "spark": {"connection": "spark"},
+            "evidence": str(self.folder / "evidence"),
+            "cool_down_seconds": 0,
+            "deadlines": {"stable_seconds": 0.01, "fence_seconds": 0.3, "verify_seconds": 0.3, "zero_lag_seconds": 0.3},
+        }
+
+    def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
+        """What Airflow gives a task on one of its tries."""
+        run = SimpleNamespace(dag_id=self.dag_id, run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
+        return {
+            "dag_run": run,
+            "params": self.params,
+            "task_instance": (ti := SimpleNamespace(id=f"ti-{run_id}", try_number=attempt)),
+            "ti": ti,
+        }
+
+    def procedure(self, run_id: str = "r1") -> Run:
+        """A run, made as steps make it."""
+        return procedure_step.procedure_of(self.context(run_id))
+
+    @property
+    def journal(self) -> Journal:
+        """The journal on disk."""
+        return Journal(self.url)
+
+    def no_watcher(self, minutes: float = 2) -> None:
+        """The watcher of old sources showed life for the last time so many minutes ago."""
+        Journal(self.url, clock=lambda: datetime.now(UTC) - timedelta(minutes=minutes)).show_life(Step.WATCH_OLD_SOURCE)
+
+    def kinds(self, step: str, run_id: str = "r1") -> list[str]:
+        """Kinds of a step's entries, in order."""
+        return [e.kind for e in self.entries(step, run_id)]
+
+    def entries(self, step: str, run_id: str = "r1") -> list[JournalEntry]:
+        """A step's entries."""
+        return self.journal.entries(f"{self.dag_id}-{run_id}", step)
+
+    def opened(self, run_id: str = "r1") -> Run:
+        """A run that holds the lease; the watcher of old sources is alive."""
+        self.journal.show_life(Step.WATCH_OLD_SOURCE)
+        procedure = self.procedure(run_id)
+        epoch = self.journal.take_lease(PAIR, procedure.id)
+        told = {
+            "dag_id": self.dag_id,
+            "run_id": run_id,
+            "source": procedure.request.source,
+            "target": procedure.request.target,
+            "triggered_at": datetime.now(UTC).isoformat(),
+        } | {"request": procedure.request.model_dump(mode="json")}
+        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
+        return procedure
+
+    def done(self, procedure: Run, step: str, **figures: Any) -> None:
+        """A step that began and ended."""
+        procedure.authority.write(step, Entry.INTENT, {"try": 1})
+        procedure.authority.write(step, Entry.OUTCOME, figures)
+
+    def planned(
+        self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}
+    ) -> Run:
+        """A run that is open, ready, forecast and approved by bob."""
+        procedure = self.opened(run_id)
+        self.done(
+            procedure,
+            Step.CHECK_READINESS,
+            isolation="read_uncommitted",
+            topic_ids={},
+            notes=[],
+            records_per_second=0.0,
+        )
+        listed = tuple(
+            {
+                "group": g,
+                "partitions": 1,
+                "lag": 0,
+                "policy": "earliest",
+                "active": False,
+                "mirror_maker_rereads": None,
+                "expected": {},
+            }
+            for g in groups
+        )
+        plan = Plan(
+            procedure.id,
+            "planned_failover",
+            "primary",
+            "standby",
+            "maintenance",
+            "identity",
+            {},
+            (("orders", remote, 1, "id-orders"),),
+            {"orders": "orders"},
+            listed,
+            (str(FENCE),),
+            (str(TARGET_FENCE),),
+            {"max_fence_seconds": 600.0},
+            False,
+            0,
+            None,
+            excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
+        )
+        self.done(
+            procedure,
+            Step.FORECAST,
+            plan=plan.as_dict(),
+            plan_digest=plan.digest,
+            active_groups=list(groups),
+            end_sum=0,
+        )
+        self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
+        self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
+        return procedure
+
+    def lost(self, run_id: str = "r1", known_end: int = 10) -> Run:
+        """An unplanned run whose inventory is approved by bob; its source does not answer, and its logs were known
+        up to an end.
+        """
+        procedure = self.opened(run_id)
+        ends = procedure.artifacts.save("source_ends", partitions_frame({ORDERS: known_end}, "offset"))
+        self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
+        self.done(procedure, Step.ASSESS_DATA_LOSS, plan_digest="i" * 64, source_ends=ends)
+        self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Inventory {'i' * 64}")
+        self.clusters["primary"].away = True
+        self.clusters["primary"].acls |= {GRANT}
+        return procedure
+
+    def given_up(
+        self,
+        remote: str = "orders",
+        groups: tuple[str, ...] = (),
+        active: tuple[str, ...] = (),
+        loss: tuple[dict[str, Any], ...] = (),
+    ) -> Run:
+        """An unplanned run whose whole plan is approved by bob, and whose lost source is armed; when the loss was
+        assessed the target ended at 10.
+        """
+        procedure = self.opened()
+        known = tuple(LastKnownGroup(g, 1, "earliest", g in active, None, 0) for g in groups)
+        plan = LossPlan(
+            procedure.id,
+            self.dag_id,
+            "primary",
+            "standby",
+            "maintenance",
+            "identity",
+            {},
+            (("orders", remote, 1, "id-orders"),),
+            {"orders": "orders"},
+            known,
+            (str(TARGET_FENCE),),
+            {},
+            {"state": "lost", "window": "w", "override": None},
+            {
+                "digest": "d",
+                "certain": 0,
+                "possible": None,
+                "losing": len(loss),
+                "partitions": 1,
+                "unknown": 0,
+                "records_per_second": None,
+                "groups_ahead": 0,
+            },
+            loss,
+        )
+        ends = procedure.artifacts.save("source_ends", partitions_frame({ORDERS: 10}, "offset"))
+        bounds = procedure.artifacts.save(
+            "bounds",
+            pd.DataFrame(
+                {
+                    "topic": ["orders"],
+                    "partition": [0],
+                    "target_topic": [remote],
+                    "boundary": pd.array([10], "Int64"),
+                    "recreated": [False],
+                }
+            ),
+        )
+        self.done(procedure, Step.CONFIRM_SOURCE_LOST, state="lost", override=None)
+        self.done(
+            procedure,
+            Step.ASSESS_DATA_LOSS,
+            plan=plan.as_dict(),
+            plan_digest=plan.digest,
+            active_groups=list(active),
+            source_ends=ends,
+            bounds=bounds,
+        )
+        self.api.answer(Step.APPROVE_DATA_LOSS, f"Lose this? Plan {plan.digest}")
+        self.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
+        self.done(procedure, Step.FENCE_SOURCE, fenced="armed")
+        self.clusters["primary"].away = True
+        target = self.clusters["standby"]
+        target.partitions.setdefault(remote, {0: 1})
+        target.log_ends.setdefault(TopicPartition(remote, 0), 10)
+        target.acls |= {GRANT, TARGET_FENCE}
+        return procedure
+
+    def stopped_without_source(self, procedure: Run, remote: str = "orders") -> None:
+        """Everything from the stop to the commit, without a position."""
+        target, at = self.clusters["standby"], TopicPartition(remote, 0)
+        self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
+        replicated = procedure.artifacts.save("replicated", partitions_frame({}, "offset"))
+        self.done(
+            procedure,
+            Step.STOP_MIRROR_MAKER,
+            boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
+            replicated=replicated,
+        )
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+        self.done(
+            procedure,
+            Step.COMMIT_GROUPS,
+            local_ends=procedure.artifacts.save(
+                "local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")
+            ),
+        )
+
+    def stopped(self, run_id: str = "r1", remote: str = "orders", excluded: Mapping[str, str] = {}) -> Run:
+        """A run that has fenced, drained, stopped, reviewed, committed and seeded: open_target is next."""
+        procedure = self.planned(run_id, remote, excluded=excluded)
+        self.stopped_after_drain(procedure, [], remote)
+        return procedure
+
+    def stopped_after_drain(self, procedure: Run, groups: list[str], remote: str = "orders") -> None:
+        """Everything from the fence to the seed, with these groups frozen."""
+        source, target = self.clusters["primary"], self.clusters["standby"]
+        procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+        source.acls |= {GRANT, FENCE}
+        cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
+        procedure.authority.write(
+            Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()}
+        )
+        positions = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
+        self.done(
+            procedure,
+            Step.DRAIN_CONSUMERS,
+            groups=groups,
+            groups_since_forecast=[],
+            positions=positions,
+            commits_end=commits_end(procedure),
+        )
+        self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
+        self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
+        at = TopicPartition(remote, 0)
+        target.partitions.setdefault(remote, {0: 1})
+        target.log_ends.setdefault(at, 10)
+        self.done(
+            procedure,
+            Step.STOP_MIRROR_MAKER,
+            boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
+        )
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
+        self.done(
+            procedure,
+            Step.COMMIT_GROUPS,
+            local_ends=procedure.artifacts.save(
+                "local_ends", partitions_frame(target.ends(local_partitions(procedure)), "offset")
+            ),
+        )
+        self.done(procedure, Step.SEED_REVERSE_REPLICATION)
+        target.acls |= {GRANT, TARGET_FENCE}
+
+    def reader(self, config: Mapping[str, str], alias: str, isolation: str = "read_uncommitted") -> Any:
+        """Reads back what was written through `writer`, and the records that a test put in."""
+        cluster = self.clusters[alias]
+
+        def ranges(
+            spans: Mapping[TopicPartition, tuple[int, int]], limit: int | None = None
+        ) -> dict[TopicPartition, list[Any]]:
+            within = {
+                tp: [
+                    content for offset, content in sorted(cluster.records.get(tp, {}).items()) if start <= offset < end
+                ]
+                for tp, (start, end) in spans.items()
+            }
+            return {
+                tp: [SimpleNamespace(fingerprint=lambda c=content: c) for content in found[:limit]]
+                for tp, found in within.items()
+            }
+
+        def last_records(partitions: Iterable[TopicPartition], n: int = 1, **_: Any) -> dict[TopicPartition, Tail]:
+            ends = {
+                tp: (end, end - 1 - cluster.markers.get(tp, 0))
+                for tp in partitions
+                for end in (cluster.log_ends.get(tp, 0),)
+            }
+            return {
+                tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end)
+                for tp, (end, last) in ends.items()
+            }
+
+        def read_all(topic: str, take: Any = None, begin: Mapping[TopicPartition, int] | None = None) -> Iterator[Any]:
+            first = (begin or {}).get(TopicPartition(topic, 0), 0)
+            records = list(enumerate(cluster.internal.get(topic, [])))[first:]
+            return (
+                (key, value) if take is key_and_value else Record(topic, 0, offset, None, False, key, value, ())
+                for offset, (key, value) in records
+            )
+
+        return SimpleNamespace(
+            range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))],
+            ranges=ranges,
+            last_records=last_records,
+            read_all=read_all,
+        )
+
+    def writer(self, config: Mapping[str, str], alias: str) -> Any:
+        """A writer for probes and the canary; a probe is refused where the fence's entry is there."""
+
+        def write(topic: str, partition: int, value: bytes, key: bytes) -> Accepted:
+            self.clusters[alias].keys[TopicPartition(topic, partition)] = key
+            return Accepted(0, 1)
+
+        def probe(topic: str, partition: int, timeout: float = 10.0) -> Any:
+            self.probed.append(partition)
+            return self.probe_answers.get(partition, Refused("TOPIC_AUTHORIZATION_FAILED", True, 1))
+
+        return SimpleNamespace(write=write, probe=probe)
+
+
+ORDERS = TopicPartition("orders", 0)
+GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
+FENCE = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
+TARGET_FENCE = AclEntry("topic", "*", "literal", "User:*", "*", "write", "deny")

@@ -1,0 +1,206 @@
+"""A Kafka cluster and its ACLs, in memory, as far as a step sees them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from kafka_dr.domain.acl import AclEntry
+from kafka_dr.domain.topic_partition import TopicPartition
+from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.group_requests import Position, PositionColumns
+from kafka_dr.hooks.kafka_cluster import Metadata
+
+
+class Own(dict[str, str]):
+    """Settings of a topic, all of them its own."""
+
+    @property
+    def overrides(self) -> frozenset[str]:
+        """What was set on this very topic."""
+        return frozenset(self)
+
+
+class Cluster:
+    """One cluster as far as a step sees it."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias, self.admin = alias, alias
+        self.acls: set[AclEntry] = set()
+        self.authorizer, self.takes_acls = True, True
+        self.log_ends: dict[TopicPartition, int] = {TopicPartition("orders", 0): 10}
+        self.log_starts: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.internal: dict[str, list[tuple[bytes, bytes]]] = {}
+        self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
+        self.broker_ids = [1]
+        self.members: dict[str, int] = {}
+        self.committed: dict[str, dict[TopicPartition, Position]] = {}
+        self.settings: dict[str, dict[str, str]] = {}
+        self.deleted: list[str] = []
+        self.replicas: dict[str, int] = {}
+        self.keys: dict[TopicPartition, bytes] = {}
+        self.records: dict[TopicPartition, dict[int, str]] = {}
+        self.markers: dict[TopicPartition, int] = {}
+        self.positions_read = 0
+        self.away: KafkaUnavailable | bool = False
+        self.answers_after = 0.0
+        self.complained: frozenset[str] = frozenset()
+
+    def answer(self) -> None:
+        """Fail where the cluster is away."""
+        if self.away:
+            raise (
+                self.away
+                if isinstance(self.away, KafkaUnavailable)
+                else KafkaUnavailable(f"asking {self.alias} failed", "no answer in time", "look at its brokers")
+            )
+
+    def brokers(self, **_: Any) -> list[Any]:
+        """Brokers by id."""
+        self.answer()
+        return [SimpleNamespace(id=b) for b in self.broker_ids]
+
+    def metadata(self, timeout: float = 30.0) -> Metadata:
+        """Brokers and leaders, as the first broker knows them, after as long as the test said."""
+        if self.away:
+            time.sleep(timeout)
+            self.answer()
+        time.sleep(self.answers_after)
+        return Metadata(tuple(self.broker_ids), {name: dict(leaders) for name, leaders in self.partitions.items()})
+
+    def complaints(self) -> frozenset[str]:
+        """What the client said about its connections."""
+        return self.complained
+
+    def topics(self, names: Iterable[str] | None = None, **_: Any) -> dict[str, Any]:
+        """Topics with the leader of each partition."""
+        self.answer()
+        wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
+        copies = {n: {p: (1,) * self.replicas.get(n, 1) for p in self.partitions[n]} for n in wanted}
+        return {
+            n: SimpleNamespace(
+                partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}"), replicas=copies[n]
+            )
+            for n in wanted
+        }
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        **_: Any,
+    ) -> None:
+        """Make a topic where it is missing; one that was deleted gets another id."""
+        self.answer()
+        if name not in self.partitions:
+            self.partitions[name] = dict.fromkeys(range(partitions), 1)
+            self.replicas[name] = max(1, replication_factor)
+            self.settings |= {name: dict(configs)} if configs else {}
+            self.topic_ids |= {name: f"id-{name}-{self.deleted.count(name)}"} if name in self.deleted else {}
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        """Raise a topic's partitions."""
+        self.partitions[topic] |= dict.fromkeys(range(len(self.partitions[topic]), total), 1)
+
+    def delete_topics(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
+        """Delete topics with all their records."""
+        self.answer()
+        gone = [name for name in names if self.partitions.pop(name, None)]
+        self.deleted += gone
+        for held in (self.log_ends, self.records):
+            for tp in [tp for tp in held if tp.topic in gone]:
+                del held[tp]
+        return gone
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any
+    ) -> dict[TopicPartition, int]:
+        """Log ends."""
+        self.answer()
+        return {tp: self.log_ends.get(tp, 0) for tp in partitions}
+
+    def starts(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
+        """Log starts."""
+        self.answer()
+        return {tp: self.log_starts.get(tp, 0) for tp in partitions}
+
+    def groups(self) -> dict[str, Any]:
+        """Groups with as many members as the test said, and those that only hold positions."""
+        self.answer()
+        known = dict.fromkeys(self.committed, 0) | self.members
+        return {
+            g: SimpleNamespace(
+                name=g,
+                state="Stable" if n else "Empty",
+                type="classic",
+                empty=not n,
+                members=[SimpleNamespace(client_id="c", host="h")] * n,
+            )
+            for g, n in known.items()
+        }
+
+    def positions(self, groups: Iterable[str], **_: Any) -> dict[str, dict[TopicPartition, Position]]:
+        """Committed positions."""
+        self.answer()
+        return {g: dict(self.committed[g]) for g in groups if g in self.committed}
+
+    def position_columns(self, groups: Iterable[str], **_: Any) -> PositionColumns:
+        """Committed positions as columns."""
+        self.answer()
+        self.positions_read += 1
+        rows = [(g, *tp, p.offset) for g in groups for tp, p in self.committed.get(g, {}).items()]
+        return (
+            PositionColumns(*(list(column) for column in zip(*rows, strict=True)))
+            if rows
+            else PositionColumns([], [], [], [])
+        )
+
+    def commit_many(
+        self, positions: Iterable[tuple[str, Mapping[TopicPartition, int]]]
+    ) -> dict[str, dict[TopicPartition, str]]:
+        """Commit, and answer OK."""
+        self.answer()
+        done = {}
+        for group, offsets in positions:
+            self.committed.setdefault(group, {}).update({tp: Position(o) for tp, o in offsets.items()})
+            done[group] = dict.fromkeys(offsets, "ok")
+        return done
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Settings of the topics that are there."""
+        self.answer()
+        return {t: Own(self.settings.get(t, {})) for t in topics if t in self.partitions or t in self.settings}
+
+
+class Acls:
+    """The ACL entries of one cluster; a cluster may swallow what is added."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def authorizer_enabled(self) -> bool:
+        """Whether rights are checked."""
+        self.cluster.answer()
+        return self.cluster.authorizer
+
+    def entries(self) -> frozenset[AclEntry]:
+        """All entries."""
+        self.cluster.answer()
+        return frozenset(self.cluster.acls)
+
+    def add(self, entries: Iterable[AclEntry]) -> None:
+        """Add, unless the cluster swallows it."""
+        self.cluster.acls |= set(entries) if self.cluster.takes_acls else set()
+
+    def remove(self, entries: Iterable[AclEntry]) -> None:
+        """Remove exactly these."""
+        self.cluster.acls -= set(entries)
+
+    def missing(self, entries: Iterable[AclEntry]) -> list[AclEntry]:
+        """Those of the entries that are not there."""
+        return sorted(set(entries) - self.entries())
