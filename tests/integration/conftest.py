@@ -63,13 +63,13 @@ def planned_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 @pytest.fixture(scope="session")
 def lost_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A lab with Airflow whose source is killed, and to which clients return."""
-    return LAB_IN_USE.bring_up(tmp_path_factory.mktemp("lost lab"), airflow=True, policy=POLICIES[1])
+    return LAB_IN_USE.bring_up(tmp_path_factory.mktemp("lost_lab"), airflow=True, policy=POLICIES[1])
 
 
 @pytest.fixture(scope="session")
 def bare_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A lab without Airflow."""
-    return LAB_IN_USE.bring_up(tmp_path_factory.mktemp("bare lab"), airflow=False, policy=POLICIES[1])
+    return LAB_IN_USE.bring_up(tmp_path_factory.mktemp("bare_lab"), airflow=False, policy=POLICIES[1])
 
 
 @pytest.fixture(scope="session")
