@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 from lab.airflow_api import AirflowApi
 from lab.airflow_settings import environment, write_passwords
+from lab.bring_up import up
 from lab.rehearsal import Rehearsal
 from lab.state import Lab
 from tests.faults.on_a_terminal import ROOT, OnTerminal
@@ -27,7 +28,7 @@ from tests.faults.world import World
 from tests.support.rehearsals import SEED
 
 CONF = {"source": "primary", "target": "standby", "reason": "Airflow is not there"}
-SECONDS = 240.0
+SECONDS = 300.0
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def password(lab: Lab, user: str) -> str:
 
 def log_in(terminal: OnTerminal, lab: Lab, user: str) -> None:
     """Somebody gives their password."""
-    terminal.answer(f"Password of {user}: ", password(lab, user))
+    terminal.answer(f"Password of {user}: ", password(lab, user), SECONDS)
 
 
 def approve(terminal: OnTerminal, lab: Lab, user: str, given: str | None = None) -> None:
@@ -81,18 +82,27 @@ def judged(made: Rehearsal) -> dict[str, Any]:
 
 
 def supervisor_process(terminal: OnTerminal) -> psutil.Process:
-    """The process that Airflow supervises the newest task with: of the command's children, the last one with a
-    child.
-    """
+    """The process that Airflow supervises the newest task with: a worker of LocalExecutor that has a child."""
+    below = psutil.Process(terminal.process.pid).children(recursive=True)
+    workers = [process for process in below if "LocalExecutor" in " ".join(process.cmdline())]
     return max(
-        (child for child in psutil.Process(terminal.process.pid).children() if child.children()),
-        key=psutil.Process.create_time,
+        (worker for worker in workers if worker.children()),
+        key=lambda worker: max(child.create_time() for child in worker.children()),
     )
 
 
 def task_process(terminal: OnTerminal) -> psutil.Process:
     """The task's own."""
     return supervisor_process(terminal).children()[0]
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """What still works in a folder."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            found += [process] if process.cwd().startswith(str(folder)) else []
+    return found
 
 
 def wait_for_entry(lab: Lab, step: Step, kind: Entry, seconds: float = SECONDS) -> str:
@@ -150,9 +160,10 @@ def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
         code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
         evidence = judged(made)
-        logs = [path.read_text(errors="replace") for path in (bare_lab.logs / "airflow").rglob("*.log")]
+        logs = [path.read_text(errors="replace") for path in (tmp_path / "own").rglob("*.log")]
         assert len(logs) > 10 and secrets_in("\n".join([terminal.seen, *logs]), bare_lab) == []
     assert [a["by"] for a in evidence["approvals"] if a["gate"] == Step.APPROVE_FAILOVER] == ["approver"]
+    assert processes_in(tmp_path / "own") == []
 
 
 def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
@@ -168,13 +179,35 @@ def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
             terminal.kill()
         with command(bare_lab, "--resume", procedure_id, "--as", "operator", *own) as terminal:
             log_in(terminal, bare_lab, "operator")
-            terminal.wait_for("taken over by operator")
+            terminal.wait_for("taken over by operator", SECONDS)
             for victim in (task_process, supervisor_process):
                 terminal.wait_for(r"translate_offsets +running", SECONDS)
                 victim(terminal).kill()
-                terminal.wait_for(r"translate_offsets +up_for_retry")
+                terminal.wait_for(r"translate_offsets +up_for_retry", SECONDS)
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
+        judged(made)
+
+
+def test_a_database_lost_after_the_opening(bare_lab: Lab, tmp_path: Path) -> None:
+    """Once the target may be open, a fresh database asks the gates again and repeats no step before the opening."""
+    start = ["planned_failover", "--as", "operator", "--conf", json.dumps(CONF)]
+    with rehearsal(bare_lab.root, tmp_path) as made:
+        with command(bare_lab, *start, "--own-database", str(tmp_path / "lost")) as terminal:
+            log_in(terminal, bare_lab, "operator")
+            approve(terminal, bare_lab, "approver")
+            procedure_id = wait_for_entry(bare_lab, Step.OPEN_TARGET, Entry.INTENT)
+            terminal.kill()
+        journal = Journal(f"sqlite:///{bare_lab.journal}")
+        committed = journal.entries(procedure_id, Step.COMMIT_GROUPS)
+        own = ["--own-database", str(tmp_path / "own")]
+        with command(bare_lab, "--resume", procedure_id, "--as", "operator", *own) as terminal:
+            log_in(terminal, bare_lab, "operator")
+            terminal.wait_for("taken over by operator", SECONDS)
+            approve(terminal, bare_lab, "approver")
+            code, last = terminal.finish(SECONDS)
+        assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
+        assert journal.entries(procedure_id, Step.COMMIT_GROUPS) == committed
         judged(made)
 
 
@@ -207,20 +240,56 @@ def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """A living scheduler keeps the command out; killed with -9 while clients are fenced, its run is gone on with."""
+    """A living scheduler keeps the command out; killed with -9 while clients are fenced, its run is gone on with. Back
+    after the end, it changes nothing.
+    """
     lab = Lab(fresh_lab("identity"))
     with rehearsal(lab.root, tmp_path) as made:
         with command(lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF)) as terminal:
             code, last = terminal.finish()
             assert code == 2 and "Airflow's scheduler is alive" in last
-        run_id = _until_fenced(lab)
-        os.kill(lab.processes.pid("airflow-scheduler"), signal.SIGKILL)
+        run_id = _left_by_scheduler(lab)
         with command(lab, "--resume", run_id, "--as", "operator") as terminal:
             log_in(terminal, lab, "operator")
-            terminal.wait_for("taken over by operator")
+            terminal.wait_for("taken over by operator", SECONDS)
+            approve(terminal, lab, "approver")
             code, last = terminal.finish(SECONDS)
         assert code == 0 and last.startswith("outcome=completed failing_step=- "), terminal.seen[-3000:]
+        up(lab.root)
+        _end_in_airflow(lab, run_id)
+        assert Journal(f"sqlite:///{lab.journal}").entries(step=Step.RETURN_TO_SOURCE, kind=Entry.OUTCOME) == []
         judged(made)
+
+
+def test_a_scheduler_that_comes_back_gets_its_run(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """The command leaves the run to it, and Airflow brings it to its end."""
+    lab = Lab(fresh_lab("identity"))
+    with rehearsal(lab.root, tmp_path) as made:
+        run_id = _left_by_scheduler(lab)
+        with command(lab, "--resume", run_id, "--as", "operator") as terminal:
+            log_in(terminal, lab, "operator")
+            terminal.wait_for("User name of who answers: ", SECONDS)
+            up(lab.root)
+            code, last = terminal.finish(SECONDS)
+        assert code == 1 and "Airflow's scheduler is back and goes on with the run" in last, terminal.seen[-3000:]
+        assert _end_in_airflow(lab, run_id) == "success"
+        judged(made)
+
+
+def _left_by_scheduler(lab: Lab) -> str:
+    """A run whose scheduler was killed with -9 while clients are fenced."""
+    run_id = _until_fenced(lab)
+    os.kill(lab.processes.pid("airflow-scheduler"), signal.SIGKILL)
+    return run_id
+
+
+def _end_in_airflow(lab: Lab, run_id: str) -> str:
+    """Wait until Airflow's own run has ended; how."""
+    api, ends_at = AirflowApi.of(lab, "operator"), time.monotonic() + SECONDS
+    while (state := api.run("planned_failover", run_id)["state"]) not in ("success", "failed"):
+        assert time.monotonic() < ends_at, f"the run is {state}"
+        time.sleep(1)
+    return state
 
 
 def _until_fenced(lab: Lab) -> str:

@@ -41,25 +41,31 @@ class Account:
     def __repr__(self) -> str:
         return f"Account({self.username!r})"
 
-    def trigger(self, dag_id: str, conf: dict[str, Any], run_id: str | None = None) -> str:
-        """Start a run; return its id."""
-        body = {"logical_date": None, "conf": conf} | ({"dag_run_id": run_id} if run_id else {})
-        done = self._done("POST", f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns", body, f"start {dag_id}")
-        return str(done["dag_run_id"])
+    def trigger(self, dag_id: str, conf: dict[str, Any], run_id: str) -> None:
+        """Start a run."""
+        body = {"logical_date": None, "conf": conf, "dag_run_id": run_id}
+        self._done("POST", f"{_dag_path(dag_id)}/dagRuns", body, f"start {dag_id}")
 
-    def note(self, dag_id: str, run_id: str, text: str) -> None:
-        """Write a note on a run: who took it over shall stand there."""
-        self._done("PATCH", _run_path(dag_id, run_id), {"note": text}, f"take over {run_id}")
+    def pause(self, dag_id: str, *, paused: bool) -> None:
+        """Let no task of a DAG begin, or let them again."""
+        self._done("PATCH", _dag_path(dag_id), {"is_paused": paused}, f"{'pause' if paused else 'unpause'} {dag_id}")
 
     def clear_failed(self, dag_id: str, run_id: str) -> None:
         """Let the failed tasks of a run, and what waited for them, run again."""
-        body = {"dry_run": False, "dag_run_id": run_id, "only_failed": True, "reset_dag_runs": True}
-        self._done(
-            "POST",
-            f"/api/v2/dags/{quote(dag_id, safe='')}/clearTaskInstances",
-            body,
-            f"clear the failed tasks of {run_id}",
-        )
+        self._clear(dag_id, run_id, {"only_failed": True}, "the failed tasks")
+
+    def clear(self, dag_id: str, run_id: str, tasks: list[str]) -> None:
+        """Let tasks of a run run again, whatever became of them."""
+        self._clear(dag_id, run_id, {"only_failed": False, "task_ids": tasks}, ", ".join(tasks))
+
+    def _clear(self, dag_id: str, run_id: str, which: dict[str, Any], what: str) -> None:
+        body = {"dry_run": False, "dag_run_id": run_id, "reset_dag_runs": True} | which
+        self._done("POST", f"{_dag_path(dag_id)}/clearTaskInstances", body, f"clear {what} of {run_id}")
+
+    def mark_done(self, dag_id: str, run_id: str, task: str) -> None:
+        """Let a task of a run count as done without running it."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task, safe='')}"
+        self._done("PATCH", path, {"new_state": "success"}, f"mark {task} as done")
 
     def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
         """Answer a gate; False when somebody else was faster."""
@@ -82,5 +88,9 @@ class Account:
         return self._endpoint.accept(answer, what) or {}
 
 
+def _dag_path(dag_id: str) -> str:
+    return f"/api/v2/dags/{quote(dag_id, safe='')}"
+
+
 def _run_path(dag_id: str, run_id: str) -> str:
-    return f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
+    return f"{_dag_path(dag_id)}/dagRuns/{quote(run_id, safe='')}"

@@ -5,78 +5,72 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import secrets
 import sys
 import time
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow import settings
 from airflow.configuration import conf as airflow_conf
 
 from kafka_dr.commands.accounts import Account
 from kafka_dr.commands.ending import Ending, ending_of
-from kafka_dr.commands.own_airflow import (
-    PROCESS_CONTEXT,
-    OwnApi,
-    find_dag,
-    listen,
-    make_database,
-    own_url,
-    point_to,
-    scheduler_alive,
-)
 from kafka_dr.commands.own_database import SIMPLE, USERS
+from kafka_dr.commands.private_airflow import (
+    PROCESS_CONTEXT,
+    PrivateAirflow,
+    exported_connections,
+    free_url,
+    point_to,
+)
 from kafka_dr.commands.questions import GateAsker
-from kafka_dr.commands.run_loop import RunLoop, TaskView, known_run, mark_done, state_of, take_over
+from kafka_dr.commands.requested_run import (
+    RequestedRun,
+    begun_run,
+    gates_to_ask,
+    has_run,
+    new_run,
+    read_run,
+    steps_done_for_good,
+    write_run,
+)
+from kafka_dr.commands.scheduler_check import SchedulerCheck
 from kafka_dr.commands.terminal import Terminal
-from kafka_dr.errors import BadInput, Refusal, SwitchbackError
-from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
+from kafka_dr.errors import BadInput, Refusal, SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
+from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure_step import procedure_holding, request_of
-from kafka_dr.params import Request, shown
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import Topology, load_topology
-from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
-_PAUSE = 0.1
-_LOOK_FOR_SCHEDULER_SECONDS = 5.0
+_LOOK_SECONDS = 0.7
+_SILENT_SECONDS = 60.0
 _COUNTDOWN_SECONDS = 10.0
 _INTERRUPTED = 130
 _ABORT = "abort_procedure"
 _ENDED = ("success", "failed")
 
 
-def conduct(options: argparse.Namespace, conf: dict[str, Any] | None) -> int:
+def conduct(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
     """Start or resume a run, and see it to its end; the exit code."""
-    return Conductor(options).conduct(conf)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Which run, and with which params it was or will be started."""
-
-    dag_id: str
-    run_id: str | None
-    conf: dict[str, Any]
-    opened: JournalEntry | None = None
+    return Conductor(options, folder).conduct(conf)
 
 
 class Conductor:
     """One command's life."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         """Look at what was asked; nothing is touched."""
-        self._options = options
+        self._options, self._folder = options, folder
         self._topology: Topology = load_topology()
+        self._scheduler = None if options.anyway or options.own_database else SchedulerCheck()
         self._printed: set[tuple[Any, ...]] = set()
         self._told: set[int] = set()
-        self._count_at = self._scheduler_at = 0.0
-        self._held = 0
+        self._count_at = 0.0
+        self._seen: tuple[str, list[TaskInstance]] = ("queued", [])
 
     def conduct(self, conf: dict[str, Any] | None) -> int:
         """From the first check to the last line."""
@@ -84,12 +78,19 @@ class Conductor:
             request_of(self._topology, self._options.dag_id, conf)
         os.environ[PROCESS_CONTEXT] = "server"
         self._terminal = Terminal(0, os.dup(1))
-        log = _redirect_output()
+        _redirect_output(self._folder)
         try:
-            self._prepare_database()
+            self._refuse_without_users()
+            if self._scheduler is not None:
+                self._scheduler.refuse_if_alive(self._terminal.say)
             self._journal = Journal(Connections().journal_url(self._topology.journal.connection))
-            self._start_api(log)
-            return self._with_api(conf)
+            self._run = self._wanted(conf)
+            self._held = _one_command_only(self._run.procedure_id)
+            self._start_airflow()
+            try:
+                return self._conduct()
+            finally:
+                self._airflow.stop()
         except SwitchbackError as error:
             self._terminal.say(f"nothing was begun: {type(error).__name__}: {error}")
             return 2
@@ -97,110 +98,69 @@ class Conductor:
             self._terminal.say("stopped before any step was begun")
             return _INTERRUPTED
 
-    def _start_api(self, log: Path) -> None:
-        listening = listen()
-        url = own_url(listening)
-        if not airflow_conf.get("api_auth", "jwt_secret", fallback=""):
-            os.environ["AIRFLOW__API_AUTH__JWT_SECRET"] = secrets.token_hex(32)
-        os.environ.update(AIRFLOW__API__BASE_URL=url, AIRFLOW__CORE__EXECUTION_API_SERVER_URL=f"{url}/execution/")
-        point_to(url, self._topology)
-        self._terminal.say(f"Airflow's API for this command starts on {url}; logs: {log}")
-        # What this process has connected so far is not the child's to use.
-        settings.engine.dispose()  # type: ignore[union-attr]  # Airflow made it when it was imported
-        self._api = OwnApi(listening)
-
-    def _with_api(self, conf: dict[str, Any] | None) -> int:
-        try:
-            return self._conduct(conf)
-        finally:
-            self._api.stop()
-
-    def _prepare_database(self) -> None:
-        if self._options.own_database:
-            if airflow_conf.get("core", "auth_manager") != SIMPLE:
-                raise Refusal(
-                    "Nobody can log in to a fresh database",
-                    f"there is no {USERS} in {self._options.own_database}",
-                    f'Write {USERS} there: {{"user name": "password", ...}} for who starts, who approves, and the login'
-                    f" of {self._topology.airflow_api.connection}; chmod 600.",
-                )
-            make_database()
-        elif not self._options.anyway and scheduler_alive(
-            lambda seconds: self._terminal.say(
-                f"Airflow's scheduler was alive a moment ago: looking for up to {seconds:.0f} s whether it still is"
-            )
-        ):
+    def _refuse_without_users(self) -> None:
+        if airflow_conf.get("core", "auth_manager") != SIMPLE:
             raise Refusal(
-                "Airflow's scheduler is alive",
-                "its heartbeat goes on",
-                "Use Airflow: trigger or clear the run there. (--anyway runs beside it.)",
+                "Nobody can log in to a fresh database",
+                f"there is no {USERS} in {self._folder}",
+                f'Write {USERS} there: {{"user name": "password", ...}} for who starts, who approves, and the login'
+                f" of {self._topology.airflow_api.connection}; chmod 600.",
             )
+
+    def _wanted(self, conf: dict[str, Any] | None) -> RequestedRun:
+        if conf is not None:
+            return new_run(self._options.dag_id, conf)
+        return begun_run(self._options.resume, self._journal, self._topology, self._folder)
+
+    def _start_airflow(self) -> None:
+        self._home = self._folder / self._run.procedure_id
+        self._home.mkdir(exist_ok=True, mode=0o700)
+        # A run of Airflow's may have gone on there since, and a killed command may have left half a run here.
+        self._goes_on = has_run(self._home) and bool(self._run.started_here or self._options.own_database)
+        if not self._goes_on:
+            for file in self._home.glob("airflow.db*"):
+                file.unlink()
+        self._url = free_url()
+        connections = {} if self._options.own_database else exported_connections()
+        point_to(self._url, self._topology)
+        self._terminal.say(f"Airflow for this command starts; its database and logs: {self._home}")
+        self._airflow = PrivateAirflow(self._home, self._url, connections)
 
     # -- beginning -----------------------------------------------------------------------------------------------
 
-    def _conduct(self, conf: dict[str, Any] | None) -> int:
-        wanted = self._wanted(conf)
-        dag = find_dag(wanted.dag_id)
-        wanted = replace(wanted, conf=_stateable(dag.params, wanted.conf)) if wanted.opened else wanted
-        _refuse_unknown(dag.params, wanted.conf)
-        self._api.wait_until_ready()
-        account = self._log_in()
-        if wanted.run_id is not None:
-            self._held = _one_command_only(Identity(wanted.dag_id, wanted.run_id).procedure_id)
-        run_id = self._begin(account, wanted)
-        self._run, self._conf = (wanted.dag_id, run_id), wanted.conf
-        self._resume_with = f"--resume {run_id} --as {account.username}" + (
+    def _conduct(self) -> int:
+        user = self._options.user or self._answer("Your user name: ")
+        password = self._answer(f"Password of {user}: ", secret=True)
+        self._airflow.wait_until_ready(self._terminal.say)
+        self._account = self._log_in(user, password)
+        _, login, secret = Connections().login(self._topology.airflow_api.connection)
+        self._api = AirflowApi(self._url, login, secret)
+        self._resume_with = f"--resume {self._run.run_id} --as {self._account.username}" + (
             f" --own-database {self._options.own_database}" if self._options.own_database else ""
         )
-        self._held = self._held or _one_command_only(Identity(*self._run).procedure_id)
+        if self._goes_on:
+            self._take_over()
+        else:
+            self._begin()
         self._procedure = self._watched()
-        settings.engine.dispose()  # type: ignore[union-attr]  # Airflow made it when it was imported
-        loop = RunLoop(self._api, *self._run)
         try:
-            return self._follow(loop)
+            return self._follow()
         except KeyboardInterrupt:
-            return self._interrupted(loop)
+            return self._interrupted()
         except SwitchbackError as error:
             self._terminal.say(f"The command stops: {error}")
-            return self._left(loop)
+            return self._left()
 
-    def _wanted(self, conf: dict[str, Any] | None) -> _Run:
-        if conf is not None:
-            return _Run(self._options.dag_id, None, conf)
-        name = self._options.resume
-        opened = next(
-            (
-                e
-                for e in reversed(self._journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED))
-                if name in (e.procedure_id, e.payload["run_id"])
-            ),
-            None,
-        )
-        if opened is not None:
-            return _Run(
-                opened.payload["dag_id"],
-                opened.payload["run_id"],
-                conf_of(Request(**opened.payload["request"]), self._topology),
-                opened,
-            )
-        known = known_run(name, self._options.dag_id)
-        if known is None:
-            raise BadInput(
-                f"There is no run {name!a}",
-                "neither the journal nor Airflow's database knows it",
-                "See the ids of procedures in the evidence folder.",
-            )
-        return _Run(known[0], name, known[1])
-
-    def _log_in(self) -> Account:
+    def _log_in(self, user: str, password: str) -> Account:
         while True:
-            user = self._options.user or self._answer("Your user name: ")
             try:
-                return Account(self._api.url, user, self._answer(f"Password of {user}: ", secret=True))
+                return Account(self._url, user, password)
             except Refusal as error:
                 if self._terminal.ended or not os.isatty(0):
                     raise
                 self._terminal.say(str(error))
+            user = self._options.user or self._answer("Your user name: ")
+            password = self._answer(f"Password of {user}: ", secret=True)
 
     def _answer(self, question: str, secret: bool = False) -> str:
         answer = self._terminal.ask(question, lambda: True, secret)
@@ -212,106 +172,111 @@ class Conductor:
             )
         return answer
 
-    def _begin(self, account: Account, wanted: _Run) -> str:
-        if wanted.run_id is None:
-            run_id = account.trigger(wanted.dag_id, wanted.conf)
-            self._terminal.say(f"{wanted.dag_id} {run_id} started by {account.username}")
-            return run_id
-        state = state_of(wanted.dag_id, wanted.run_id)
-        if state is None:
-            return self._begin_again(account, wanted)
-        self._refuse_if_closed(wanted)
-        account.note(
-            wanted.dag_id,
-            wanted.run_id,
-            f"Taken over on the command line by {account.username}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        )
-        if state in _ENDED:
-            account.clear_failed(wanted.dag_id, wanted.run_id)
-        again = take_over(wanted.dag_id, wanted.run_id)
+    def _begin(self) -> None:
+        """Trigger the run; the same run id makes it the same procedure, if there is one."""
+        run, account, after_gates = self._run, self._account, list[str]()
+        entries = self._journal.entries(run.procedure_id)
+        done, gates = steps_done_for_good(entries), gates_to_ask(entries)
+        if done:
+            # Only the gates run first: all other steps count as done until those are answered.
+            account.pause(run.dag_id, paused=True)
+        account.trigger(run.dag_id, run.conf, run.run_id)
+        if done:
+            for task in self._api.task_instances(run.dag_id, run.run_id):
+                if task.task_id not in gates:
+                    account.mark_done(run.dag_id, run.run_id, task.task_id)
+                    self._printed.add((task.task_id, task.try_number, "success"))
+                if task.task_id not in done | gates:
+                    after_gates.append(task.task_id)
+            account.pause(run.dag_id, paused=False)
+        write_run(self._home, run, after_gates)
+        self._after_gates = after_gates
         self._terminal.say(
-            f"{wanted.dag_id} {wanted.run_id} taken over by {account.username}"
-            + (f"; begun again: {', '.join(again)}" if again else "")
+            f"{run.dag_id} {run.run_id} taken over by {account.username}; the journal knows what was done, approvals"
+            " are asked for again"
+            if self._options.resume
+            else f"{run.dag_id} {run.run_id} started by {account.username}"
         )
-        return wanted.run_id
 
-    def _begin_again(self, account: Account, wanted: _Run) -> str:
-        """A procedure that this database does not know: the same run id makes it the same procedure."""
-        if wanted.opened is None:
-            raise BadInput(
-                f"There is no run {wanted.run_id!a} of {wanted.dag_id}",
-                "neither the journal nor Airflow's database knows it",
-                "See the ids of procedures in the evidence folder.",
-            )
-        self._refuse_if_closed(wanted)
-        run_id = account.trigger(wanted.dag_id, wanted.conf, wanted.run_id)
-        done = _done_for_good(self._journal.entries(wanted.opened.procedure_id))
-        mark_done(wanted.dag_id, run_id, done)
-        self._terminal.say(
-            f"{wanted.dag_id} {run_id} made anew by {account.username}; the journal knows what was done, approvals are"
-            " asked for again"
-        )
-        return run_id
-
-    def _refuse_if_closed(self, wanted: _Run) -> None:
-        """A procedure that has let go of its lease is over."""
-        procedure_id = Identity(wanted.dag_id, wanted.run_id or "").procedure_id
-        pair = next(
-            (e.payload["pair"] for e in self._journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME)), None
-        )
-        lease = self._journal.lease(pair) if pair else None
-        if pair and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
-            raise Refusal(
-                f"{procedure_id} has ended",
-                f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}",
-                "See its evidence; start a new procedure.",
-            )
+    def _take_over(self) -> None:
+        """Go on with a run that an earlier command left."""
+        run, account = self._run, self._account
+        _, self._after_gates = read_run(self._home)
+        account.pause(run.dag_id, paused=False)
+        if self._api.dag_run(run.dag_id, run.run_id).state in _ENDED:
+            account.clear_failed(run.dag_id, run.run_id)
+        self._terminal.say(f"{run.dag_id} {run.run_id} taken over by {account.username}")
 
     def _watched(self) -> Run | None:
         """The procedure whose journal tells how far it is: of an abort, the aborted one."""
-        if self._run[0] == _ABORT:
+        run = self._run
+        if run.dag_id == _ABORT:
             try:
-                return procedure_holding(str(self._conf.get("source")), str(self._conf.get("target")))
+                return procedure_holding(str(run.conf.get("source")), str(run.conf.get("target")))
             except SwitchbackError:
                 return None
-        request = request_of(self._topology, self._run[0], self._conf)
-        return Run.connected(Identity(*self._run), request, self._topology, Connections())
+        request = request_of(self._topology, run.dag_id, run.conf)
+        return Run.connected(Identity(run.dag_id, run.run_id), request, self._topology, Connections())
 
     # -- following -----------------------------------------------------------------------------------------------
 
-    def _follow(self, loop: RunLoop) -> int:
-        asker = GateAsker(self._terminal, self._api.url, *self._run)
-        state, tasks = loop.once()
-        while state not in _ENDED or loop.busy:
+    def _follow(self) -> int:
+        asker = GateAsker(self._terminal, self._api, self._url, self._run)
+        parked: TaskInstance | None = None
+        self._looked_at = time.monotonic()
+        while True:
+            state, tasks = self._look()
             self._print(tasks)
+            if state in _ENDED and not self._after_gates:
+                return self._say_ending(ending_of(self._topology, self._evidence_id(), self._run.dag_id, state, tasks))
+            if state in _ENDED:
+                self._account.clear(self._run.dag_id, self._run.run_id, self._after_gates)
+                self._after_gates = []
+                write_run(self._home, self._run, [])
             if self._scheduler_is_back():
-                return self._handed_over(loop)
+                return self._handed_over()
             gate = next((task for task in tasks if task.state == "awaiting_input"), None)
-            if gate is not None and not loop.busy:
-                asker.ask(gate, partial(self._still_waits, loop, gate))
-            time.sleep(_PAUSE)
-            state, tasks = loop.once()
-        self._print(tasks)
-        return self._say_ending(ending_of(self._topology, self._evidence_id(), self._run[0], state, tasks))
+            # An answer that comes while the gate's process still parks is lost.
+            if gate is not None and gate == parked:
+                asker.ask(gate, partial(self._still_waits, gate))
+            parked = gate
+            time.sleep(_LOOK_SECONDS)
 
-    def _still_waits(self, loop: RunLoop, gate: TaskView) -> bool:
+    def _look(self) -> tuple[str, list[TaskInstance]]:
+        """The run's state and its tasks; a busy API may be silent for a while."""
+        self._airflow.must_live()
+        try:
+            if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
+                run = (self._run.dag_id, self._run.run_id)
+                self._seen = (self._api.dag_run(*run).state, self._api.task_instances(*run))
+                self._looked_at = time.monotonic()
+        except SystemUnavailable:
+            if time.monotonic() > self._looked_at + _SILENT_SECONDS:
+                raise
+        return self._seen
+
+    def _still_waits(self, gate: TaskInstance) -> bool:
         """Called while a person thinks: the run goes on."""
-        _, tasks = loop.once()
+        _, tasks = self._look()
         self._print(tasks)
-        return any((task.id, task.state) == (gate.id, gate.state) for task in tasks)
+        return gate in tasks and not self._scheduler_is_back()
 
-    def _print(self, tasks: list[TaskView]) -> None:
+    def _scheduler_is_back(self) -> bool:
+        """Whether Airflow's own scheduler goes on with the run; it has no run that was started here."""
+        return self._scheduler is not None and not self._run.started_here and self._scheduler.is_back()
+
+    def _print(self, tasks: list[TaskInstance]) -> None:
         for task in tasks:
             key = (task.task_id, task.try_number, task.state)
             if task.state in (None, "scheduled", "queued", "deferred") or key in self._printed:
                 continue
             self._printed.add(key)
-            took = f"{task.seconds:8.1f} s" if task.state != "running" else ""
+            took = f"{_seconds(task):8.1f} s" if task.state != "running" else ""
             self._terminal.say(f"{task.task_id:<28} {task.state:<16}{took}")
             self._explain(task)
         self._count_down()
 
-    def _explain(self, task: TaskView) -> None:
+    def _explain(self, task: TaskInstance) -> None:
         """Why a step did not do its work, in the journal's words."""
         if self._procedure is None or task.state not in ("failed", "up_for_retry"):
             return
@@ -341,31 +306,25 @@ class Conductor:
                 " source by itself"
             )
 
-    def _scheduler_is_back(self) -> bool:
-        if self._options.anyway or self._options.own_database or time.monotonic() < self._scheduler_at:
-            return False
-        self._scheduler_at = time.monotonic() + _LOOK_FOR_SCHEDULER_SECONDS
-        return scheduler_alive()
-
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def _handed_over(self, loop: RunLoop) -> int:
+    def _handed_over(self) -> int:
         self._terminal.say("Airflow's scheduler is back; the step that runs here is waited for")
-        while loop.busy:
-            loop.once(start=False)
-            time.sleep(_PAUSE)
+        self._account.pause(self._run.dag_id, paused=True)
+        while any(task.state in ("queued", "running") for task in self._look()[1]):
+            time.sleep(_LOOK_SECONDS)
         self._terminal.say(
             "outcome=failed failing_step=- reason=not ended here: Airflow's scheduler is back and goes on with the run"
         )
         return 1
 
-    def _interrupted(self, loop: RunLoop) -> int:
+    def _interrupted(self) -> int:
         self._terminal.write("\n")
-        self._left(loop)
+        self._left()
         return _INTERRUPTED
 
-    def _left(self, loop: RunLoop) -> int:
-        loop.stop()
+    def _left(self) -> int:
+        self._airflow.stop()
         fenced = (
             self._procedure is not None
             and self._procedure.progress.fence_deadline() is not None
@@ -383,7 +342,7 @@ class Conductor:
         return self._procedure.id if self._procedure is not None else None
 
     def _say_ending(self, ending: Ending) -> int:
-        if ending.outcome == "failed" and self._run[0] != _ABORT:
+        if ending.outcome == "failed" and self._run.dag_id != _ABORT:
             self._terminal.say(
                 f"When what stopped it is put right: python -m kafka_dr.commands.run_procedure {self._resume_with}"
             )
@@ -393,23 +352,25 @@ class Conductor:
         return 0 if ending.good else 1
 
 
-def _redirect_output() -> Path:
-    """What Airflow and the steps print goes to a file; the terminal belongs to the procedure."""
-    folder = Path(airflow_conf.get("logging", "base_log_folder"))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"run_procedure-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
+def _seconds(task: TaskInstance) -> float:
+    return ((task.end_date or datetime.now(UTC)) - task.start_date).total_seconds() if task.start_date else 0.0
+
+
+def _redirect_output(folder: Path) -> None:
+    """What Airflow's libraries print goes to a file; the terminal belongs to the procedure."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sys.stdout.flush()
     sys.stderr.flush()
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = os.open(folder / "command.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
-    return path
 
 
 def _one_command_only(procedure_id: str) -> int:
     """A lock that ends with this process and that no child inherits; its descriptor."""
     path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -420,43 +381,3 @@ def _one_command_only(procedure_id: str) -> int:
             "Go on there, or end that command first.",
         ) from None
     return file
-
-
-def _refuse_unknown(params: Any, conf: dict[str, Any]) -> None:
-    unknown = sorted(set(conf) - set(params))
-    if unknown:
-        raise BadInput(
-            f"{', '.join(map(shown, unknown))}: no such param",
-            f"params of this DAG: {', '.join(sorted(params))}",
-            "Correct --conf; nothing was touched.",
-        )
-
-
-def _stateable(params: Any, conf: dict[str, Any]) -> dict[str, Any]:
-    """Without the deadlines that only the topology states: those are today's, whatever they were when the run began."""
-    return {name: value for name, value in conf.items() if name in params or name not in Deadlines.model_fields}
-
-
-def conf_of(request: Request, topology: Topology) -> dict[str, Any]:
-    """The params that a procedure was started with, as far as they say anything."""
-    told = request.model_dump(mode="json")
-    stated = topology.deadlines.model_dump()
-    deadlines = {name: seconds for name, seconds in told.pop("deadlines").items() if stated[name] != seconds}
-    return {
-        name: value
-        for name, value in {**told, **told.pop("choices"), **deadlines}.items()
-        if name != "choices" and value not in ({}, None, False)
-    }
-
-
-def _done_for_good(entries: list[JournalEntry]) -> list[str]:
-    """Steps that a run made anew must not look at again: once the target is open, everything before the opening but
-    the gates.
-    """
-    if not any(e.step == Step.OPEN_TARGET and e.kind == Entry.INTENT for e in entries):
-        return []
-    asked = {e.step for e in entries if e.kind == Entry.APPROVAL}
-    order = [step.value for step in Step]
-    before = order[: order.index(Step.OPEN_TARGET)]
-    done = {e.step for e in entries if e.kind == Entry.OUTCOME}
-    return [step for step in before if step in done - asked]

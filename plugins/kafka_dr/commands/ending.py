@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kafka_dr.domain.canonical import read_json
+from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.topology import Topology
 from kafka_dr.vocabulary import Outcome
 
 _GREEN = {"abort_procedure": Outcome.ABORTED}
-
-
-class _Task(Protocol):
-    @property
-    def task_id(self) -> str: ...
-    @property
-    def state(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +26,7 @@ class Ending:
 
 
 def ending_of(
-    topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[_Task]
+    topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[TaskInstance]
 ) -> Ending:
     """How a run ended.
 

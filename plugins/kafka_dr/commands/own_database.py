@@ -18,19 +18,26 @@ SIMPLE = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAut
 
 
 def own_database_environment(folder: Path) -> dict[str, str]:
-    """Settings that make a folder Airflow's home for one command.
-
-    Args:
-        folder: may hold `users.json` (user name to password) and `connections/*.json` (as `airflow connections export`
-            and make_topology write them); all users get the same role, for the simple auth manager parts them no
-            further.
+    """Settings that make a folder Airflow's home for one command: `folder_environment`, and another database.
 
     Raises:
         BadInput: a file cannot be read, or others may read it.
     """
     folder = folder.absolute()
+    database = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
+    return database | folder_environment(folder)
+
+
+def folder_environment(folder: Path) -> dict[str, str]:
+    """Users and connections of a folder.
+
+    Args:
+        folder: may hold `users.json` (user name to password) and `connections/*.json` (as `airflow connections export`
+            and make_topology write them); all users get the same role, for the simple auth manager parts them no
+            further.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
+    found: dict[str, str] = {}
     for file in sorted((folder / CONNECTIONS).glob("*.json")):
         found |= {f"AIRFLOW_CONN_{name.upper()}": json.dumps(told) for name, told in _private(file).items()}
     users = folder / USERS

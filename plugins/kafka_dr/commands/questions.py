@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from airflow.models.hitl import HITLDetail
-from airflow.utils.session import create_session
 
 from kafka_dr.commands.accounts import Account
-from kafka_dr.commands.run_loop import TaskView
+from kafka_dr.commands.requested_run import RequestedRun
 from kafka_dr.commands.terminal import Terminal
 from kafka_dr.errors import Refusal, SystemUnavailable
+from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 
 
 class GateAsker:
     """Asks each try of a gate; what counts as an answer is decided by the gate itself."""
 
-    def __init__(self, terminal: Terminal, url: str, dag_id: str, run_id: str) -> None:
+    def __init__(self, terminal: Terminal, api: AirflowApi, url: str, run: RequestedRun) -> None:
         """Prepare; nothing is asked yet."""
-        self._terminal, self._url, self._run = terminal, url, (dag_id, run_id)
-        self._shown: set[Any] = set()
+        self._terminal, self._api, self._url, self._run = terminal, api, url, (run.dag_id, run.run_id)
+        self._shown: set[tuple[str, int]] = set()
 
-    def ask(self, gate: TaskView, still_waits: Callable[[], bool]) -> None:
+    def ask(self, gate: TaskInstance, still_waits: Callable[[], bool]) -> None:
         """Ask until somebody's answer was taken, or the gate waits no longer; without a terminal, elsewhere."""
         if self._terminal.ended:
             return
@@ -31,21 +28,19 @@ class GateAsker:
             if self._asked_once(gate.task_id, options, still_waits):
                 return
 
-    def _show(self, gate: TaskView) -> list[str]:
-        with create_session() as session:
-            detail = session.get(HITLDetail, gate.id)
-            subject, body, options = (
-                (detail.subject, detail.body or "", list(detail.options)) if detail is not None else ("", "", [])
-            )
-        if options and gate.id not in self._shown:
-            self._shown.add(gate.id)
+    def _show(self, gate: TaskInstance) -> tuple[str, ...]:
+        detail = self._api.hitl(*self._run, gate.task_id)
+        if detail is None:
+            return ()
+        if (gate.task_id, gate.try_number) not in self._shown:
+            self._shown.add((gate.task_id, gate.try_number))
             self._terminal.write(
-                f"\n{gate.task_id}: {subject}\n\n{body}\n\nA second person answers. (In a browser on this machine:"
-                f" {self._url}/required_actions)\n"
+                f"\n{gate.task_id}: {detail.subject}\n\n{detail.body}\n\nA second person answers. (In a browser on this"
+                f" machine: {self._url}/required_actions)\n"
             )
-        return options
+        return detail.options
 
-    def _asked_once(self, gate: str, options: list[str], still_waits: Callable[[], bool]) -> bool:
+    def _asked_once(self, gate: str, options: tuple[str, ...], still_waits: Callable[[], bool]) -> bool:
         user = self._terminal.ask("User name of who answers: ", still_waits)
         password = self._terminal.ask(f"Password of {user}: ", still_waits, secret=True) if user else None
         if not user or password is None:
@@ -62,7 +57,7 @@ class GateAsker:
         self._terminal.say(f"{gate}: {user} answered {option}" if taken else f"{gate}: somebody else has just answered")
         return True
 
-    def _choice(self, options: list[str], still_waits: Callable[[], bool]) -> str | None:
+    def _choice(self, options: tuple[str, ...], still_waits: Callable[[], bool]) -> str | None:
         """One of the options, spelt out: an empty line approves nothing."""
         while True:
             given = self._terminal.ask(f"Choice ({' or '.join(options)}): ", still_waits)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.commands.own_database import own_database_environment
+from kafka_dr.commands.own_database import folder_environment, own_database_environment
 from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput, SwitchbackError
 
@@ -33,9 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         conf = _conf(options)
-        if options.own_database:
-            os.environ.update(own_database_environment(options.own_database))
-        code: int = importlib.import_module(_CONDUCTOR).conduct(options, conf)
+        home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+        folder = (options.own_database or home / "run_procedure").resolve()
+        os.environ.update((own_database_environment if options.own_database else folder_environment)(folder))
+        code: int = importlib.import_module(_CONDUCTOR).conduct(options, conf, folder)
     except SwitchbackError as error:
         print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
         return 2

@@ -66,8 +66,8 @@ def test_a_wrong_password_is_refused_and_never_repeated(server: Server) -> None:
 
 
 def test_a_run_is_started_with_the_persons_own_token(server: Server) -> None:
-    """And under the id of a procedure that is made anew."""
-    assert Account(server.url, "alice", "right").trigger("planned_failover", {"a": 1}, "r 1") == "r 1"
+    """And under the id that makes it the same procedure."""
+    Account(server.url, "alice", "right").trigger("planned_failover", {"a": 1}, "r 1")
     assert server.asked[-1] == (
         "POST",
         "/api/v2/dags/planned_failover/dagRuns",
@@ -82,7 +82,7 @@ def test_what_airflow_refuses_is_said(server: Server, status: int, error: type[E
     account = Account(server.url, "alice", "right")
     server.answer = (status, {"detail": "because"})
     with pytest.raises(error) as refused:
-        account.trigger("planned_failover", {})
+        account.trigger("planned_failover", {}, "r")
     assert "because" in str(refused.value)
 
 
@@ -103,10 +103,14 @@ def test_an_answer_names_its_gate(server: Server) -> None:
         account.answer("d", "r", "g", "Approve")
 
 
-def test_taking_over_is_written_down_and_clears_what_failed(server: Server) -> None:
-    """A note on the run; only failed tasks run again."""
+def test_what_of_a_run_runs_again(server: Server) -> None:
+    """What failed, or what is named; a task that counts as done, and a DAG that waits, are asked for by name."""
     account = Account(server.url, "alice", "right")
-    account.note("d", "r", "taken over")
     account.clear_failed("d", "r")
-    assert server.asked[-2][2] == {"note": "taken over"}
     assert server.asked[-1][2] == {"dry_run": False, "dag_run_id": "r", "only_failed": True, "reset_dag_runs": True}
+    account.clear("d", "r", ["a", "b"])
+    assert server.asked[-1][2]["task_ids"] == ["a", "b"] and server.asked[-1][2]["only_failed"] is False
+    account.mark_done("d", "r", "a")
+    assert server.asked[-1][:3] == ("PATCH", "/api/v2/dags/d/dagRuns/r/taskInstances/a", {"new_state": "success"})
+    account.pause("d", paused=True)
+    assert server.asked[-1][:3] == ("PATCH", "/api/v2/dags/d", {"is_paused": True})

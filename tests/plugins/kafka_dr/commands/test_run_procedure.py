@@ -5,17 +5,19 @@ tests/faults.
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.commands import conductor, run_procedure
+from kafka_dr.commands import private_airflow, requested_run, run_procedure
+from kafka_dr.commands.airflow_supervisor import end_processes
 from kafka_dr.commands.ending import ending_of
 from kafka_dr.commands.own_database import own_database_environment
-from kafka_dr.dag_policy import procedure_form
 from kafka_dr.errors import BadInput
 from kafka_dr.operators.procedure_step import request_of
+from kafka_dr.procedures import PROCEDURES
 from kafka_dr.settings import load_topology
 from kafka_dr.vocabulary import Entry, Step
 
@@ -71,8 +73,8 @@ def test_an_acknowledgement_comes_back_from_the_journal(bench: Any, dag_id: str)
         dag_id,
         {"source": "primary", "target": "standby", "reason": "r", "acknowledge_cool_down": "the site burns"},
     )
-    told = conductor.conf_of(request, topology)
-    conductor._refuse_unknown(procedure_form(dag_id), told)
+    told = requested_run.params_of(request, topology)
+    requested_run.new_run(dag_id, told)
     assert request_of(topology, dag_id, told) == request and told["acknowledge_cool_down"] == "the site burns"
 
 
@@ -88,7 +90,7 @@ def test_params_come_back_from_the_journal(bench: Any) -> None:
         "acknowledge_recreated_topics": True,
     }
     request = request_of(topology, "planned_failover", given)
-    told = conductor.conf_of(request, topology)
+    told = requested_run.params_of(request, topology)
     assert given.items() <= told.items() and request_of(topology, "planned_failover", told) == request
     assert "stable_seconds" not in told and "choices" not in told and "deadlines" not in told
 
@@ -101,8 +103,8 @@ def test_params_of_an_unplanned_failover_come_back_too(bench: Any) -> None:
         "unplanned_failover",
         {"source": "primary", "target": "standby", "reason": "r", "override_source_lost": "its disks fail"},
     )
-    told = conductor.conf_of(request, topology)
-    conductor._refuse_unknown(procedure_form("unplanned_failover"), told)
+    told = requested_run.params_of(request, topology)
+    requested_run.new_run("unplanned_failover", told)
     assert (
         request_of(topology, "unplanned_failover", told) == request and told["override_source_lost"] == "its disks fail"
     )
@@ -112,7 +114,7 @@ def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:
     """A topology edited while the run was under way does not make it impossible to take over; anything else unknown
     still does.
     """
-    offered = procedure_form("planned_failover")
+    offered = PROCEDURES["planned_failover"].params
     conf = {
         "source": "primary",
         "max_fence_seconds": 33.0,
@@ -120,13 +122,18 @@ def test_deadlines_that_no_param_states_are_todays(bench: Any) -> None:
         "approval_valid_seconds": 60.0,
         "resaon": "r",
     }
-    assert conductor._stateable(offered, conf) == {"source": "primary", "max_fence_seconds": 33.0, "resaon": "r"}
+    left = requested_run.without_unstated_deadlines(offered, conf)
+    assert left == {"source": "primary", "max_fence_seconds": 33.0, "resaon": "r"}
+    with pytest.raises(BadInput, match="resaon"):
+        requested_run.new_run("planned_failover", left)
 
 
 def test_before_the_opening_every_step_is_looked_at_again(bench: Any) -> None:
     """Steps decide for themselves whether they are done."""
     procedure = bench.stopped()
-    assert conductor._done_for_good(bench.journal.entries(procedure.id)) == []
+    procedure.authority.write(Step.APPROVE_FAILOVER, Entry.APPROVAL, {"by": "bob"})
+    entries = bench.journal.entries(procedure.id)
+    assert requested_run.steps_done_for_good(entries) == requested_run.gates_to_ask(entries) == set()
 
 
 def test_after_the_opening_only_gates_and_what_follows_run(bench: Any) -> None:
@@ -134,9 +141,51 @@ def test_after_the_opening_only_gates_and_what_follows_run(bench: Any) -> None:
     procedure = bench.stopped()
     procedure.authority.write(Step.APPROVE_FAILOVER, Entry.APPROVAL, {"by": "bob"})
     procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
-    done = conductor._done_for_good(bench.journal.entries(procedure.id))
-    assert {Step.FENCE_PRODUCERS, Step.COMMIT_GROUPS, Step.REVIEW_TRANSLATION} <= set(done)
-    assert not {Step.APPROVE_FAILOVER, Step.OPEN_TARGET, Step.REDIRECT_CLIENTS} & set(done)
+    entries = bench.journal.entries(procedure.id)
+    done = requested_run.steps_done_for_good(entries)
+    assert {Step.FENCE_PRODUCERS, Step.COMMIT_GROUPS, Step.REVIEW_TRANSLATION} <= done
+    assert not {Step.APPROVE_FAILOVER, Step.OPEN_TARGET, Step.REDIRECT_CLIENTS} & done
+    assert requested_run.gates_to_ask(entries) == {Step.APPROVE_FAILOVER}
+
+
+def test_a_begun_run_is_known_by_either_id(bench: Any, tmp_path: Path) -> None:
+    """From the journal, or from the folder of the command that left it; anything else is refused."""
+    topology, procedure = load_topology(), bench.stopped()
+    for name in (procedure.id, procedure.identity.run_id):
+        assert requested_run.begun_run(name, bench.journal, topology, tmp_path).procedure_id == procedure.id
+    abort = requested_run.new_run("abort_procedure", {"source": "primary", "target": "standby", "reason": "r"})
+    folder = tmp_path / abort.procedure_id
+    folder.mkdir()
+    with pytest.raises(BadInput, match="There is no run"):
+        requested_run.begun_run(abort.run_id, bench.journal, topology, tmp_path)
+    requested_run.write_run(folder, abort, ["open_target"])
+    assert requested_run.begun_run(abort.run_id, bench.journal, topology, tmp_path) == abort
+    assert requested_run.read_run(folder) == (abort, ["open_target"]) and abort.started_here
+
+
+def test_a_private_airflow_shares_nothing_with_the_installed_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither database nor executor nor API; connections that it keeps come along, the variables set here win."""
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor")
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://production")
+    monkeypatch.setenv(private_airflow.PROCESS_CONTEXT, "server")
+    found = private_airflow._environment(tmp_path, "http://127.0.0.1:4711")
+    assert found["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor" and found["AIRFLOW__API__PORT"] == "4711"
+    assert found["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:4711/execution/"
+    assert private_airflow.PROCESS_CONTEXT not in found and "production" not in str(found)
+
+
+def test_what_a_killed_command_left_is_ended(tmp_path: Path) -> None:
+    """Processes that work in the folder, and no others."""
+    (tmp_path / "other").mkdir()
+    left, other = (subprocess.Popen(["sleep", "60"], cwd=folder) for folder in (tmp_path, tmp_path / "other"))
+    try:
+        end_processes(tmp_path)
+        assert left.poll() is not None and other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
 
 
 @pytest.mark.parametrize(
