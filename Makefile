@@ -36,7 +36,7 @@ demo-unplanned: setup ## the source is killed with -9 under load, clients go on 
 demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo failback
 
-test: check ## make check, then every test but the faults
+test: check ## the checks, then every test but the faults
 	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
 
 faults: setup ## every fault that the product must survive, and all examples of property tests (SHARD=2/3: the second third)

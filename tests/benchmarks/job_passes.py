@@ -1,11 +1,11 @@
-"""A Spark job's own run(), once per line of standard input, in one process with one Spark session: what a warm
+"""A Spark job's own program, once per line of standard input, in one process with one Spark session: what a warm
 pass costs.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
+import runpy
 import sys
 import time
 import uuid
@@ -17,12 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spark" / "jobs"))
 def main() -> None:
     """Run the job on every line's input; answer its seconds and where its output is as JSON."""
     name, folder = sys.argv[1], Path(sys.argv[2])
-    job = importlib.import_module(name)
     for line in sys.stdin:
         output = folder / f"warm-{uuid.uuid4()}"
         sys.argv = [name, "--input", line.strip(), "--output", str(output)]
         began = time.monotonic()
-        job.run()
+        try:
+            runpy.run_module(name, run_name="__main__")
+        except SystemExit as end:
+            if end.code:
+                sys.exit(1)
         print(json.dumps({"seconds": time.monotonic() - began, "output": str(output)}), flush=True)
 
 

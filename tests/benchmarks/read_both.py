@@ -102,3 +102,7 @@ def run() -> None:
     (output / "summary.json").write_text(
         json.dumps({"records_read": {side: sum(one[side] for one in read) for side in (SOURCE, TARGET)}})
     )
+
+
+if __name__ == "__main__":
+    run()
