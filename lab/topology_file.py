@@ -42,7 +42,7 @@ def topology(lab: Lab) -> dict[str, Any]:
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
         "kafka_tools": str(jars_folder() / "kafka"),
-        "recorder": {"archive": lab.archive.as_uri()},
+        "recorder": {"archive": f"file://{lab.archive}"},
         "cool_down_seconds": 0,
     }
 

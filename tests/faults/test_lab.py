@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,19 @@ from lab.bring_up import up
 from lab.mirror_maker import call, flow_is_stopped
 from lab.progress import wait_until
 from lab.state import Lab
+from lab.take_down import down
 from tests.support.lab_clients import SECONDS, client, new_topic, refusals
 
 
 @pytest.fixture
-def lab(fresh_lab: Callable[..., Path]) -> Lab:
-    """A lab with default naming and without Airflow."""
-    return Lab(fresh_lab("default", airflow=False))
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A lab with default naming and without Airflow, in a folder whose name holds a space."""
+    state = tmp_path / "a lab"
+    try:
+        up(state, airflow=False, policy="default")
+        yield Lab(state)
+    finally:
+        down(state)
 
 
 def test_a_killed_broker_comes_back_with_its_records(lab: Lab) -> None:

@@ -55,7 +55,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture(scope="session")
 def planned_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A lab with Airflow in a folder that holds a file of somebody else: for bad input and a planned failover."""
-    state = tmp_path_factory.mktemp("planned lab")
+    state = tmp_path_factory.mktemp("planned_lab")
     (state / "mine.txt").write_text("mine")
     return LAB_IN_USE.bring_up(state, airflow=True, policy=POLICIES[0])
 

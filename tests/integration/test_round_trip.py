@@ -10,7 +10,7 @@ from lab.lost_source_rehearsal import Accident
 from lab.state import Lab
 from tests.support.rehearsals import trips_without_findings
 
-RATE = 2_000
+RATE = 500
 
 
 def test_clients_leave_a_killed_source_and_return(lost_lab: Lab, tmp_path: Path) -> None:
