@@ -96,7 +96,9 @@ def ensure_packages() -> None:
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
     _install([*pip, "-r", str(BUILD_LOCK)], {})
     # PySpark comes as archives only. They are built with the tools just installed, whose hashes are known too.
-    uv = [str(VENV / "bin" / "uv"), "pip", "install", "--python", python, "--require-hashes", "--no-build-isolation"]
+    # The system's certificates, as pip takes them: a proxy that inspects TLS has its own.
+    uv = [str(VENV / "bin" / "uv"), "--system-certs", "pip", "install", "--python", python]
+    uv += ["--require-hashes", "--no-build-isolation"]
     _install([*uv, "-r", str(LOCK)], _index_of_pip(python))
     _compile_packages()
     STAMP.write_text(digest)
