@@ -87,7 +87,7 @@ def test_an_interrupted_installation_is_done_again(tmp_path: Path, monkeypatch: 
     setup.ensure_packages()
     calls = [line.split()[:3] for line in (tmp_path / "calls").read_text().splitlines()]
     pip, index = ["-m", "pip", "install"], ["-m", "pip", "config"]
-    assert calls == [pip, pip, index, ["pip", "install", "--python"], ["-m", "compileall", "-q"]]
+    assert calls == [pip, pip, index, ["--system-certs", "pip", "install"], ["-m", "compileall", "-q"]]
 
 
 def test_the_lock_is_complete() -> None:
