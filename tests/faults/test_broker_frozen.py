@@ -15,7 +15,6 @@ from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import KafkaCluster
 
 from lab.state import Lab
-from tests.support.lab_clients import client
 
 TOPIC = "__frozen"
 COMMITTER = """
@@ -37,21 +36,20 @@ print(json.dumps([sorted(words), len(results), found == wanted]))
 """
 
 
-def test_a_broker_that_freezes_and_comes_back_costs_nothing(
-    fresh_lab: Callable[..., Path],
-) -> None:
+def test_a_broker_that_freezes_and_comes_back_costs_nothing(fresh_lab: Callable[..., Path]) -> None:
     """Requests time out while the coordinator stands still; once it is back every position is committed, by the same
     process.
     """
     lab = Lab(fresh_lab("identity", airflow=False))
-    KafkaCluster("standby", client(lab, "standby", "admin")).create_topic(TOPIC, 1, 1)
+    config = lab.client_properties("standby", "admin")
+    KafkaCluster("standby", config).create_topic(TOPIC, 1, 1)
     broker = lab.processes.pid("broker-standby")
     command = [sys.executable, "-c", COMMITTER]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "plugins")}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
-        process.stdin.write(json.dumps([client(lab, "standby", "admin"), TOPIC, 3000]))
+        process.stdin.write(json.dumps([config, TOPIC, 3000]))
         process.stdin.close()
         assert process.stdout.readline() == "begun\n"
         os.kill(broker, signal.SIGSTOP)
