@@ -26,6 +26,7 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.support.airflow import Api
 from tests.support.clusters import Cluster
 from tests.support.connect import Hook, Worker
+from tests.support.facts import whole
 
 PAIR = "primary+standby"
 
@@ -149,9 +150,14 @@ class Bench:
         return procedure
 
     def done(self, procedure: Run, step: str, **figures: Any) -> None:
-        """A step that began and ended."""
+        """A step that began and ended; figures that are not given are empty."""
         procedure.authority.write(step, Entry.INTENT, {"try": 1})
-        procedure.authority.write(step, Entry.OUTCOME, figures)
+        self.tell(procedure, step, Entry.OUTCOME, figures)
+
+    def tell(self, procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
+        """Write one entry of a step; figures that are not given are empty."""
+        empty = procedure.artifacts.save("empty", pd.DataFrame())
+        procedure.authority.write(step, kind, whole(step, kind, figures, empty))
 
     def planned(
         self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}

@@ -47,6 +47,7 @@ from kafka_dr.operators.way_back import (
     written_since,
 )
 from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.entries import Receipt
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -135,7 +136,7 @@ class SeedFlowBack(ProcedureStep):
             "topic_ids": ids,
         }
 
-    def _kept(self, procedure: Run, begin: dict[TopicPartition, int]) -> dict[str, Any]:
+    def _kept(self, procedure: Run, begin: dict[TopicPartition, int]) -> Receipt:
         return procedure.artifacts.save("flow_back_seeds", partitions_frame(begin, "replicated"))
 
 

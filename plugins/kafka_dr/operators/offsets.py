@@ -38,6 +38,7 @@ from kafka_dr.operators.replication import stamped_in, timestamps_comparable
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import moved_clients, names_protect
+from kafka_dr.procedure.entries import Receipt
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step, TranslationClass
 
@@ -276,12 +277,13 @@ class CommitGroups(ResumedStep):
             "local_ends": procedure.artifacts.save("local_ends", partitions_frame(local, "offset")),
         }
 
-    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> dict[str, Any]:
+    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> Receipt | dict[str, Any]:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
-        receipt = snapshot_taken(procedure)
-        if receipt is None:
-            receipt = procedure.artifacts.save("snapshot", held)
-            procedure.authority.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
+        taken = snapshot_taken(procedure)
+        if taken is not None:
+            return taken
+        receipt = procedure.artifacts.save("snapshot", held)
+        procedure.authority.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
         return receipt
 
 

@@ -37,6 +37,8 @@ from kafka_dr.errors import (
 )
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import Fact, StepOutcome
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.procedure.systems import Systems
@@ -275,7 +277,10 @@ class ProcedureStep(JournaledStep, BaseOperator):
         self._tell_countdown(procedure)
         with bounded_by_fence(procedure) if self.bounded else nullcontext():
             figures = self.act(procedure, context)
-        procedure.authority.write(self.task_id, Entry.OUTCOME, figures)
+        if isinstance(figures, Fact):
+            record(procedure.authority, self.task_id, figures)
+        else:
+            procedure.authority.write(self.task_id, Entry.OUTCOME, figures)
         return {"done": self.task_id}
 
     def _tell_countdown(self, procedure: Run) -> None:
@@ -288,8 +293,8 @@ class ProcedureStep(JournaledStep, BaseOperator):
                 deadline - time.time(),
             )
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
-        """Do the step's work and read it back; return the figures that prove it."""
+    def act(self, procedure: Run, context: Any) -> StepOutcome | dict[str, Any]:
+        """Do the step's work and read it back; return what proves it."""
         raise NotImplementedError
 
 

@@ -89,7 +89,7 @@ def made_ahead(procedure: Run, assessment: Path) -> dict[str, Any] | None:
         assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet"
     )
     rows = procedure.artifacts.save("translated_ahead", pd.read_parquet(made / "translation.parquet"))
-    return {**rows, "copies": ends_of_copies(procedure, given), **{name: summary[name] for name in _TOLD}}
+    return {**vars(rows), "copies": ends_of_copies(procedure, given), **{name: summary[name] for name in _TOLD}}
 
 
 def taken_if_unchanged(

@@ -24,7 +24,7 @@ class Artifacts:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, name: str, frame: pd.DataFrame) -> dict[str, Any]:
+    def save(self, name: str, frame: pd.DataFrame) -> Receipt:
         """Write a frame as Parquet; return its receipt, which goes into the journal.
 
         Its content is in the file's name: what a second process of a step writes never replaces what the journal knows.
@@ -35,7 +35,7 @@ class Artifacts:
         frame.to_parquet(aside, index=False)
         digest = _sha256(aside)
         path = aside.replace(self.folder / f"{name}-{digest[:12]}.parquet")
-        return {"file": path.name, "rows": len(frame), "sha256": digest}
+        return Receipt(path.name, len(frame), digest)
 
     def load(self, receipt: Receipt | Mapping[str, Any]) -> pd.DataFrame:
         """Read a frame back.
@@ -43,8 +43,8 @@ class Artifacts:
         Raises:
             Contradiction: the file is not the one of the receipt.
         """
-        written = vars(receipt) if isinstance(receipt, Receipt) else receipt
-        file, digest = written["file"], written["sha256"]
+        written = receipt if isinstance(receipt, Receipt) else Receipt(*(receipt[key] for key in ("file", "rows", "sha256")))
+        file, digest = written.file, written.sha256
         path = self.folder / file
         if not path.exists() or _sha256(path) != digest:
             raise Contradiction(

@@ -49,7 +49,7 @@ def verified(bench: Any, *options: str) -> int:
 def test_untouched_evidence_holds(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Files, page, digest and journal agree; without the journal that is said."""
     assert verified(closed, "--journal") == 0
-    assert "4 files and the page hold" in capsys.readouterr().out
+    assert "5 files and the page hold" in capsys.readouterr().out
     assert verified(closed) == 0
     assert "not compared with the journal" in capsys.readouterr().out
 
@@ -103,7 +103,7 @@ def listed(closed: Any) -> Path:
         "state": "done",
         "started_at": evidence["closed_at"],
         "ended_at": evidence["closed_at"],
-        "figures": {"loss": loss, "stranded": made.name},
+        "figures": {"loss": vars(loss), "stranded": made.name},
         "failures": [],
         "notes": [],
     }

@@ -136,8 +136,8 @@ def test_a_frame_comes_back_as_it_was_kept(bench: Any) -> None:
     procedure = bench.procedure()
     ends = {TopicPartition("b", 1): 2**40, TopicPartition("a", 10): 0, TopicPartition("a", 9): 7}
     receipt = procedure.artifacts.save("cut_off", partitions_frame(ends, "offset"))
-    assert receipt["rows"] == 3 and frame_partitions(procedure.artifacts.load(receipt), "offset") == ends
-    assert [p.name for p in procedure.artifacts.folder.iterdir()] == [receipt["file"]]
+    assert receipt.rows == 3 and frame_partitions(procedure.artifacts.load(receipt), "offset") == ends
+    assert [p.name for p in procedure.artifacts.folder.iterdir()] == [receipt.file]
 
 
 def test_an_empty_frame_can_be_kept(bench: Any) -> None:
@@ -155,7 +155,7 @@ def test_a_changed_file_is_refused(bench: Any) -> None:
     """A file that is not the one the journal knows is not believed, nor a missing one."""
     procedure = bench.procedure()
     receipt = procedure.artifacts.save("positions", pd.DataFrame({"position": [1]}))
-    path = procedure.artifacts.folder / receipt["file"]
+    path = procedure.artifacts.folder / receipt.file
     pd.DataFrame({"position": [2]}).to_parquet(path)
     with pytest.raises(Contradiction, match="is not the file that was written"):
         procedure.artifacts.load(receipt)

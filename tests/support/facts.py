@@ -1,0 +1,56 @@
+"""Whole facts for tests that need a few of their fields."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from kafka_dr.procedure.entries.fact import _KEYS, shapes_of
+from kafka_dr.procedure.entries.records import Receipt
+from kafka_dr.vocabulary import Entry
+
+
+def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
+    """A payload that a step writes: what is given, and an empty value for each field that is not.
+
+    Args:
+        empty_file: stands for each file that is not given.
+
+    Raises:
+        AssertionError: no fact of the step has fields of all these names.
+    """
+    known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
+    assert known, f"{step} writes no {kind} with {sorted(given)}"
+    shape = min(known, key=lambda shape: len(shape.required - set(given)))
+    return _fields(shape, empty_file) | dict(given)
+
+
+def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:
+    """An empty value for each field of a dataclass that needs one, by key."""
+    types_of = typing.get_type_hints(shape, include_extras=True)
+    return {
+        _KEYS.get(field.name, field.name): _empty(types_of[field.name], empty_file)
+        for field in fields(shape)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
+
+
+def _empty(annotation: Any, empty_file: Receipt) -> Any:
+    """The value of a type that says nothing: null where that is allowed."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _empty(arguments[0], empty_file)
+    if origin in (typing.Union, types.UnionType):
+        return None if types.NoneType in arguments else _empty(arguments[0], empty_file)
+    if origin is typing.Literal:
+        return arguments[0]
+    if origin is not None and issubclass(origin, Mapping):
+        return {}
+    if origin is not None and issubclass(origin, Sequence):
+        return []
+    if annotation is Receipt:
+        return vars(empty_file)
+    return _fields(annotation, empty_file) if is_dataclass(annotation) else annotation()
