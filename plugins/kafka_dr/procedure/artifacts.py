@@ -43,8 +43,8 @@ class Artifacts:
         Raises:
             Contradiction: the file is not the one of the receipt.
         """
-        written = receipt if isinstance(receipt, Receipt) else Receipt(*(receipt[key] for key in ("file", "rows", "sha256")))
-        file, digest = written.file, written.sha256
+        written = vars(receipt) if isinstance(receipt, Receipt) else receipt
+        file, digest = written["file"], written["sha256"]
         path = self.folder / file
         if not path.exists() or _sha256(path) != digest:
             raise Contradiction(

@@ -119,7 +119,7 @@ def test_one_changed_byte_of_the_lists_of_records_is_found(
     closed: Any, listed: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also one that is gone, and one that nobody wrote; the file is named with its folder."""
-    assert verified(closed) == 0 and "8 files and the page hold" in capsys.readouterr().out
+    assert verified(closed) == 0 and "9 files and the page hold" in capsys.readouterr().out
     path = listed / name
     good = path.read_bytes()
     for at in range(len(good)):
