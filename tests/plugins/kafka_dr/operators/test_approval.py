@@ -13,6 +13,7 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.operators.approval import ApproveDataLoss, ApproveFailover, ReviewTranslation
+from kafka_dr.procedure.entries import MissingRange
 from kafka_dr.vocabulary import Entry, Step
 
 GATE = Step.APPROVE_FAILOVER
@@ -40,6 +41,8 @@ def forecast(bench: Any) -> str:
         "target": "standby",
         "reason": "r",
         "topics": [],
+        "local_names": {},
+        "opening": [],
         "groups": [],
         "lag": 0,
         "drain_seconds": None,
@@ -223,7 +226,7 @@ def translated(
 ) -> None:
     """A translation of one position in the journal."""
     procedure = bench.stopped()
-    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born, positions={})
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born)
     row = {
         "group": "g",
         "topic": "orders",
@@ -237,7 +240,7 @@ def translated(
     }
     receipt = procedure.artifacts.save("positions", pd.DataFrame([row]))
     missing = {
-        name: [{"topic": "orders", "partition": 0, "records": n} for n in counts]
+        name: [MissingRange("orders", 0, 0, n, n, "deleted") for n in counts]
         for name, counts in (("holes", holes), ("cut", cut))
     }
     bench.done(
@@ -332,6 +335,10 @@ def lost(make_bench: Any) -> Any:
     plan = {
         "source": "primary",
         "target": "standby",
+        "topics": [],
+        "local_names": {},
+        "opening": [],
+        "deadlines": {},
         "reason": "a|b",
         "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"},
         "inventory": inventory,
