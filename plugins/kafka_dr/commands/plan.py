@@ -36,9 +36,8 @@ from kafka_dr.operators.offsets import missing_topics, not_mirrored, positions_t
 from kafka_dr.operators.positions import COLUMNS
 from kafka_dr.operators.procedure_step import procedure_holding
 from kafka_dr.operators.stopping import parts_of
-from kafka_dr.procedure.entries import OffsetsTranslated
+from kafka_dr.procedure.entries import OffsetsTranslated, ProcedureOpened, newest
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
 from kafka_dr.settings import Request, load_topology
@@ -94,16 +93,15 @@ def _procedure(options: argparse.Namespace) -> Run:
         raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
     topology, connections = load_topology(), Connections()
     journal = Journal(connections.journal_url(topology.journal.connection))
-    opened = journal.last(options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+    opened = newest(journal.entries(options.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
     if opened is None:
         raise BadInput(
             f"The journal knows no procedure {options.procedure_id!a}",
             "",
             "See the ids in the evidence folder, or give --source and --target.",
         )
-    request = Request(**opened.payload["request"])
-    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
-    return Run(identity, request, journal, Systems(request, topology, connections))
+    request = Request(**opened.request)
+    return Run(Identity(opened.dag_id, opened.run_id), request, journal, connections.systems(request, topology))
 
 
 def plan_text(procedure: Run) -> str:
