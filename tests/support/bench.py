@@ -22,7 +22,7 @@ from kafka_dr.operators.offsets import local_partitions
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.params import Request
 from kafka_dr.procedure.authority import record
-from kafka_dr.procedure.entries import AclEntriesToAdd, LeaseTaken, ProcedureOpened
+from kafka_dr.procedure.entries import AclEntriesToAdd
 from kafka_dr.procedure.run import Run
 from kafka_dr.topology import Topology
 from kafka_dr.vocabulary import Entry, Step
@@ -30,7 +30,7 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.support.airflow import Api
 from tests.support.clusters import Acls, Cluster
 from tests.support.connect import Hook, Worker
-from tests.support.facts import whole
+from tests.support.facts import open_run, tell
 from tests.support.fake_systems import FakeSystems
 
 PAIR = "primary+standby"
@@ -155,19 +155,7 @@ class Bench:
         """A run that holds the lease; the watcher of old sources is alive."""
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
-        epoch = self.journal.take_lease(PAIR, procedure.id)
-        request = procedure.request
-        opened = ProcedureOpened(
-            dag_id=self.dag_id,
-            run_id=run_id,
-            source=request.source,
-            target=request.target,
-            reason=request.reason,
-            triggered_at=procedure.now(),
-            request=request.model_dump(mode="json"),
-        )
-        for fact in (opened, LeaseTaken(epoch=epoch, pair=PAIR)):
-            self.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())
+        open_run(procedure)
         return procedure
 
     def done(self, procedure: Run, step: str, **figures: Any) -> None:
@@ -177,8 +165,7 @@ class Bench:
 
     def tell(self, procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
         """Write one entry of a step; figures that are not given are empty."""
-        empty = procedure.artifacts.save("empty", pd.DataFrame())
-        procedure.authority.write(step, kind, whole(step, kind, figures, empty))
+        tell(procedure, step, kind, figures)
 
     def planned(
         self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}

@@ -8,9 +8,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+import pandas as pd
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened
 from kafka_dr.procedure.entries.fact import _KEYS, shapes_of
-from kafka_dr.procedure.entries.records import Receipt
-from kafka_dr.vocabulary import Entry
+from kafka_dr.procedure.entries.records import ApprovedPlan, Receipt, StrandedTopic
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Entry, Step
+
+_NO_FILE = Receipt("", 0, "")
+
+
+def open_run(procedure: Run) -> None:
+    """Take the lease and write what a run is opened with."""
+    epoch, request = procedure.journal.take_lease(procedure.pair, procedure.id), procedure.request
+    opened = ProcedureOpened(
+        dag_id=procedure.identity.dag_id,
+        run_id=procedure.identity.run_id,
+        source=request.source,
+        target=request.target,
+        reason=request.reason,
+        triggered_at=procedure.now(),
+        request=request.model_dump(mode="json"),
+    )
+    for fact in (opened, LeaseTaken(epoch=epoch, pair=procedure.pair)):
+        procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())
+
+
+def tell(procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
+    """Write one entry of a step; figures that are not given are empty."""
+    empty = procedure.artifacts.save("empty", pd.DataFrame())
+    procedure.authority.write(step, kind, whole(step, kind, figures, empty))
+
+
+def forecast(procedure: Run, **plan: Any) -> None:
+    """A forecast whose plan has these keys; what is not given is empty."""
+    whole_plan = _fields(ApprovedPlan, _NO_FILE) | plan
+    tell(procedure, Step.FORECAST, Entry.OUTCOME, {"plan": whole_plan, "plan_digest": digest_of(whole_plan)})
 
 
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
@@ -26,6 +60,11 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     assert known, f"{step} writes no {kind} with {sorted(given)}"
     shape = min(known, key=lambda shape: len(shape.required - set(given)))
     return _fields(shape, empty_file) | dict(given)
+
+
+def stranded_topic(topic: str, **counts: Any) -> dict[str, Any]:
+    """What find_stranded_records says of a topic; counts that are not given are 0."""
+    return _fields(StrandedTopic, _NO_FILE) | {"topic": topic, **counts}
 
 
 def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from kafka_dr.operators.still_ends import wait_until_still
 from kafka_dr.procedure.authority import acting, record
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
-    Approval,
     ConsumersDrained,
     DrainHookAnswer,
     ExcludedNow,
@@ -56,7 +55,7 @@ class FenceProducers(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> ProducersFenced:
         """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
-        approval = Approval(**procedure.approvals.require_plan())
+        approval = procedure.approvals.require_plan()
         asked = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)

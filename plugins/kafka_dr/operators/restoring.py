@@ -24,7 +24,6 @@ from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, in_order
 from kafka_dr.operators.procedure_step import ProcedureGate, ProcedureStep
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import (
-    Approval,
     GroupsCommitted,
     PositionsRestored,
     PositionsToRestore,
@@ -251,7 +250,7 @@ class RestorePositions(ProcedureStep):
         """
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
-        approval = Approval(**procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest)) if plan.changes else None
+        approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
         groups = touched(rows)
         refuse_living(procedure, groups)
         held = held_positions(procedure, groups)

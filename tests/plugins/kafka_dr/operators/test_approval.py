@@ -213,7 +213,7 @@ def test_an_approval_does_not_grow_old_once_the_target_is_open(bench: Any) -> No
     with pytest.raises(ApprovalMissing, match="valid for 3600 s"):
         procedure.approvals.require(GATE, digest)
     bench.done(procedure, Step.OPEN_TARGET)
-    assert procedure.approvals.require(GATE, digest)["by"] == "bob"
+    assert procedure.approvals.require(GATE, digest).by == "bob"
 
 
 def translated(
@@ -386,7 +386,7 @@ def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
     lost.api.answer(LOSS_GATE, f"Lose? Plan {digest}")
     gate.execute_complete(lost.context(), APPROVED)
     assert lost.kinds(LOSS_GATE) == [Entry.NOTE, Entry.NOTE, Entry.APPROVAL, Entry.OUTCOME]
-    assert lost.procedure().approvals.require_plan() == lost.entries(LOSS_GATE)[2].payload
+    assert vars(lost.procedure().approvals.require_plan()) == lost.entries(LOSS_GATE)[2].payload
 
 
 def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:
