@@ -548,8 +548,8 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[Strand
         .join(told.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
     )
     some = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
-    counts = some.reset_index().astype(object)
-    topics: list[dict[Any, Any]] = counts.where(counts.notna(), None).to_dict("records")
+    counts = some.reset_index().astype(object).replace({pd.NA: None})
+    topics: list[dict[Any, Any]] = counts.to_dict("records")
     return [StrandedTopic(**topic) for topic in topics]
 
 

@@ -272,11 +272,9 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     there = LogsThere.of(procedure, way.failover)
     assert begun_at(procedure, way.failover, there) == ({}, {})
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
-    earlier.progress = SimpleNamespace(
-        outcome=lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None,
-        figures=lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}},
-        plan=lambda: {"local_names": {"orders": "orders"}},
-    )
+    plan = SimpleNamespace(local_names={"orders": "orders"})
+    said = SimpleNamespace(cut_off={ORDERS: 7}, boundary={ORDERS: 4}, local_ends={}, planned=plan)
+    earlier.progress = SimpleNamespace(done=lambda _: said, require=lambda _: said, move=lambda: said)
     earlier.artifacts = SimpleNamespace(load=lambda ends: partitions_frame(ends, "offset"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stranded, "opened_before", lambda *_: earlier)
