@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import yaml
 
 from kafka_dr.domain.mirror_maker_properties import Converted, topology_from_properties
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.settings import check_topology
 
 LARGEST_FILE = 1_000_000
@@ -93,22 +92,8 @@ def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
 
 
 def _write(path: Path, text: str, secret: bool) -> None:
-    """Writes aside and renames, so that a file is there whole or not at all; a secret one is never readable to
-    others.
-    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
-    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if not secret:
-            Path(aside).chmod(0o644)
-        Path(aside).replace(path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+    write_whole(path, text, 0o600 if secret else 0o644)
 
 
 def _report(converted: Converted, out: Path, connections: list[Path]) -> str:
