@@ -17,15 +17,16 @@ from kafka_dr.domain.mirror_maker_properties import Converted, topology_from_pro
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.settings import check_topology
-
-LARGEST_FILE = 1_000_000
+from kafka_dr.strict_yaml import read_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; 0 when the files are written, 2 when nothing was."""
     options = _parser().parse_args(arguments)
     try:
-        converted = topology_from_properties(_read(options.properties), options.worker, options.template)
+        # ISO-8859-1, as Java reads it
+        text = read_text(options.properties, "MirrorMaker 2's configuration file", "ISO-8859-1")
+        converted = topology_from_properties(text, options.worker, options.template)
         check_topology(converted.topology, f"what {options.properties} describes")
         files = _files(converted, options.out, options.connections)
         _refuse_to_overwrite(files, options.force)
@@ -64,16 +65,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
     return parser
-
-
-def _read(path: Path) -> str:
-    if not path.is_file():
-        raise BadInput(f"{path} is no file", next_step="name MirrorMaker 2's configuration file")
-    with path.open("rb") as file:
-        raw = file.read(LARGEST_FILE + 1)
-    if len(raw) > LARGEST_FILE:
-        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="is this the right file?")
-    return raw.decode("iso-8859-1")  # as Java reads it
 
 
 def _files(converted: Converted, out: Path, folder: Path) -> dict[Path, str]:
