@@ -8,13 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+import pandas as pd
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.procedure.entries import ApprovedPlan, MovePlanned, Receipt
 from kafka_dr.procedure.entries.fact import _KEYS, shapes_of
-from kafka_dr.procedure.entries.records import Receipt
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
+
+
+def tell(procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
+    """Write one entry of a step; figures that are not given are empty."""
+    empty = procedure.artifacts.save("empty", pd.DataFrame())
+    procedure.authority.write(step, kind, whole(step, kind, figures, empty))
 
 
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
     """A payload that a step writes: what is given, and an empty value for each field that is not.
+
+    So are plans of which no digest is given.
 
     Args:
         empty_file: stands for each file that is not given.
@@ -25,6 +36,9 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
     assert known, f"{step} writes no {kind} with {sorted(given)}"
     shape = min(known, key=lambda shape: len(shape.required - set(given)))
+    if issubclass(shape, MovePlanned) and "plan_digest" not in given:
+        plan = _fields(ApprovedPlan, empty_file) | given.get("plan", {})
+        given = {**given, "plan": plan, "plan_digest": digest_of(plan)}
     return _fields(shape, empty_file) | dict(given)
 
 

@@ -120,7 +120,7 @@ def prove(
             ),
             "fenced_at": fenced_at and procedure.now(),
         }
-        procedure.authority.write(step, Entry.OUTCOME, told)
+        bench.tell(procedure, step, Entry.OUTCOME, told)
     elif step is Step.DRAIN_CONSUMERS:
         bench.done(
             procedure,
