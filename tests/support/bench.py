@@ -339,10 +339,8 @@ class Bench:
         cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
         fenced = {"cut_off": cut_off, "fenced_at": procedure.now()}
         self.tell(procedure, Step.FENCE_PRODUCERS, Entry.OUTCOME, fenced)
-        frozen, since = (
-            procedure.artifacts.save("source_positions", positions_frame(procedure, groups)),
-            commits_end(procedure),
-        )
+        frozen = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
+        since = commits_end(procedure)
         self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, positions=frozen, commits_end=since)
         self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
