@@ -10,9 +10,15 @@ from typing import Any
 
 import pandas as pd
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened
+from kafka_dr.procedure.entries import (
+    ApprovedPlan,
+    LeaseTaken,
+    MovePlanned,
+    ProcedureOpened,
+    Receipt,
+    StrandedTopic,
+)
 from kafka_dr.procedure.entries.fact import _KEYS, shapes_of
-from kafka_dr.procedure.entries.records import ApprovedPlan, Receipt, StrandedTopic
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -41,14 +47,10 @@ def tell(procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> 
     procedure.authority.write(step, kind, whole(step, kind, figures, empty))
 
 
-def forecast(procedure: Run, **plan: Any) -> None:
-    """A forecast whose plan has these keys; what is not given is empty."""
-    whole_plan = _fields(ApprovedPlan, _NO_FILE) | plan
-    tell(procedure, Step.FORECAST, Entry.OUTCOME, {"plan": whole_plan, "plan_digest": digest_of(whole_plan)})
-
-
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
     """A payload that a step writes: what is given, and an empty value for each field that is not.
+
+    So are plans of which no digest is given.
 
     Args:
         empty_file: stands for each file that is not given.
@@ -59,6 +61,9 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
     assert known, f"{step} writes no {kind} with {sorted(given)}"
     shape = min(known, key=lambda shape: len(shape.required - set(given)))
+    if issubclass(shape, MovePlanned) and "plan_digest" not in given:
+        plan = _fields(ApprovedPlan, empty_file) | given.get("plan", {})
+        given = {**given, "plan": plan, "plan_digest": digest_of(plan)}
     return _fields(shape, empty_file) | dict(given)
 
 

@@ -31,7 +31,7 @@ from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.listing import COMPRESSION, sha256_of
 from kafka_dr_spark.schemas import arrow_schema
 
-from tests.support.facts import forecast, open_run, stranded_topic, tell
+from tests.support.facts import open_run, stranded_topic, tell
 
 PAIR = "primary+standby"
 GROUP_ROWS = 500
@@ -139,12 +139,12 @@ def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
         procedure.systems.connections,
     )
     open_run(before)
-    forecast(before, local_names={tp.topic: tp.topic for tp in boundary})
-    for step, name, ends in (
-        (Step.STOP_MIRROR_MAKER, "boundary", boundary),
-        (Step.COMMIT_GROUPS, "local_ends", {}),
-    ):
-        tell(before, step, Entry.OUTCOME, {name: before.artifacts.save(name, partitions_frame(ends, "offset"))})
+    boundary_file = before.artifacts.save("boundary", partitions_frame(boundary, "offset"))
+    local_ends = before.artifacts.save("local_ends", partitions_frame({}, "offset"))
+    plan = {"local_names": {tp.topic: tp.topic for tp in boundary}}
+    tell(before, Step.FORECAST, Entry.OUTCOME, {"plan": plan})
+    tell(before, Step.STOP_MIRROR_MAKER, Entry.OUTCOME, {"boundary": boundary_file})
+    tell(before, Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": local_ends})
     procedure.journal.release_lease(PAIR, before.id, before.lease.epoch, "completed")
 
 

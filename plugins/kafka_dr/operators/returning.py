@@ -10,7 +10,7 @@ from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators.clients import tell_to_resume
+from kafka_dr.operators.clients import removed_entries, tell_to_resume
 from kafka_dr.operators.fencing import boundary_moved, partitions_of_plan, probe_answers
 from kafka_dr.operators.fencing_source import lift_fence_hook
 from kafka_dr.operators.observing import remote_partitions, source_rules
@@ -29,7 +29,7 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedure.undo import CloseTarget, RemoveFence, ResumeReplication, left_to_undo
+from kafka_dr.procedure.undo import RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.vocabulary import Entry, Step
 
 #: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
@@ -93,20 +93,18 @@ class ReturnToSource(ProcedureStep):
         )
 
     def _give_back(self, procedure: Run) -> SourceReturned:
-        progress, source = procedure.progress, procedure.request.source
-        # By the intents alone: a return that is repeated after its end does all of it again.
-        intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
-        left = left_to_undo(intents, source, parts, continues=progress.continues is not None)
+        progress = procedure.progress
         if progress.began(Step.OPEN_TARGET) is not None:
-            self._close_target_again(
-                procedure, [e for one in left if isinstance(one, CloseTarget) for e in one.entries]
-            )
+            self._close_target_again(procedure, removed_entries(procedure))
         if not progress.without_source:
             # It must answer first: while it cannot be given back its fence stands, and so does what another procedure
             # builds on that.
             source_rules(procedure)
         if not source_reopened(procedure):
             record(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
+        # After that intent: before it the watcher may still fence. By intents alone: what is repeated does all again.
+        intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
+        left = left_to_undo(intents, procedure.request.source, parts, continues=progress.continues is not None)
         lifted = self._lift_fence(procedure, [e for one in left if isinstance(one, RemoveFence) for e in one.entries])
         let_in = lift_fence_hook(procedure)
         # What a planned run has stopped, that one's own return starts again.

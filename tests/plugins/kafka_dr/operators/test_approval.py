@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.operators.approval import ApproveDataLoss, ApproveFailover, ReviewTranslation
@@ -40,17 +39,13 @@ def forecast(bench: Any) -> str:
         "source": "primary",
         "target": "standby",
         "reason": "r",
-        "topics": [],
-        "local_names": {},
-        "opening": [],
-        "groups": [],
         "lag": 0,
         "drain_seconds": None,
         "unproven": [],
         "deadlines": {"max_fence_seconds": 600.0},
     }
-    bench.done(procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
-    return digest_of(plan)
+    bench.done(procedure, Step.FORECAST, plan=plan)
+    return procedure.progress.move().plan_digest
 
 
 def test_the_question_names_the_digest_and_waits(bench: Any, asked: list[dict[str, Any]]) -> None:
@@ -335,10 +330,6 @@ def lost(make_bench: Any) -> Any:
     plan = {
         "source": "primary",
         "target": "standby",
-        "topics": [],
-        "local_names": {},
-        "opening": [],
-        "deadlines": {},
         "reason": "a|b",
         "confirmed": {"state": "refuses_writes", "window": "3 rounds", "override": "its disks fail"},
         "inventory": inventory,
@@ -349,7 +340,7 @@ def lost(make_bench: Any) -> Any:
         "seen": {"recorder": False},
     }
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
-    bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan, plan_digest=digest_of(plan))
+    bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan)
     return bench
 
 

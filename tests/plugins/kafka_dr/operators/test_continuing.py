@@ -120,15 +120,13 @@ def prove(
             ),
             "fenced_at": fenced_at and procedure.now(),
         }
-        procedure.authority.write(step, Entry.OUTCOME, told)
+        bench.tell(procedure, step, Entry.OUTCOME, told)
     elif step is Step.DRAIN_CONSUMERS:
         bench.done(
             procedure,
             step,
             groups=["audit", "billing"],
-            groups_since_forecast=[],
             positions=procedure.artifacts.save("source_positions", positions_frame(procedure, ["audit", "billing"])),
-            commits_end={},
         )
     elif step is Step.WAIT_FOR_ZERO_LAG:
         bench.done(procedure, step)
@@ -150,7 +148,6 @@ def prove(
             exact=2,
             positions=2,
             holes=holes,
-            cut=[],
             repeats={"orders-0": 4},
             translation=procedure.artifacts.save("positions", rows),
         )

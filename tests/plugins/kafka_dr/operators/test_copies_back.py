@@ -27,7 +27,6 @@ from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.operators.test_lineage import Trips
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
-from tests.support.facts import forecast
 
 COPY = TopicPartition("primary.orders", 0)
 BOUNDS = pd.DataFrame(
@@ -52,7 +51,7 @@ BOUNDS = pd.DataFrame(
 
 def planned(way: WayBack, copies: dict[str, str]) -> None:
     """The forecast named these copies."""
-    forecast(way.procedure, copies=copies)
+    way.bench.done(way.procedure, Step.FORECAST, plan={"copies": copies})
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, i
     """The segments of the bounds of the failover after that."""
     back_again(trips, begun, cut_off)
     later = trips.begin("primary", "standby")
-    forecast(later, topics=[["orders", "primary.orders", 1, "id-orders"]])
+    trips.bench.done(later, Step.FORECAST, plan={"topics": [["orders", "primary.orders", 1, "id-orders"]]})
     with_copies(later, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=117))
     path = trips.folder / "segments.parquet"
     return (
@@ -233,7 +232,7 @@ def test_copies_that_were_made_anew_since_hold_what_had_stayed_behind(
     trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
     again = trips.begin("primary", "standby")
     record(again.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["primary.orders"]))
-    forecast(again, topics=[["orders", "primary.orders", 1, "id-orders"]])
+    trips.bench.done(again, Step.FORECAST, plan={"topics": [["orders", "primary.orders", 1, "id-orders"]]})
     with_copies(again, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=120))
     assert not (trips.folder / "segments.parquet").exists()
 

@@ -21,8 +21,6 @@ from kafka_dr.procedure.entries import EndsNoted, TopicsToCreate
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.facts import forecast
-
 ORDERS, BORN = TopicPartition("orders", 0), TopicPartition("born", 0)
 PAIR = "primary+standby"
 NO_PAIRS = pd.DataFrame({"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []})
@@ -44,7 +42,7 @@ class Trips:
         self.procedure = self.bench.opened(f"t{self.count}")
         told = {"orders": "id-orders"} | (ids or {})
         topics = [[name, name, 1, topic_id] for name, topic_id in told.items()]
-        forecast(self.procedure, topics=topics)
+        self.bench.done(self.procedure, Step.FORECAST, plan={"topics": topics})
         return self.procedure
 
     def note(self, step: Step, ends: dict[TopicPartition, int]) -> None:
@@ -446,7 +444,7 @@ def test_a_translation_gets_them(trips: Trips, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_PAIRS)
     monkeypatch.setattr(offsets, "bounds_frame", lambda one: trips.bounds(300, 290))
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    forecast(procedure)
+    trips.bench.done(procedure, Step.FORECAST)
     positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype(
         {"partition": "int32"}
     )
@@ -504,7 +502,7 @@ def third_trip(trips: Trips, without_spark: Any, monkeypatch: pytest.MonkeyPatch
         trips.opens({ORDERS: cut_off}, {ORDERS: boundary})
     procedure = trips.begin("primary", "standby")
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    forecast(procedure)
+    trips.bench.done(procedure, Step.FORECAST)
     flags = {
         "drained": True,
         "complete": True,

@@ -18,7 +18,6 @@ from kafka_dr.procedure.progress import Progress
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, ORDERS, PAIR, WayBack
-from tests.support.facts import forecast
 
 
 def seeded(way: WayBack, replicated: int, tail: int) -> WayBack:
@@ -40,7 +39,7 @@ def seeded(way: WayBack, replicated: int, tail: int) -> WayBack:
 def draining(way: WayBack) -> Drain:
     """The step that waits for zero lag, once nobody writes on the new primary any more."""
     way.bench.done(way.procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    forecast(way.procedure, topics=[["orders", "orders", 1, "id-orders"]])
+    way.bench.done(way.procedure, Step.FORECAST, plan={"topics": [["orders", "orders", 1, "id-orders"]]})
     way.bench.done(
         way.procedure,
         Step.FENCE_PRODUCERS,
