@@ -20,6 +20,8 @@ from kafka_dr.operators import procedure_step
 from kafka_dr.operators.fencing import commits_end, positions_frame
 from kafka_dr.operators.offsets import local_partitions
 from kafka_dr.operators.positions import partitions_frame
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import AclEntriesToAdd, LeaseTaken, ProcedureOpened
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -138,15 +140,18 @@ class Bench:
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
         epoch = self.journal.take_lease(PAIR, procedure.id)
-        told = {
-            "dag_id": self.dag_id,
-            "run_id": run_id,
-            "source": procedure.request.source,
-            "target": procedure.request.target,
-            "triggered_at": datetime.now(UTC).isoformat(),
-        } | {"request": procedure.request.model_dump(mode="json")}
-        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
-        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
+        request = procedure.request
+        opened = ProcedureOpened(
+            dag_id=self.dag_id,
+            run_id=run_id,
+            source=request.source,
+            target=request.target,
+            reason=request.reason,
+            triggered_at=procedure.now(),
+            request=request.model_dump(mode="json"),
+        )
+        for fact in (opened, LeaseTaken(epoch=epoch, pair=PAIR)):
+            self.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())
         return procedure
 
     def done(self, procedure: Run, step: str, **figures: Any) -> None:
@@ -329,12 +334,11 @@ class Bench:
     def stopped_after_drain(self, procedure: Run, groups: list[str], remote: str = "orders") -> None:
         """Everything from the fence to the seed, with these groups frozen."""
         source, target = self.clusters["primary"], self.clusters["standby"]
-        procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+        record(procedure.authority, Step.FENCE_PRODUCERS, AclEntriesToAdd(adds_acl_entries=[FENCE]))
         source.acls |= {GRANT, FENCE}
         cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
-        procedure.authority.write(
-            Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()}
-        )
+        fenced = {"cut_off": cut_off, "fenced_at": procedure.now()}
+        self.tell(procedure, Step.FENCE_PRODUCERS, Entry.OUTCOME, fenced)
         positions = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
         self.done(
             procedure,

@@ -5,12 +5,18 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
 from typing import Any
 
-from kafka_dr.procedure.entries.fact import _KEYS, shapes_of
-from kafka_dr.procedure.entries.records import Receipt
+from kafka_dr.errors import Contradiction
+from kafka_dr.procedure.entries.fact import _KEYS, Fact, shapes_of
+from kafka_dr.procedure.entries.planning import MovePlanned
+from kafka_dr.procedure.entries.records import ApprovedPlan, Receipt
 from kafka_dr.vocabulary import Entry
+
+NO_FILE = Receipt("none.parquet", 0, "")
 
 
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
@@ -24,18 +30,33 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     """
     known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
     assert known, f"{step} writes no {kind} with {sorted(given)}"
-    shape = min(known, key=lambda shape: len(shape.required - set(given)))
-    return _fields(shape, empty_file) | dict(given)
+    fewest = sorted(known, key=lambda shape: len(shape.required - set(given)))
+    made = [_fields(shape, empty_file) | dict(given) for shape in fewest]
+    # Two facts of one step may differ in a value only: whether a gate asked.
+    return next((one for shape, one in zip(fewest, made, strict=True) if _says(shape, one)), made[0])
+
+
+def _says(shape: type[Fact], payload: Mapping[str, Any]) -> bool:
+    with suppress(Contradiction):
+        return isinstance(shape.from_payload(payload), shape)
+    return False
+
+
+def entry(step: str, kind: str, at: datetime | None = None, procedure_id: str = "p-1", /, **given: Any) -> Any:
+    """One entry of a journal, its payload as of `whole`."""
+    payload = whole(step, Entry(kind), given, NO_FILE)
+    return types.SimpleNamespace(procedure_id=procedure_id, step=str(step), kind=str(kind), at=at, payload=payload)
 
 
 def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:
     """An empty value for each field of a dataclass that needs one, by key."""
     types_of = typing.get_type_hints(shape, include_extras=True)
-    return {
+    values = {
         _KEYS.get(field.name, field.name): _empty(types_of[field.name], empty_file)
         for field in fields(shape)
         if field.default is MISSING and field.default_factory is MISSING
     }
+    return values | {"plan": _fields(ApprovedPlan, empty_file)} if issubclass(shape, MovePlanned) else values
 
 
 def _empty(annotation: Any, empty_file: Receipt) -> Any:

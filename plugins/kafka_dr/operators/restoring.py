@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.evidence import RESTORES
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of
 from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.group_requests import OK
@@ -251,7 +250,7 @@ class RestorePositions(ProcedureStep):
         held = held_positions(procedure, groups)
         left = Left.of(rows, held, plan.overwrites)
         procedure.authority.write(
-            self.task_id, Entry.INTENT, {RESTORES: len(left.todo), "deletes_groups": len(left.doomed)}
+            self.task_id, Entry.INTENT, {"restores_positions": len(left.todo), "deletes_groups": len(left.doomed)}
         )
         procedure.authority.hold()
         errors = commit(procedure, left.todo)
