@@ -20,15 +20,18 @@ from kafka_dr.operators import procedure_step
 from kafka_dr.operators.fencing import commits_end, positions_frame
 from kafka_dr.operators.offsets import local_partitions
 from kafka_dr.operators.positions import partitions_frame
+from kafka_dr.params import Request
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import AclEntriesToAdd, LeaseTaken, ProcedureOpened
 from kafka_dr.procedure.run import Run
+from kafka_dr.topology import Topology
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.airflow import Api
-from tests.support.clusters import Cluster
+from tests.support.clusters import Acls, Cluster
 from tests.support.connect import Hook, Worker
 from tests.support.facts import whole
+from tests.support.fake_systems import FakeSystems
 
 PAIR = "primary+standby"
 
@@ -36,8 +39,12 @@ PAIR = "primary+standby"
 class Connections:
     """Connections without Airflow's database."""
 
-    def __init__(self, journal_url: str) -> None:
-        self._journal_url = journal_url
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def systems(self, request: Request, topology: Topology) -> FakeSystems:
+        """The bench's."""
+        return FakeSystems(self._bench, request, topology, self)
 
     def check_spark(self, connection_id: str) -> None:
         """Spark runs here."""
@@ -56,7 +63,7 @@ class Connections:
 
     def journal_url(self, connection_id: str) -> str:
         """The journal's file."""
-        return self._journal_url
+        return self._bench.url
 
 
 class Bench:
@@ -70,9 +77,10 @@ class Bench:
             "standby": Worker({"p.source": "RUNNING", "p.checkpoint": "RUNNING"}),
             "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"}),
         }
-        self.api, self.connections, self.hook = Api(), Connections(self.url), Hook()
+        self.api, self.connections, self.hook = Api(), Connections(self), Hook()
         self.probe_answers: dict[int, Any] = {}
         self.probed: list[int] = []
+        self.source_probe: Any = None
         self.params: dict[str, Any] = {"source": "primary", "target": "standby", "reason": "maintenance"}
         self.topology = folder / "topology.yaml"
         self.topology.write_text(json.dumps(self._topology() | topology))
@@ -103,6 +111,14 @@ class Bench:
             "cool_down_seconds": 0,
             "deadlines": {"stable_seconds": 0.01, "fence_seconds": 0.3, "verify_seconds": 0.3, "zero_lag_seconds": 0.3},
         }
+
+    def cluster(self, alias: str) -> Any:
+        """A client of a cluster."""
+        return self.clusters[alias]
+
+    def acls(self, cluster: Any) -> Any:
+        """The ACL entries of a cluster."""
+        return Acls(cluster)
 
     def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
         """What Airflow gives a task on one of its tries."""
@@ -370,7 +386,7 @@ class Bench:
         self.done(procedure, Step.SEED_REVERSE_REPLICATION)
         target.acls |= {GRANT, TARGET_FENCE}
 
-    def reader(self, config: Mapping[str, str], alias: str, isolation: str = "read_uncommitted") -> Any:
+    def reader(self, alias: str, isolation: str = "read_uncommitted") -> Any:
         """Reads back what was written through `writer`, and the records that a test put in."""
         cluster = self.clusters[alias]
 
@@ -414,7 +430,7 @@ class Bench:
             read_all=read_all,
         )
 
-    def writer(self, config: Mapping[str, str], alias: str) -> Any:
+    def writer(self, alias: str) -> Any:
         """A writer for probes and the canary; a probe is refused where the fence's entry is there."""
 
         def write(topic: str, partition: int, value: bytes, key: bytes) -> Accepted:

@@ -38,7 +38,6 @@ from kafka_dr.operators.offsets import missing_topics, not_mirrored, positions_t
 from kafka_dr.operators.positions import COLUMNS, frame_partitions
 from kafka_dr.operators.procedure_step import procedure_holding
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.procedures import steps_of
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
@@ -102,7 +101,7 @@ def _procedure(options: argparse.Namespace) -> Run:
         )
     request = Request(**opened.payload["request"])
     identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
-    return Run(identity, request, journal, Systems(request, topology, connections))
+    return Run(identity, request, journal, connections.systems(request, topology))
 
 
 def plan_text(procedure: Run) -> str:

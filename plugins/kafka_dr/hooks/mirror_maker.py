@@ -176,19 +176,6 @@ class MirrorMaker:
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
         )
 
-    def restart_failed(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
-        """Restart what FAILED, connector and tasks; returns the status right after (a restart takes a moment)."""
-        status = self.status(name, timeout)
-        if "FAILED" not in {status.state, *status.tasks.values()}:
-            return status
-        path = f"{_path(name)}/restart"
-        answer = self._endpoint.attempt(
-            "POST", path, timeout=timeout, params={"includeTasks": "true", "onlyFailed": "true"}
-        )
-        if not answer.timed_out:
-            self._endpoint.accept(answer, f"POST {path}")
-        return self.status(name, timeout)
-
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Last replicated offset per partition, under every alias there is; as of the last flush, up to a minute
         old.

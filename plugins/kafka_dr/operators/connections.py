@@ -7,10 +7,17 @@ from typing import Any
 from airflow.sdk import BaseHook
 
 from kafka_dr.errors import BadInput
+from kafka_dr.params import Request
+from kafka_dr.procedure.systems import Systems
+from kafka_dr.topology import Topology
 
 
 class Connections:
     """Reads Airflow connections by the ids the topology names."""
+
+    def systems(self, request: Request, topology: Topology) -> Systems:
+        """Clients of everything outside, for one request."""
+        return Systems(request, topology, self)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
         """librdkafka's configuration: the extra of a `kafka` connection."""

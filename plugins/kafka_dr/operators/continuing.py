@@ -303,7 +303,7 @@ def still_proven(procedure: Run, proven: Proven, seen: Mapping[TopicPartition, i
 def _look_again(procedure: Run, procedure_id: str) -> None:
     """A source that was not found lost is fenced still, and ends where it was cut off."""
     earlier = procedure.require_other(procedure_id)
-    earlier.systems.source, earlier.systems.source_acls = procedure.systems.source, procedure.systems.source_acls
+    earlier.systems.share_clients(procedure.systems)
     source_still_fenced(earlier)
     source_ends_are_cut_off(earlier)
 

@@ -41,7 +41,6 @@ from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import Fact, StepOutcome
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.procedures import foreign_params
 from kafka_dr.settings import Request, Topology, check_params, load_topology
 from kafka_dr.vocabulary import Entry, Step
@@ -83,7 +82,7 @@ def procedure_holding(source: str, target: str) -> Run:
         )
     identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
     request = Request(**opened.payload["request"])
-    return Run(identity, request, journal, Systems(request, topology, connections))
+    return Run(identity, request, journal, connections.systems(request, topology))
 
 
 def run_with_bad_params(context: Any) -> Run | None:

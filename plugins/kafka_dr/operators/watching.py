@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
+from copy import copy
 from datetime import datetime
 from functools import cache, partial
 from typing import Any
@@ -59,7 +60,6 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.procedure.progress import NotYet, WaitLonger
 from kafka_dr.procedure.run import Identity, Run
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow, Topology
 from kafka_dr.vocabulary import Entry, Step
@@ -178,7 +178,7 @@ class Watcher:
         identity, request = Identity(opened.dag_id, opened.run_id), Request(**opened.request)
         pair = self._topology.pair_key(request.source, request.target)
         authority = ArmedFenceAuthority(self._journal, self._topology, pair, identity.procedure_id)
-        systems = Systems(request, self._topology, self._remembered)
+        systems = self._remembered.systems(request, self._topology)
         procedure = Run(identity, request, self._journal, systems, authority)
         try:
             return duty(procedure, fence)
@@ -206,7 +206,7 @@ class Watcher:
         if self._read_at is not None and time.monotonic() < self._read_at + _REFRESH_SECONDS:
             return
         try:
-            topology, remembered = load_topology(), Remembered(self._connections())
+            topology, remembered = load_topology(), remembering(self._connections())
             self._journal = Journal(remembered.journal_url(topology.journal.connection))
             self._topology, self._remembered = topology, remembered
         except Exception:
@@ -215,12 +215,11 @@ class Watcher:
         self._read_at = time.monotonic()
 
 
-class Remembered(Connections):
-    """Connections, each asked for once."""
-
-    def __init__(self, connections: Connections) -> None:
-        asked = ("kafka", "login", "journal_url")
-        vars(self).update({name: cache(getattr(connections, name)) for name in asked})
+def remembering(connections: Connections) -> Connections:
+    """The same connections, each asked for once."""
+    made = copy(connections)
+    vars(made).update({name: cache(getattr(connections, name)) for name in ("kafka", "login", "journal_url")})
+    return made
 
 
 class ArmedFenceAuthority:
@@ -331,7 +330,7 @@ def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any
     request = Request(source=source, target=target, reason="no two flows may copy in a circle")
     pair = topology.pair_key(source, target)
     authority = MoveAuthority(journal, topology, pair, identity.procedure_id, move)
-    return Run(identity, request, journal, Systems(request, topology, connections), authority), move
+    return Run(identity, request, journal, connections.systems(request, topology), authority), move
 
 
 def moving_entries(journal: Journal) -> list[JournalEntry]:

@@ -71,7 +71,7 @@ class Run:
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
         """A run whose journal and systems are reached by the topology's connections."""
         journal = Journal(connections.journal_url(topology.journal.connection))
-        return cls(identity, request, journal, Systems(request, topology, connections))
+        return cls(identity, request, journal, connections.systems(request, topology))
 
     @cached_property
     def lease(self) -> LeaseAuthority:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kafka_dr.hooks.airflow_api import AirflowApi
 from kafka_dr.hooks.application_drain import ApplicationDrain
@@ -20,8 +20,6 @@ from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.params import Request
 from kafka_dr.topology import Flow, Topology
 
-_KAFKA_CLIENTS = ("source_acls", "target_acls", "source", "target")
-
 
 class Systems:
     """Clients of everything outside, for one request.
@@ -34,21 +32,23 @@ class Systems:
 
     def __init__(self, request: Request, topology: Topology, connections: Any) -> None:
         self.request, self.topology, self.connections = request, topology, connections
+        self._clusters: dict[str, KafkaCluster] = {}
+        self._acls: dict[str, ClusterAcls] = {}
 
     @cached_property
     def api(self) -> AirflowApi:
         """Airflow's API, asked with the product's own account."""
         return AirflowApi(*self.connections.login(self.topology.airflow_api.connection))
 
-    @cached_property
+    @property
     def source(self) -> KafkaCluster:
         """The cluster where clients are now."""
-        return self.cluster(self.request.source)
+        return self._cluster(self.request.source)
 
-    @cached_property
+    @property
     def target(self) -> KafkaCluster:
         """The cluster where clients go."""
-        return self.cluster(self.request.target)
+        return self._cluster(self.request.target)
 
     def cluster(self, alias: str) -> KafkaCluster:
         """A client of one cluster that shares nothing with others: neither connections nor what they know."""
@@ -67,15 +67,19 @@ class Systems:
         connection = self.topology.cluster(alias).probe_connection
         return RecordWriter(self.connections.kafka(connection), alias) if connection else None
 
-    @cached_property
+    @property
     def source_acls(self) -> ClusterAcls:
         """The ACL entries of the source."""
-        return ClusterAcls(self.source.admin, self.request.source)
+        return self._acls_of(self.request.source)
 
-    @cached_property
+    @property
     def target_acls(self) -> ClusterAcls:
         """The ACL entries of the target."""
-        return ClusterAcls(self.target.admin, self.request.target)
+        return self._acls_of(self.request.target)
+
+    def acls(self, cluster: KafkaCluster) -> ClusterAcls:
+        """The ACL entries of a cluster, by its client."""
+        return ClusterAcls(cluster.admin, cluster.alias)
 
     def connect_worker(self, flow: Flow) -> MirrorMaker:
         """The Connect worker that hosts a flow; refused where MirrorMaker 2 runs in dedicated mode."""
@@ -123,31 +127,37 @@ class Systems:
             return FileRouting(Path(routing.path))
         return HttpRouting(*self._login(routing.connection))
 
-    def anew(self, request: Request | None = None) -> Systems:
+    def anew(self, request: Request | None = None) -> Self:
         """Clients of their own, for the same request or another one."""
-        return Systems(request or self.request, self.topology, self.connections)
+        anew: Self = self.connections.systems(request or self.request, self.topology)
+        return anew
 
-    def reversed(self) -> Systems:
+    def reversed(self) -> Self:
         """The same clients with source and target swapped."""
-        return _Reversed(self)
+        swapped = {"source": self.request.target, "target": self.request.source}
+        turned = self.anew(self.request.model_copy(update=swapped))
+        turned.share_clients(self)
+        return turned
+
+    def share_clients(self, other: Systems) -> None:
+        """Use the clusters' clients of other systems from now on."""
+        vars(self).update({name: vars(other)[name] for name in ("_clusters", "_acls")})
 
     def close(self) -> None:
         """Let go of the clients that were used."""
-        for name in _KAFKA_CLIENTS:
-            self.__dict__.pop(name, None)
+        self._clusters.clear()
+        self._acls.clear()
+
+    def _cluster(self, alias: str) -> KafkaCluster:
+        if alias not in self._clusters:
+            self._clusters[alias] = self.cluster(alias)
+        return self._clusters[alias]
+
+    def _acls_of(self, alias: str) -> ClusterAcls:
+        if alias not in self._acls:
+            self._acls[alias] = self.acls(self._cluster(alias))
+        return self._acls[alias]
 
     def _login(self, connection_id: str) -> tuple[str, tuple[str, str] | None]:
         url, user, password = self.connections.login(connection_id)
         return url, (user, password) if user else None
-
-
-class _Reversed(Systems):
-    def __init__(self, systems: Systems) -> None:
-        swapped = {"source": systems.request.target, "target": systems.request.source}
-        super().__init__(systems.request.model_copy(update=swapped), systems.topology, systems.connections)
-        self._systems = systems
-
-    source = property(lambda self: self._systems.target)
-    target = property(lambda self: self._systems.source)
-    source_acls = property(lambda self: self._systems.target_acls)
-    target_acls = property(lambda self: self._systems.source_acls)

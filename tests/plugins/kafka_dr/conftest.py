@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 from kafka_dr.operators import procedure_step
-from kafka_dr.procedure import systems as systems_module
 
 from tests.support.bench import Bench
-from tests.support.clusters import Acls
 
 MEMORY = Path("/dev/shm")
 
@@ -56,18 +54,6 @@ def make_bench(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         bench = Bench(quick_path, **topology)
         monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(bench.topology))
         monkeypatch.setattr(procedure_step, "Connections", lambda: bench.connections)
-        monkeypatch.setattr(systems_module, "KafkaCluster", lambda alias, config: bench.clusters[alias])
-        monkeypatch.setattr(systems_module, "ClusterAcls", lambda admin, alias: Acls(bench.clusters[alias]))
-        monkeypatch.setattr(
-            systems_module,
-            "MirrorMaker",
-            lambda url, auth=None, request_seconds=10.0: bench.workers[url.removeprefix("http://connect_")],
-        )
-        monkeypatch.setattr(systems_module, "AirflowApi", lambda *_: bench.api)
-        monkeypatch.setattr(systems_module, "FenceHook", lambda *_, **__: bench.hook)
-        monkeypatch.setattr(systems_module, "StopHook", lambda *_, **__: bench.hook)
-        monkeypatch.setattr(systems_module, "RecordReader", bench.reader)
-        monkeypatch.setattr(systems_module, "RecordWriter", bench.writer)
         return bench
 
     return make

@@ -15,8 +15,6 @@ from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.opening import OpenProcedure
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.bench import Connections
-
 
 def close(bench: Any, run_id: str = "r1") -> dict[str, Any]:
     """Execute the step for a run."""
@@ -213,7 +211,7 @@ def test_evidence_that_the_journal_does_not_know_is_left_alone(bench: Any) -> No
     completed(bench)
     close(bench)
     first = evidence(bench)
-    bench.connections = Connections(f"sqlite:///{bench.folder}/new.db")
+    bench.url = f"sqlite:///{bench.folder}/new.db"
     bench.params = bench.params | {"target": "nowhere"}
     with pytest.raises(AirflowFailException, match="refused: open_procedure: the params cannot be used"):
         close(bench)

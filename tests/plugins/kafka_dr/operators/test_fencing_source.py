@@ -18,8 +18,9 @@ from kafka_dr.operators import fencing, fencing_source
 from kafka_dr.operators.fencing import added_entries
 from kafka_dr.operators.fencing_source import FenceSource, telling_entries
 from kafka_dr.operators.returning import ReturnToSource
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+
+from tests.support.fake_systems import FakeSystems
 
 STEP = Step.FENCE_SOURCE
 DENY = "deny User:app write topic literal '*' from *"
@@ -234,7 +235,7 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
     bench.lost()
     source, thaws, ended = bench.clusters["primary"], threading.Event(), threading.Event()
     source.away = False
-    anew = Systems.anew
+    anew = FakeSystems.anew
 
     class Frozen:
         """Adds when it thaws."""
@@ -254,13 +255,13 @@ def test_what_hung_in_the_middle_of_an_act_is_undone_once_the_source_was_given_b
             self.inner.remove(entries)
             ended.set()
 
-    def of_the_attempt(systems: Systems, *request: Any) -> Systems:
+    def of_the_attempt(systems: FakeSystems, *request: Any) -> FakeSystems:
         made = anew(systems, *request)
         if not request:
-            made.source_acls = Frozen(made.source_acls)
+            made._acls["primary"] = Frozen(made.source_acls)
         return made
 
-    monkeypatch.setattr(Systems, "anew", of_the_attempt)
+    monkeypatch.setattr(FakeSystems, "anew", of_the_attempt)
     monkeypatch.setattr(fencing_source, "_FENCE_SECONDS", 0.2)
     assert fence(bench)["fenced"] == "armed"
     source.away = False

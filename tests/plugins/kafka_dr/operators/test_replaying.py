@@ -22,7 +22,6 @@ from kafka_dr.operators import replaying
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.replaying import ReconcileStrandedRecords
 from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, progress_record
-from kafka_dr.procedure import systems as systems_module
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.replay_process import failed_over, found_stranded, stranded
@@ -156,9 +155,7 @@ def make(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         bench.world.client(b"before")
         bench.world.client(b"since")
         monkeypatch.setattr(replaying, "replay_writer", lambda *_: Writer(bench.world))
-        monkeypatch.setattr(
-            systems_module, "RecordReader", lambda config, alias, isolation: Reader(bench.world, isolation)
-        )
+        monkeypatch.setattr(bench, "reader", lambda alias, isolation: Reader(bench.world, isolation))
         procedure = bench.procedure()
         failed_over(procedure, {ORDERS: boundary})
         bench.opened()

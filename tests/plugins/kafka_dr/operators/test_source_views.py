@@ -29,7 +29,6 @@ from kafka_dr.operators.source_views import (
     view_from_connect,
     view_from_here,
 )
-from kafka_dr.procedure import systems as systems_module
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
@@ -163,7 +162,7 @@ def test_a_write_that_is_acknowledged_late_is_slow(site: Any, monkeypatch: pytes
         time.sleep(0.45)
         return Accepted(1, 1)
 
-    monkeypatch.setattr(systems_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=probe))
+    monkeypatch.setattr(site, "writer", lambda alias: SimpleNamespace(probe=probe))
     look = here(site)
     assert look.sight is Sight.SLOW and "took a write after" in look.words
 
@@ -213,9 +212,7 @@ def test_a_client_that_hangs_is_left_behind(site: Any, monkeypatch: pytest.Monke
 
 def test_a_write_that_hangs_is_no_acknowledgement(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It described itself, so it is not gone; it did not take the write in time."""
-    monkeypatch.setattr(
-        systems_module, "RecordWriter", lambda config, alias: SimpleNamespace(probe=lambda *_, timeout: time.sleep(5))
-    )
+    monkeypatch.setattr(site, "writer", lambda alias: SimpleNamespace(probe=lambda *_, timeout: time.sleep(5)))
     look = here(site, 0.7)
     assert look.sight is Sight.REFUSES_WRITES and "acknowledged no write" in look.words
 
@@ -223,31 +220,27 @@ def test_a_write_that_hangs_is_no_acknowledgement(site: Any, monkeypatch: pytest
 def test_a_connection_that_cannot_be_used_is_no_view(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong on our side says nothing about the source."""
     monkeypatch.setattr(
-        systems_module,
-        "KafkaCluster",
-        lambda alias, config: KafkaCluster(alias, {"bootstrap.servers": "x:1", "ssl.ca": 1}),
+        site,
+        "cluster",
+        lambda alias: KafkaCluster(alias, {"bootstrap.servers": "x:1", "ssl.ca": 1}),
     )
     assert here(site).sight is Sight.UNKNOWN
 
 
 def test_black_holes_end_in_time(site: Any, monkeypatch: pytest.MonkeyPatch, hanging: str) -> None:
     """The real client and writer at addresses where connecting hangs, and where nobody speaks."""
-    real = lambda alias, _: (
+    real = lambda alias: (
         KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
     )
-    monkeypatch.setattr(systems_module, "KafkaCluster", real)
-    monkeypatch.setattr(
-        systems_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
-    )
+    monkeypatch.setattr(site, "cluster", real)
+    monkeypatch.setattr(site, "writer", lambda alias: RecordWriter({"bootstrap.servers": hanging}, alias))
     look = here(site)
     assert look.sight is Sight.GONE and "_T" in look.words
 
 
 def test_metadata_without_a_writer_that_gets_through(site: Any, monkeypatch: pytest.MonkeyPatch, hanging: str) -> None:
     """A source that describes itself while writes go into a black hole refuses writes."""
-    monkeypatch.setattr(
-        systems_module, "RecordWriter", lambda config, alias: RecordWriter({"bootstrap.servers": hanging}, alias)
-    )
+    monkeypatch.setattr(site, "writer", lambda alias: RecordWriter({"bootstrap.servers": hanging}, alias))
     assert here(site).sight is Sight.REFUSES_WRITES
 
 
@@ -393,7 +386,7 @@ def test_what_the_application_sees(site: Any, monkeypatch: pytest.MonkeyPatch, s
             raise seen
         return seen
 
-    monkeypatch.setattr(systems_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=view, shown=str))
+    site.source_probe = SimpleNamespace(view=view, shown=str)
     assert timed(view_from_application, site.procedure()).sight is sight
 
 
@@ -401,9 +394,7 @@ def test_an_application_that_hangs_or_offers_no_probe_is_no_view(
     site: Any, make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither says anything about the source."""
-    monkeypatch.setattr(
-        systems_module, "SourceProbe", lambda url, auth: SimpleNamespace(view=lambda timeout: time.sleep(5))
-    )
+    site.source_probe = SimpleNamespace(view=lambda timeout: time.sleep(5))
     assert timed(view_from_application, site.procedure(), 0.3).sight is Sight.UNKNOWN
     assert timed(view_from_application, make_bench().procedure()).words == "the topology names no source_probe"
 
@@ -459,10 +450,10 @@ def test_black_holes_all_around_cost_no_more_than_the_window(
     site: Any, views: dict[str, list[Sight]], monkeypatch: pytest.MonkeyPatch, hanging: str
 ) -> None:
     """The source's addresses swallow everything: no round outlasts its time."""
-    real = lambda alias, _: (
+    real = lambda alias: (
         KafkaCluster(alias, {"bootstrap.servers": hanging}) if alias == "primary" else site.clusters[alias]
     )
-    monkeypatch.setattr(systems_module, "KafkaCluster", real)
+    monkeypatch.setattr(site, "cluster", real)
     began = time.monotonic()
     assert confirmed(site.opened()).state is SourceState.LOST
     assert time.monotonic() - began < 3.0

@@ -17,7 +17,6 @@ from kafka_dr.operators import open_transactions
 from kafka_dr.operators.fencing import FenceProducers
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.procedure import progress
-from kafka_dr.procedure import systems as systems_module
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.FENCE_PRODUCERS
@@ -129,7 +128,7 @@ def ready(
     source = bench.clusters["primary"]
     source.acls = set(RIGHTS)
     source.ends = log.ends
-    monkeypatch.setattr(systems_module, "RecordReader", lambda config, alias, isolation="read_uncommitted": log)
+    bench.reader = lambda alias, isolation="read_uncommitted": log
     return bench
 
 

@@ -21,8 +21,9 @@ from kafka_dr.operators.fencing_source import FenceSource, telling_entries
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.watching import STEP, Watcher, disarm
 from kafka_dr.procedure.progress import Progress
-from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Entry, Step
+
+from tests.support.bench import Connections
 
 ORDERS = TopicPartition("orders", 0)
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
@@ -476,7 +477,7 @@ def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: p
 
 def late(watch: Watch, meanwhile: Any) -> None:
     """The watcher stands still just before its entries are added; meanwhile something happens."""
-    own = Systems.__dict__["source_acls"]
+    own = watch.bench.acls
 
     class Frozen:
         """Adds after a while."""
@@ -491,11 +492,8 @@ def late(watch: Watch, meanwhile: Any) -> None:
             meanwhile()
             self.inner.add(entries)
 
-    Systems.source_acls = property(lambda self: Frozen(own.func(self)))
-    try:
-        watch.back()
-    finally:
-        Systems.source_acls = own
+    watch.bench.acls = lambda cluster: Frozen(own(cluster))
+    watch.back()
 
 
 def test_a_fence_too_late_for_the_return_is_undone(watch: Watch) -> None:
@@ -644,16 +642,22 @@ def test_connections_are_asked_for_once_a_minute(watch: Watch, monkeypatch: pyte
     made: list[int] = []
     asked: list[str] = []
 
-    class Counting:
+    class Counting(Connections):
         """Counts what is asked."""
 
         def __init__(self) -> None:
+            super().__init__(watch.bench)
             made.append(1)
             if len(made) > 1:
                 raise OSError("Airflow's API is away")
 
-        def __getattr__(self, name: str) -> Any:
-            return lambda connection: asked.append(connection) or getattr(watch.bench.connections, name)(connection)
+        def kafka(self, connection_id: str) -> dict[str, str]:
+            asked.append(connection_id)
+            return super().kafka(connection_id)
+
+        def journal_url(self, connection_id: str) -> str:
+            asked.append(connection_id)
+            return super().journal_url(connection_id)
 
     watcher = Watcher(watch.lines.append, Counting, patience=60.0)
     for _ in range(3):
