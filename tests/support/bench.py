@@ -30,7 +30,7 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.support.airflow import Api
 from tests.support.clusters import Acls, Cluster
 from tests.support.connect import Hook, Worker
-from tests.support.facts import whole
+from tests.support.facts import tell
 from tests.support.fake_systems import FakeSystems
 
 PAIR = "primary+standby"
@@ -177,8 +177,7 @@ class Bench:
 
     def tell(self, procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
         """Write one entry of a step; figures that are not given are empty."""
-        empty = procedure.artifacts.save("empty", pd.DataFrame())
-        procedure.authority.write(step, kind, whole(step, kind, figures, empty))
+        tell(procedure, step, kind, figures)
 
     def planned(
         self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}

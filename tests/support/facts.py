@@ -10,17 +10,27 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+import pandas as pd
+from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import Contradiction
-from kafka_dr.procedure.entries.fact import _KEYS, Fact, shapes_of
-from kafka_dr.procedure.entries.planning import MovePlanned
-from kafka_dr.procedure.entries.records import ApprovedPlan, Receipt
+from kafka_dr.procedure.entries import ApprovedPlan, MovePlanned, Receipt
+from kafka_dr.procedure.entries.fact import _KEYS, read_entry, shapes_of
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
 NO_FILE = Receipt("none.parquet", 0, "")
 
 
+def tell(procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
+    """Write one entry of a step; figures that are not given are empty."""
+    empty = procedure.artifacts.save("empty", pd.DataFrame())
+    procedure.authority.write(step, kind, whole(step, kind, figures, empty))
+
+
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
     """A payload that a step writes: what is given, and an empty value for each field that is not.
+
+    So are plans of which nothing, or no digest, is given.
 
     Args:
         empty_file: stands for each file that is not given.
@@ -31,14 +41,17 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
     assert known, f"{step} writes no {kind} with {sorted(given)}"
     fewest = sorted(known, key=lambda shape: len(shape.required - set(given)))
+    if issubclass(fewest[0], MovePlanned) and not {"plan", "plan_digest"} <= set(given):
+        plan = _fields(ApprovedPlan, empty_file) | given.get("plan", {})
+        given = {"plan_digest": digest_of(plan), **given, "plan": plan}
     made = [_fields(shape, empty_file) | dict(given) for shape in fewest]
     # Two facts of one step may differ in a value only: whether a gate asked.
-    return next((one for shape, one in zip(fewest, made, strict=True) if _says(shape, one)), made[0])
+    return next((one for one in made if _is_read(step, kind, one)), made[0])
 
 
-def _says(shape: type[Fact], payload: Mapping[str, Any]) -> bool:
+def _is_read(step: str, kind: Entry, payload: Mapping[str, Any]) -> bool:
     with suppress(Contradiction):
-        return isinstance(shape.from_payload(payload), shape)
+        return bool(read_entry(step, kind, payload))
     return False
 
 
@@ -51,12 +64,11 @@ def entry(step: str, kind: str, at: datetime | None = None, procedure_id: str = 
 def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:
     """An empty value for each field of a dataclass that needs one, by key."""
     types_of = typing.get_type_hints(shape, include_extras=True)
-    values = {
+    return {
         _KEYS.get(field.name, field.name): _empty(types_of[field.name], empty_file)
         for field in fields(shape)
         if field.default is MISSING and field.default_factory is MISSING
     }
-    return values | {"plan": _fields(ApprovedPlan, empty_file)} if issubclass(shape, MovePlanned) else values
 
 
 def _empty(annotation: Any, empty_file: Receipt) -> Any:

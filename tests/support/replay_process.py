@@ -19,7 +19,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
@@ -31,6 +30,8 @@ from kafka_dr.settings import Request, Topology
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.listing import COMPRESSION, sha256_of
 from kafka_dr_spark.schemas import arrow_schema
+
+from tests.support.facts import tell
 
 PAIR = "primary+standby"
 GROUP_ROWS = 500
@@ -151,18 +152,12 @@ def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
     epoch = procedure.journal.take_lease(PAIR, before.id)
     told = {"dag_id": "planned_failover", "run_id": "r0", "request": before.request.model_dump(mode="json")}
     procedure.journal.append(before.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+    boundary_file = before.artifacts.save("boundary", partitions_frame(boundary, "offset"))
+    local_ends = before.artifacts.save("local_ends", partitions_frame({}, "offset"))
     plan = {"local_names": {tp.topic: tp.topic for tp in boundary}}
-    before.authority.write(Step.FORECAST, Entry.OUTCOME, {"plan": plan, "plan_digest": digest_of(plan)})
-    before.authority.write(
-        Step.STOP_MIRROR_MAKER,
-        Entry.OUTCOME,
-        {"boundary": before.artifacts.save("boundary", partitions_frame(boundary, "offset"))},
-    )
-    before.authority.write(
-        Step.COMMIT_GROUPS,
-        Entry.OUTCOME,
-        {"local_ends": before.artifacts.save("local_ends", partitions_frame({}, "offset"))},
-    )
+    tell(before, Step.FORECAST, Entry.OUTCOME, {"plan": plan})
+    tell(before, Step.STOP_MIRROR_MAKER, Entry.OUTCOME, {"boundary": boundary_file})
+    tell(before, Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": local_ends})
     procedure.journal.release_lease(PAIR, before.id, epoch, "completed")
 
 

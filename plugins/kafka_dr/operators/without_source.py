@@ -35,7 +35,7 @@ from kafka_dr.operators.still_true import (
 )
 from kafka_dr.operators.stopping import STOPPED, parts_of, stop_flow, stopping_since
 from kafka_dr.operators.translating_ahead import bounds_at_boundary, taken_if_unchanged, write_translation
-from kafka_dr.procedure.entries import DataLossAssessed, MirrorMakerStopped, SourceFenced
+from kafka_dr.procedure.entries import DataLossAssessed, GroupsCommitted, MirrorMakerStopped, SourceFenced
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
@@ -199,7 +199,7 @@ def _digest(told: list[Any]) -> str:
 class CommitWithoutSource(CommitGroups):
     """Commit the positions once MirrorMaker 2's own group sync can move them no more."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> GroupsCommitted:
         """The checkpoint connector was asked to stop a while ago; only now it is waited for."""
         group_sync_stopped(procedure, self.task_id)
         return super().act(procedure, context)

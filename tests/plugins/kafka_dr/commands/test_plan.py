@@ -428,7 +428,7 @@ def test_printed_positions_are_those_that_commit_groups_writes(
     procedure = translated_planned(bench, remote, True, ("a", 4, CONTENT), ("stale", None, REFUSED))
     assert command.main([ID, "--commands", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "positions-1.csv").read_text().splitlines() == expected
-    ledger = procedure.artifacts.load(CommitGroups(task_id="commit_groups").act(procedure, bench.context())["ledger"])
+    ledger = procedure.artifacts.load(CommitGroups(task_id="commit_groups").act(procedure, bench.context()).ledger)
     rows = ledger[["group", "topic", "partition", "wanted"]].to_numpy().tolist()
     assert [",".join(map(str, row)) for row in rows] == expected
 

@@ -978,7 +978,7 @@ def test_the_digest_is_that_of_these_very_rows(died: Any) -> None:
     for start in (70, 80):
         died.clusters["standby"].log_starts[ORDERS] = start
         digests.add(
-            TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1"))["digest"]
+            TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1")).digest
         )
     assert len(digests) == 3
 

@@ -272,8 +272,9 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
     earlier.progress = SimpleNamespace(
         outcome=lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None,
-        figures=lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}},
-        plan=lambda: {"local_names": {"orders": "orders"}},
+        require=lambda _: SimpleNamespace(boundary={ORDERS: 4}),
+        done=lambda _: SimpleNamespace(local_ends={}),
+        move=lambda: SimpleNamespace(planned=SimpleNamespace(local_names={"orders": "orders"})),
     )
     earlier.artifacts = SimpleNamespace(load=lambda ends: partitions_frame(ends, "offset"))
     with pytest.MonkeyPatch.context() as patch:
