@@ -27,10 +27,12 @@ from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.still_true import source_ends_are_cut_off, source_reopened, source_still_fenced
 from kafka_dr.procedure.entries import (
     ConsumersDrained,
+    ContinuedRun,
     FailoverForecast,
     LeasePassed,
     MirrorMakerStopped,
     OffsetsTranslated,
+    ProcedureAborted,
     ProducersFenced,
     Receipt,
     StepRefused,
@@ -98,12 +100,10 @@ def _why_not(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str
         )
     if earlier.progress.began(Step.OPEN_TARGET) is not None:
         return "open_target had begun", "There is only forward: clear its failed step."
-    aborted = earlier.progress.aborted()
-    return (
-        (f"{aborted['by']} aborted it", "Wait until its return_to_source is done: it needs the source.")
-        if aborted
-        else None
-    )
+    aborted = earlier.progress.done(ProcedureAborted)
+    if aborted is None:
+        return None
+    return f"{aborted.by} aborted it", "Wait until its return_to_source is done: it needs the source."
 
 
 def way_on(procedure: Run, error: LeaseLost) -> LeaseLost:
@@ -132,14 +132,14 @@ def _entry_of(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, dict[st
     return earlier.id, Step.OPEN_PROCEDURE, passed.kind, passed.payload()
 
 
-def what_is_continued(procedure: Run) -> dict[str, Any] | None:
-    """For the journal: the planned run, and whether it had begun to fence the source; None where nothing is
+def what_is_continued(procedure: Run) -> ContinuedRun | None:
+    """The planned run, and whether it had begun to fence the source; None where nothing is
     continued.
     """
     if procedure.progress.continues is None:
         return None
     earlier = procedure.require_other(procedure.progress.continues)
-    return {"procedure_id": earlier.id, "fenced": earlier.progress.began(Step.FENCE_PRODUCERS) is not None}
+    return ContinuedRun(earlier.id, fenced=earlier.progress.began(Step.FENCE_PRODUCERS) is not None)
 
 
 # -- what it had proven --------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def what_was_proven(procedure: Run) -> Proven:
     forecast = earlier.progress.done(FailoverForecast)
     if forecast is None:
         return Proven(earlier.id)
-    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.plan()["topics"]}
+    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.move().planned.topics}
     found = Proven(earlier.id, topics, active=frozenset(forecast.active_groups))
     done = _standing(earlier)
     for entry, fenced in facts_of(done, ProducersFenced):

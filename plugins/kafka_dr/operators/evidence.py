@@ -49,7 +49,7 @@ class CloseProcedure(ProcedureStep):
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Runs whatever happened before it, also without a lease."""
-        closed = newest(procedure.journal.entries(procedure.id, self.task_id), ProcedureClosed)
+        closed = procedure.progress.done(ProcedureClosed)
         if closed is None or Outcome(closed.outcome) not in _TERMINAL:
             closed = self._close(procedure)
         self._let_go(procedure, closed.outcome)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import wait
-from dataclasses import asdict
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, TypeVar
@@ -44,7 +43,6 @@ from kafka_dr.procedure.entries import (
     SourceFencedByAcl,
     SourceFencedByHook,
     SourceToFence,
-    newest,
 )
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -285,12 +283,11 @@ def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
 
 def asked_fence_hook(procedure: Run) -> bool:
     """Whether this procedure asked the fence hook to keep clients from the source, by its intents in the journal."""
-    return newest(procedure.journal.entries(procedure.id, Step.FENCE_SOURCE), FenceHookToAsk) is not None
+    return bool(procedure.progress.facts(FenceHookToAsk))
 
 
-def lift_fence_hook(procedure: Run) -> dict[str, Any]:
-    """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it
-    did not.
+def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
+    """Have the fence hook let clients in again where this procedure asked it to keep them out; None if it did not.
 
     Raises:
         HookUnavailable: it does not answer.
@@ -298,7 +295,7 @@ def lift_fence_hook(procedure: Run) -> dict[str, Any]:
     """
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None or not asked_fence_hook(procedure):
-        return {}
+        return None
     procedure.authority.hold()
     hook.unfence(procedure.id, source)
     answer = hook.state(source)
@@ -308,7 +305,7 @@ def lift_fence_hook(procedure: Run) -> dict[str, Any]:
             answer.by,
             "Clear return_to_source: it goes on from here.",
         )
-    return {"fence_hook": asdict(answer)}
+    return FenceHookAnswer(**vars(answer))
 
 
 def arm(procedure: Run, step: str, topics: Iterable[str]) -> Watched:

@@ -24,9 +24,6 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-#: In the intent of the opening: the newest entry when it began to look.
-LOOKED_AT = "looked_at_entry"
-
 
 def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
     """Partitions of which more is lost than was approved, by what was known before the target was opened; none where
@@ -40,7 +37,7 @@ def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
     translated = procedure.progress.done(OffsetsTranslated)
     missing = loss_of(translated.holes, translated.cut) if translated else []
     limits = [number for number in (until, _opened_at(procedure)) if number is not None]
-    return grown(procedure.progress.plan()["loss"], [*loss_since(procedure, min(limits, default=None)), *missing])
+    return grown(procedure.progress.move().planned.loss, [*loss_since(procedure, min(limits, default=None)), *missing])
 
 
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
@@ -48,7 +45,7 @@ def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]
     accepted = _accepted(procedure, until)
     stopped = procedure.progress.done(MirrorMakerStopped)
     return loss_now(
-        procedure.progress.plan()["loss"],
+        procedure.progress.move().planned.loss,
         FoundSince(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
     )
 

@@ -17,10 +17,11 @@ import pandas as pd
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.copies_back import bounds_of_lost_copies, ends_of_copies, with_lost_copies
+from kafka_dr.operators.fencing import boundary_of
 from kafka_dr.operators.lineage import tell_unknown, write_lineage
-from kafka_dr.operators.positions import frame_partitions, placed
+from kafka_dr.operators.positions import placed
 from kafka_dr.operators.spark_jobs import plain, write_frame
-from kafka_dr.procedure.entries import DataLossAssessed, EarlyTranslation, MirrorMakerStopped, MissingRange
+from kafka_dr.procedure.entries import DataLossAssessed, EarlyTranslation, MissingRange
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
@@ -116,8 +117,7 @@ def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
     """The inventory's bounds with the target's log as it is now, up to the boundary; the source is not read any
     more.
     """
-    stopped = procedure.progress.require(MirrorMakerStopped)
-    boundary = frame_partitions(procedure.artifacts.load(stopped.boundary), "offset")
+    boundary = boundary_of(procedure)
     # Retention goes on while people decide: a position below the log's beginning would send its group to wherever its
     # settings say.
     return _bounds_with(bounds, boundary, procedure.systems.target.starts(list(boundary)))

@@ -263,7 +263,7 @@ class OpenWithoutSource(OpenTarget):
         """What clients will do on the target, and the principals that hold the right there, but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
-            FenceScope.writes(procedure.progress.plan()["local_names"].values()),
+            FenceScope.writes(procedure.progress.move().planned.local_names.values()),
             FenceScope.group_reads(groups_of(procedure)),
         )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
