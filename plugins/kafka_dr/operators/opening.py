@@ -8,7 +8,6 @@ from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
 from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload
 from kafka_dr.procedure.entries import (
-    ContinuedRun,
     LeaseTaken,
     ProcedureClosed,
     ProcedureOpened,
@@ -82,7 +81,7 @@ def _cool_down(procedure: Run) -> SkippedCoolDown | None:
 
 def _opened(procedure: Run, context: Any) -> ProcedureOpened:
     run = context["dag_run"]
-    request, continued = procedure.request, what_is_continued(procedure)
+    request = procedure.request
     queued = getattr(run, "queued_at", None) or run.start_date
     return ProcedureOpened(
         dag_id=procedure.identity.dag_id,
@@ -91,7 +90,7 @@ def _opened(procedure: Run, context: Any) -> ProcedureOpened:
         target=request.target,
         reason=request.reason,
         triggered_at=queued.isoformat() if queued else procedure.now(),
-        continues=None if continued is None else ContinuedRun(**continued),
+        continues=what_is_continued(procedure),
         cool_down=_cool_down(procedure),
         request=request.model_dump(mode="json"),
     )

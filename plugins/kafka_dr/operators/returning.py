@@ -115,7 +115,7 @@ class ReturnToSource(ProcedureStep):
             touched=True,
             **self._resume_replication(procedure, stopped),
             acl_entries_lifted=lifted,
-            **let_in,
+            fence_hook=let_in,
             drain_hook=told,
             returned_at=procedure.now(),
             # A source that was given up, and on which nothing was changed, is not waited for.

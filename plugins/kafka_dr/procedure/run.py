@@ -39,6 +39,11 @@ class Identity:
         return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.dag_id}-{self.run_id}")
 
 
+def opened_by(journal: Journal, procedure_id: str) -> ProcedureOpened | None:
+    """What a procedure was opened with; None if it never was."""
+    return newest(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
+
+
 class Run:
     """A run's identity and request.
 
@@ -135,7 +140,7 @@ class Run:
         """Another procedure of the journal, with what it was triggered with; None if the journal knows none of this
         name.
         """
-        opened = newest(self.journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
+        opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None
         request = Request(**opened.request)

@@ -111,16 +111,11 @@ def prove(
     """One proving step of the planned run is done."""
     source, target = bench.clusters["primary"], bench.clusters["standby"]
     if step is Step.FENCE_PRODUCERS:
-        procedure.authority.write(step, Entry.INTENT, {"try": 1})
         procedure.authority.write(step, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
         source.acls |= {GRANT, FENCE}
-        told = {
-            "cut_off": procedure.artifacts.save(
-                "cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")
-            ),
-            "fenced_at": fenced_at and procedure.now(),
-        }
-        bench.tell(procedure, step, Entry.OUTCOME, told)
+        ends = partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")
+        cut_off = procedure.artifacts.save("cut_off", ends)
+        bench.done(procedure, step, cut_off=cut_off, fenced_at=fenced_at and procedure.now())
     elif step is Step.DRAIN_CONSUMERS:
         bench.done(
             procedure,

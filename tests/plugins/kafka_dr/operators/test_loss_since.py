@@ -79,11 +79,7 @@ def accepted(bench: Any, to: int, step: Step = Step.WATCH_OLD_SOURCE, topic: str
     frame = pd.DataFrame(
         {"topic": [topic], "partition": [0], "from_offset": pd.array([10], "Int64"), "to_offset": [to]}
     )
-    procedure.authority.write(
-        step,
-        Entry.OUTCOME,
-        {"fenced": "by acl", "accepted": procedure.artifacts.save("accepted", frame), "procedure_id": procedure.id},
-    )
+    bench.done(procedure, step, fenced="by acl", accepted=procedure.artifacts.save("accepted", frame))
 
 
 def stopped(bench: Any, ends: dict[TopicPartition, int], replicated: int | None = None) -> None:
