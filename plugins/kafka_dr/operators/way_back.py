@@ -112,10 +112,10 @@ class PairJournal:
         and the procedure that wrote it.
         """
         entries = self._procedure.journal.entries(step=step, kind=fact.kind)
+        within = [entry for entry in entries if after < entry.sequence and (until is None or entry.sequence < until)]
         return [
             (entry, writer, said)
-            for entry, said in facts_of(entries, fact)
-            if after < entry.sequence and (until is None or entry.sequence < until)
+            for entry, said in facts_of(within, fact)
             if (writer := self._writer(entry.procedure_id)) is not None and writer.pair == self._procedure.pair
         ]
 
