@@ -184,14 +184,7 @@ class Bench:
     ) -> Run:
         """A run that is open, ready, forecast and approved by bob."""
         procedure = self.opened(run_id)
-        self.done(
-            procedure,
-            Step.CHECK_READINESS,
-            isolation="read_uncommitted",
-            topic_ids={},
-            notes=[],
-            records_per_second=0.0,
-        )
+        self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
         listed = tuple(
             {
                 "group": g,
@@ -223,14 +216,7 @@ class Bench:
             None,
             excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
         )
-        self.done(
-            procedure,
-            Step.FORECAST,
-            plan=plan.as_dict(),
-            plan_digest=plan.digest,
-            active_groups=list(groups),
-            end_sum=0,
-        )
+        self.done(procedure, Step.FORECAST, plan=plan.as_dict(), active_groups=list(groups))
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
         return procedure
@@ -304,7 +290,6 @@ class Bench:
             procedure,
             Step.ASSESS_DATA_LOSS,
             plan=plan.as_dict(),
-            plan_digest=plan.digest,
             active_groups=list(active),
             source_ends=ends,
             bounds=bounds,
@@ -330,7 +315,7 @@ class Bench:
             boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
             replicated=replicated,
         )
-        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64)
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(
             procedure,
@@ -354,15 +339,9 @@ class Bench:
         cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
         fenced = {"cut_off": cut_off, "fenced_at": procedure.now()}
         self.tell(procedure, Step.FENCE_PRODUCERS, Entry.OUTCOME, fenced)
-        positions = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
-        self.done(
-            procedure,
-            Step.DRAIN_CONSUMERS,
-            groups=groups,
-            groups_since_forecast=[],
-            positions=positions,
-            commits_end=commits_end(procedure),
-        )
+        frozen = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
+        since = commits_end(procedure)
+        self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, positions=frozen, commits_end=since)
         self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         at = TopicPartition(remote, 0)
@@ -373,7 +352,7 @@ class Bench:
             Step.STOP_MIRROR_MAKER,
             boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
         )
-        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64)
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(
             procedure,

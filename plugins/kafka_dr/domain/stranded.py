@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.patterns import ALL, pattern_list
-from kafka_dr.domain.plain_text import counted, duration, moment
+from kafka_dr.domain.plain_text import counted, duration, first_few, moment
 from kafka_dr.domain.plan import cell
 
 _SHOWN = 50
@@ -297,7 +297,7 @@ def _said(planned: Return) -> list[str]:
 def _gone(planned: Return) -> list[str]:
     """What an earlier run has made of it."""
     topics = [one.topic for one in planned.stranded if one.records and one.topic in planned.gone]
-    named = cell(", ".join(topics[:_SHOWN])) + (f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else "")
+    named = cell(first_few(topics, _SHOWN))
     return (
         [
             (
@@ -357,9 +357,7 @@ def _mode(planned: Return) -> str:
 
 def _whole(planned: Return) -> str:
     """What mode append makes of topics that an earlier run has deleted."""
-    named = cell(", ".join(planned.gone[:_SHOWN])) + (
-        f" and {len(planned.gone) - _SHOWN} more" if len(planned.gone) > _SHOWN else ""
-    )
+    named = cell(first_few(planned.gone, _SHOWN))
     return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
 

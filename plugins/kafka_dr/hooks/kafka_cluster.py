@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ReadBackFailed
 from kafka_dr.hooks.group_requests import (
@@ -311,8 +312,7 @@ class KafkaCluster:
         deleted = [name for batch in batches(wanted, _BATCH) for name in self._deleted(batch, timeout)]
         while left := sorted(self.topics(wanted, timeout)) if wanted else []:
             if time.monotonic() > ends_at:
-                shown = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
-                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", shown)
+                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", first_few(left, 10))
             time.sleep(0.1)
         return deleted
 

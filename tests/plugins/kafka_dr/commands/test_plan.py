@@ -228,8 +228,6 @@ def translated(bench: Any, remote: str = "orders") -> None:
         digest="t" * 64,
         exact=1,
         positions=1,
-        holes=[],
-        cut=[],
         translation=procedure.artifacts.save("positions", frame),
     )
     del bench.clusters["primary"]
@@ -384,7 +382,7 @@ def translated_planned(bench: Any, remote: str, came: bool, *rows: tuple[str, in
     boundary = procedure.artifacts.save("boundary", partitions_frame({at: 10} if came else {}, "offset"))
     cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: 10}, "offset"))
     bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=cut_off)
-    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=[])
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[])
     bench.done(procedure, Step.STOP_MIRROR_MAKER, boundary=boundary)
     columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
     frame = pd.DataFrame(

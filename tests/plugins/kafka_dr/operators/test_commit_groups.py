@@ -33,7 +33,7 @@ def translated(
     frame = pd.DataFrame(
         {**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]}
     )
-    figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows), "holes": [], "cut": []}
+    figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows)}
     bench.done(
         procedure,
         Step.TRANSLATE_OFFSETS,

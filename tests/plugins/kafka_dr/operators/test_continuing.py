@@ -121,9 +121,7 @@ def prove(
             procedure,
             step,
             groups=["audit", "billing"],
-            groups_since_forecast=[],
             positions=procedure.artifacts.save("source_positions", positions_frame(procedure, ["audit", "billing"])),
-            commits_end={},
         )
     elif step is Step.WAIT_FOR_ZERO_LAG:
         bench.done(procedure, step)
@@ -145,7 +143,6 @@ def prove(
             exact=2,
             positions=2,
             holes=holes,
-            cut=[],
             repeats={"orders-0": 4},
             translation=procedure.artifacts.save("positions", rows),
         )

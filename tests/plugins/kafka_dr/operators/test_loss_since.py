@@ -66,8 +66,6 @@ def ready(make_bench: Any) -> Any:
         digest="t" * 64,
         exact=0,
         positions=0,
-        holes=[],
-        cut=[],
         classes={},
         translation=procedure.artifacts.save("positions", pd.DataFrame(columns)),
     )

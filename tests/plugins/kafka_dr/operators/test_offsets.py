@@ -68,7 +68,7 @@ def freeze(bench: Any, procedure: Any, position: int) -> None:
     """Drain the consumers, the group standing at a position."""
     bench.clusters["primary"].committed["g"] = {TopicPartition("orders", 0): Position(position)}
     held = procedure.artifacts.save("source_positions", positions_frame(procedure, ["g"]))
-    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=["g"], groups_since_forecast=[], positions=held)
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=["g"], positions=held)
 
 
 def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:

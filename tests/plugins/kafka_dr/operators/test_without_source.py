@@ -876,8 +876,6 @@ def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: A
         digest="t" * 64,
         exact=0,
         positions=0,
-        holes=[],
-        cut=[],
         translation=procedure.artifacts.save("positions", frame),
     )
     ready.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
@@ -904,8 +902,6 @@ def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
         digest="t" * 64,
         exact=1,
         positions=1,
-        holes=[],
-        cut=[],
         translation=procedure.artifacts.save("positions", frame),
     )
     ready.clusters["standby"].members["billing"] = 1
