@@ -183,7 +183,8 @@ def evidence_of(
     confirmed, drained = newest(states, SourceConfirmedLost), newest(states, ConsumersDrained)
     fenced = newest(states, ProducersFenced) or newest(states, SourceFenced)
     translated, stranded = newest(states, OffsetsTranslated), newest(states, StrandedRecordsFound)
-    lost = since.rows if since else assessed.planned.loss if assessed else ()
+    inventory = newest(lines, DataLossAssessed)
+    lost = since.rows if since else inventory.planned.loss if inventory else ()
     missing = loss_of(translated.holes, translated.cut) if translated else []
     failing, why = reason_for(outcome, steps, aborted)
     evidence = {
@@ -204,12 +205,7 @@ def evidence_of(
         "fenced_at": getattr(fenced, "fenced_at", None),
         "cut_off": bounds["cut_off"],
         "boundary": bounds["boundary"],
-        "classes": translated.classes if translated else {},
-        "rereads": {
-            "bound": translated.bound if translated else None,
-            "mirror_maker": translated.mirror_maker_bound if translated else None,
-        },
-        "repeats": translated.repeats if translated else {},
+        **_exactness(translated),
         "loss": [*map(dict, lost), *missing],
         "loss_grown": list(since.grown) if since else [],
         "positions": translated.translation.file if translated else None,
@@ -225,6 +221,17 @@ def evidence_of(
         "previous_digest": previous_digest,
     }
     return {**evidence, "digest": digest_of(evidence)}
+
+
+def _exactness(found: OffsetsTranslated | None) -> dict[str, Any]:
+    return {
+        "classes": found.classes if found else {},
+        "rereads": {
+            "bound": found.bound if found else None,
+            "mirror_maker": found.mirror_maker_bound if found else None,
+        },
+        "repeats": found.repeats if found else {},
+    }
 
 
 def _plain(record: object | None) -> dict[str, Any] | None:
