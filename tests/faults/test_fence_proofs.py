@@ -25,6 +25,7 @@ from lab.jvm import command, properties_text, run_to_end
 from lab.ports import free_ports
 from lab.progress import wait_until
 from lab.state import ALIASES, write_private
+from tests.support.facts import figures_of
 from tests.support.staged_lab import BEFORE_THE_FENCE, Stage, acl, commit_error
 
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
@@ -288,7 +289,7 @@ def test_a_super_user_that_writes_is_found_by_its_records(stage: Stage) -> None:
     said = error.value.seen
     assert "orders-1: newest record at offset" in said and "113 bytes" in said and "key with SHA-256" in said
     assert "orders-0" not in said and "quiet" not in said and "customer" not in str(error.value)
-    assert procedure.progress.outcome(Step.FENCE_PRODUCERS) is None
+    assert figures_of(procedure, Step.FENCE_PRODUCERS) is None
     stage.give_back(procedure)
     assert stage.acls() == before
 
@@ -303,7 +304,7 @@ def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) ->
     stage.create({"pay": 2})
     application = stage.open_transaction("pay 1", "pay", (0, 1), seconds=45)
     procedure = stage.fenced("waiting", transaction_seconds=180)
-    figures = procedure.progress.figures(Step.FENCE_PRODUCERS)
+    figures = figures_of(procedure, Step.FENCE_PRODUCERS)
     assert [
         (t["topic"], t["partition"], t["start_offset"], t["transactional_id"], t["state"], t["timeout_ms"])
         for t in figures["open_transactions"]
@@ -354,7 +355,7 @@ def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
     threading.Timer(16.0, lambda: commit_error(quick)).start()
     procedure = stage.procedure("aborting", abort_open_transactions=True)
     stage.run(procedure, *BEFORE_THE_FENCE)
-    assert procedure.progress.plan()["abort_open_transactions"] is True
+    assert procedure.progress.move().plan["abort_open_transactions"] is True
     figures = stage.run(procedure, Step.FENCE_PRODUCERS)
     named = {(t["topic"], t["partition"], t["transactional_id"]) for t in figures["open_transactions"]}
     assert named >= {("hung", 0, None), ("pay", 0, "pay-1"), ("pay", 1, "pay-1")}
@@ -445,11 +446,11 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
         stage.give_back(misspelt)
         excluding = stage.procedure("excluding", exclude_groups={"reports": "its owner is away"}, drain_seconds=2)
         stage.run(excluding, *BEFORE_THE_FENCE)
-        plan = excluding.progress.plan()
+        plan = excluding.progress.move().plan
         assert [(g["group"], g["reason"], g["policy"], g["active"]) for g in plan["excluded"]] == [
             ("reports", "its owner is away", "earliest", True)
         ]
-        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.progress.figures(Step.FORECAST)[
+        assert [g["group"] for g in plan["groups"]] == ["billing"] and figures_of(excluding, Step.FORECAST)[
             "active_groups"
         ] == []
         figures = stage.run(excluding, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS)

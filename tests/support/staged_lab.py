@@ -40,6 +40,7 @@ from lab.airflow_settings import connections
 from lab.brokers import admin
 from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
+from tests.support.facts import figures_of
 
 OPERATORS = {
     Step.OPEN_PROCEDURE: OpenProcedure,
@@ -122,9 +123,9 @@ class Stage:
             self._run_one(procedure, OPERATORS[step](task_id=step.value))
             if step is Step.FORECAST:
                 procedure.systems.api.approve(
-                    Step.APPROVE_FAILOVER, procedure.progress.figures(Step.FORECAST)["plan_digest"]
+                    Step.APPROVE_FAILOVER, figures_of(procedure, Step.FORECAST)["plan_digest"]
                 )
-        return procedure.progress.figures(steps[-1])
+        return figures_of(procedure, steps[-1])
 
     def _run_one(self, procedure: Run, operator: Any) -> None:
         run = SimpleNamespace(

@@ -34,6 +34,8 @@ from kafka_dr.settings import Request, load_topology
 from kafka_dr.vocabulary import Entry, Outcome, Step
 from kafka_dr.web import app as web
 
+from tests.support.facts import figures_of
+
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "journals"
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/journal.jsonl"))
 #: Fields of the evidence that may differ, and why.
@@ -288,5 +290,5 @@ def test_what_was_committed_is_read(fixture: Fixture) -> None:
     fixture.load(fixture.rows)
     undone = undone_procedure(fixture.procedure("restore_group_offsets-later"))
     assert undone.id == fixture.evidence["plan"]["undone"]
-    assert len(committed_by(undone)) == undone.progress.figures(Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
+    assert len(committed_by(undone)) == figures_of(undone, Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
     assert set(snapshot_of(undone).columns) == {"group", "topic", "partition", "position"}

@@ -35,6 +35,7 @@ from kafka_dr.vocabulary import Entry, Step
 from lab.judge.positions_file import read_rows, translation_digest
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 from tests.support.bench import FENCE, GRANT, ORDERS, PAIR
+from tests.support.facts import figures_of
 
 EARLIER, LATER = "planned_failover-r1", "unplanned_failover-u1"
 OPEN, ASSESS, TRANSLATE = Step.OPEN_PROCEDURE, Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS
@@ -135,7 +136,7 @@ def prove(
             ),
         )
     else:
-        rows = rows_of(procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"]))
+        rows = rows_of(procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"]))
         bench.done(
             procedure,
             step,
@@ -315,7 +316,7 @@ def test_killed_after_each_write_it_ends_in_the_same_state(
         with pytest.raises(MemoryError):
             continued(died)
     continued(died)
-    assert died.journal.lease(PAIR).holder == LATER and died.procedure("u1").progress.outcome(OPEN)
+    assert died.journal.lease(PAIR).holder == LATER and figures_of(died.procedure("u1"), OPEN)
     assert [e.payload for e in died.journal.entries(EARLIER, OPEN, Entry.NOTE)] == [{"continued_by": LATER}]
     assert {e.payload["continues"]["procedure_id"] for e in died.journal.entries(LATER, OPEN, Entry.OPENED)} == {
         EARLIER
@@ -501,7 +502,7 @@ def left_by(bench: Any) -> Run:
     procedure = continued(bench)
     lost(bench, procedure)
     AssessDataLoss(task_id=ASSESS.value).execute(bench.context("u1"))
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').progress.figures(ASSESS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures_of(bench.procedure('u1'), ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     FenceSource(task_id="fence_source").execute(bench.context("u1"))
     StopLeftMirrorMaker(task_id="stop_mirror_maker").execute(bench.context("u1"))
@@ -811,7 +812,7 @@ def test_frozen_positions_are_final(make: Any, recorder: Recorder) -> None:
     figures = assess(bench)
     positions = bench.procedure("u1").artifacts.load(figures["positions"]).set_index("group")
     assert positions["position"].to_dict() == {"audit": 60, "billing": 100, "cron": 30}
-    frozen = procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])
+    frozen = procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"])
     assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0] and set(figures["active_groups"]) == {
         "audit",
         "billing",
@@ -861,7 +862,7 @@ def test_zero_lag_alone_proves_no_boundary(make: Any) -> None:
 
 def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dict[str, Any], pd.DataFrame]:
     """Have the loss approved, let something happen, stop, translate: figures and rows by group."""
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').progress.figures(ASSESS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures_of(bench.procedure('u1'), ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(bench.procedure("u1"), Step.FENCE_SOURCE, fenced="armed")
     change()
@@ -899,7 +900,7 @@ def test_a_translation_that_was_made_with_the_source_is_taken_as_it_is(died: Any
         {"orders-0": 4},
     )
     assert figures["mirror_maker_missing"] == 2, "set beside the checkpoints of now"
-    plan = died.procedure("u1").progress.plan()
+    plan = died.procedure("u1").progress.move().plan
     assert (plan["continues"]["translated"], plan["continues"]["exact"]) == (
         2,
         2,
@@ -914,7 +915,7 @@ def test_what_that_translation_found_missing_counts(make: Any) -> None:
     figures, _ = translate_after_assessing(bench)
     assert figures["holes"] == MISSING
     assert "3 records below that end were not found on standby" in loss_markdown(
-        bench.procedure("u1").progress.plan(), "d"
+        bench.procedure("u1").progress.move().plan, "d"
     )
     close(bench, outcome="failed")
     assert [(one["from_offset"], one["certain_to"], one["records"]) for one in evidence(bench, LATER)["loss"]] == [
@@ -930,7 +931,7 @@ def test_without_its_file_the_positions_are_translated_anew(make: Any) -> None:
     figures, rows = translate_after_assessing(bench)
     assert (
         "what translate_offsets of planned_failover-r1 had proven is not taken over"
-        in doubts(bench.procedure("u1").progress.figures(ASSESS))[0]
+        in doubts(figures_of(bench.procedure("u1"), ASSESS))[0]
     )
     assert rows["class"].to_dict() == {"audit": "POLICY", "billing": "END"} and figures["holes"] == MISSING
 
