@@ -1,6 +1,4 @@
-"""(j) 5 million against 5 million records x 500 B over 100 partitions: stranded records found by an anti-join,
-beside the time Spark needs to read both sides.
-"""
+"""(j) 5 million against 5 million records x 500 B: an anti-join beside Spark's reading of both sides."""
 
 from __future__ import annotations
 

@@ -88,9 +88,7 @@ def fail_over(figures: Figures, name: str, rehearsal: Rehearsal, groups: int) ->
 
 
 def seed(site: Clusters, groups: int) -> None:
-    """Topics with 100 partitions, a group on each of one topic's; half of the positions at the end, the others
-    anywhere.
-    """
+    """Topics with 100 partitions, a group on each topic's; half of the positions at the end."""
     topics = {f"orders-{number}": PARTITIONS for number in range(max(1, min(10, groups // 100)))}
     site.create_topics(SOURCE, topics)
     site.write(
@@ -120,9 +118,7 @@ def seed(site: Clusters, groups: int) -> None:
 
 
 def write_checkpoints(site: Clusters, placed: list[tuple[str, dict[TopicPartition, int]]]) -> None:
-    """One checkpoint a position, as MirrorMaker 2 would write them: identity naming, and as many records on both
-    sides.
-    """
+    """One checkpoint a position, as MirrorMaker 2 writes them under identity naming without repeats."""
     if CHECKPOINTS not in site.cluster(TARGET).topics([CHECKPOINTS]):
         site.create_topics(TARGET, {CHECKPOINTS: 1}, **{"cleanup.policy": "compact"})
     made = (

@@ -18,11 +18,7 @@ from tests.benchmarks.clusters import FLOW, SOURCE, TARGET, Clusters
 def write_input(
     site: Clusters, folder: Path, positions: pa.Table, topics: dict[str, int], drained: bool = True
 ) -> Path:
-    """Write positions (group, topic, partition, position), syncs, bounds and job.json; both flows are at rest.
-
-    Args:
-        drained: everything that the source holds is on the target.
-    """
+    """Write positions, syncs, bounds and job.json of flows at rest; ``drained``: the target holds everything."""
     folder.mkdir()
     count = len(positions)
     positions = positions.append_column("position_at", pa.repeat(pa.scalar(1_760_000_000_000, pa.int64()), count))

@@ -112,10 +112,7 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 class PeakMemory:
-    """Watches a process with all its descendants, and keeps the highest resident memory of each.
-
-    The kernel keeps the high-water mark itself; only the last moments of a process may be missed.
-    """
+    """Watches a process with all its descendants, and keeps the highest resident memory of each."""
 
     def __init__(self, pid: int) -> None:
         self._root, self._peaks, self._over = pid, {}, threading.Event()

@@ -1,6 +1,4 @@
-"""The three answers of Airflow's API that steps ask for, from a file that the driver writes: who started, who
-answered what.
-"""
+"""The three answers of Airflow's API that steps ask for, from a file that the driver writes."""
 
 from __future__ import annotations
 

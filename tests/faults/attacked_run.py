@@ -1,6 +1,4 @@
-"""One run of a failover as an attacker sees it: Airflow's REST API, its database, its command line, and the
-journal's file.
-"""
+"""One failover as an attacker reaches it: Airflow's REST API, database, command line, and the journal's file."""
 
 from __future__ import annotations
 
@@ -158,9 +156,7 @@ class AttackedRun:
         return awaited(look, f"{task_id} in {states}", seconds)
 
     def asked(self, gate: str | None = None, attempt: int | None = None) -> dict[str, Any]:
-        """Wait until a gate (the plan's by default) is parked, on this try of it, and stays so: an answer that comes
-        while it parks is lost.
-        """
+        """Wait until a gate is parked on this try and stays so: an answer given while it parks is lost."""
         gate = gate or self.gate
         found = self.until(gate, "awaiting_input")
         while attempt is not None and found["try_number"] < attempt:
@@ -341,9 +337,7 @@ def frozen_scheduler(lab: Lab) -> Iterator[None]:
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """What a procedure changes on the clusters that live: rights, topics, log ends, positions, connectors; and the
-    routing record.
-    """
+    """What a procedure changes on living clusters: rights, topics, log ends, positions, connectors, routing."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
     anything = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY

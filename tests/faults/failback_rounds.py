@@ -1,6 +1,4 @@
-"""One workload whose source died once and came back, and failbacks of it again and again, each of which must end
-in the same state.
-"""
+"""Failbacks of one workload's returned source, each of which must end in the same state."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A lab without Airflow whose source gets lost under load: workload, clients, the recorder, the watcher, and
-unplanned procedures step by step.
-"""
+"""A lab without Airflow whose source gets lost under load, with unplanned procedures step by step."""
 
 from __future__ import annotations
 
@@ -129,9 +127,7 @@ class LostScene:
         return evidence
 
     def judged(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict, once the clients have worked on the target and everything that writes or reads has
-        ended.
-        """
+        """The judge's verdict, once clients have worked on the target and all writers and readers have ended."""
         unsettled = self.rehearsal.settle()
         verdict = self.rehearsal.judge(evidence, "approver")
         verdict.add(unsettled)
@@ -153,9 +149,7 @@ class LostScene:
         )
 
     def fence(self, run: Run, evidence: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
-        """Figures of the old source's fence: of `fence_source` if it could be fenced then, else of the watcher,
-        which is waited for.
-        """
+        """Figures of the old source's fence, of `fence_source` or of the watcher, which is waited for."""
         figures = figures_of(evidence, "fence_source")
         if "accepted" in figures:
             return figures

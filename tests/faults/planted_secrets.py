@@ -1,6 +1,4 @@
-"""Secrets planted into a lab's connections, systems that repeat what they are sent, and a search of every place
-a secret might reach.
-"""
+"""Secrets in a lab's connections, systems that repeat what they get, and a search of every place."""
 
 from __future__ import annotations
 

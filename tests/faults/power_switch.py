@@ -1,6 +1,4 @@
-"""A fence hook as a data centre has one: it cuts the power of the source's broker and of the worker beside it,
-and gives it back.
-"""
+"""A fence hook that cuts and restores the power of the source's broker and of the worker beside it."""
 
 from __future__ import annotations
 
@@ -25,11 +23,7 @@ OFF_SECONDS = 5.0
 
 
 class PowerSwitch:
-    """The hook's state: which requests came, and whether the cluster's processes may live.
-
-    Attributes:
-        asked: path and body of every POST, in order.
-    """
+    """Which requests came (path and body of every POST, in order), and whether the processes may live."""
 
     def __init__(self, lab: Lab, cluster: str) -> None:
         self._lab, self._cluster = lab, cluster

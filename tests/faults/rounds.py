@@ -1,6 +1,4 @@
-"""One workload on one lab that is moved again and again: every round must end in the same state as the first
-one, which was judged.
-"""
+"""One workload on one lab that is moved again and again: each round must end as the first, judged one."""
 
 from __future__ import annotations
 
@@ -214,9 +212,7 @@ def on_a_lab(kind: type[_R], factory: pytest.TempPathFactory) -> Iterator[_R]:
 
 
 def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
-    """Kill the step's process right after its n-th journal write and try again, for every step and n; what ended
-    otherwise, and how many there were.
-    """
+    """Kill each step's process after each n-th journal write; what ended otherwise, and how many kills."""
     wrong, tried = [], 0
     for step, n in points(rounds):
         try:

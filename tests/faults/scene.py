@@ -1,6 +1,4 @@
-"""A lab with clients at work on it, one procedure with a fault in it, and the look afterwards: is the source
-usable, is the world as it was found?
-"""
+"""A lab with clients, a procedure with a fault, and the look afterwards at source and world."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ Place = tuple[str, int]
 def until(
     holds: Callable[[], Any], what: str | Callable[[], str], seconds: float = _SECONDS, pause: float = 0.2
 ) -> Any:
-    """Wait for something true; an assertion fails when it does not come. Where `what` is called, it tells what is
-    there instead.
-    """
+    """Wait for something true, or fail with `what`, which may be called."""
     ends_at = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < ends_at, f"{what() if callable(what) else what}: not within {seconds:.0f} s"
@@ -115,11 +111,7 @@ class Diary:
 
 
 class Admins:
-    """Superusers' clients by alias: a new one for each request, kept until the next.
-
-    librdkafka aborts the whole process when a broker comes back after a request to it, as a group's coordinator, has
-    timed out.
-    """
+    """Superusers' clients by alias, new ones per request: librdkafka aborts when a timed-out coordinator returns."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab, self._newest = lab, {}
@@ -294,9 +286,7 @@ class Scene:
         return [text for part, was in self.found.items() for text in _differences(part, was, now.get(part))]
 
     def unusable(self, seconds: float = USABLE_SECONDS) -> list[str]:
-        """Why clients cannot work on the source, by record ids: new records are acknowledged there and reach every
-        group, nothing is lost or skipped.
-        """
+        """Why clients cannot work on the source: by record ids, nothing may be lost or skipped."""
         since = int(time.time() * 1000)
         wrong = self._new_records(since, seconds)
         logs = self._source_logs()
@@ -356,9 +346,7 @@ class Scene:
         return found
 
     def ended(self, run: Run, outcome: str, step: str, reason: str) -> list[str]:
-        """In what the run did not end as named: outcome, failing step, reason, deadline, lease, journal, and the
-        page that says it.
-        """
+        """What did not end as named: outcome, failing step, reason, deadline, lease, journal, page."""
         evidence = self.driver.evidence(run)
         wrong = [
             f"{key} is not {wanted}"
@@ -554,9 +542,7 @@ class Scene:
     # -- between cases ---------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """After a case, whatever became of it: no lease, no fault, no topic of its own, the world as it was found;
-        else the next one gets another lab.
-        """
+        """Leave no lease, fault or topic of the case and the world as it was, else the next case gets another lab."""
         try:
             self._tidy()
         except Exception:

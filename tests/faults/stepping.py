@@ -1,6 +1,4 @@
-"""Drives a procedure's steps without Airflow, as Airflow would: in order, tried again after a kill, returned
-after a refusal.
-"""
+"""Drives a procedure's steps as Airflow would: in order, tried again after a kill, returned after a refusal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The stop hook of a lab whose MirrorMaker 2 runs in dedicated mode: it kills the process by its pid, and tells
-how many run.
-"""
+"""The stop hook of MirrorMaker 2 in dedicated mode: kills the process by its pid, and counts those that run."""
 
 from __future__ import annotations
 
@@ -17,12 +15,7 @@ from lab.state import DEDICATED, Lab
 
 
 class StopServer:
-    """Serves `POST /stop` and `GET /state` where the lab's topology looks for them; nothing of the lab starts the
-    process again.
-
-    Args:
-        lies: it says that the process has ended, and lets it go on.
-    """
+    """Serves `POST /stop` and `GET /state`; where it ``lies``, it only says that the process has ended."""
 
     def __init__(self, lab: Lab, lies: bool = False) -> None:
         self._lab, self._lies = lab, lies

@@ -1,6 +1,4 @@
-"""kill -9 through Airflow itself: a task, a task's supervisor, the scheduler, each at a seeded step of a real
-failover.
-"""
+"""kill -9 of a task, a task's supervisor and the scheduler, each at a seeded step of a real failover."""
 
 from __future__ import annotations
 

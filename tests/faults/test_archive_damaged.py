@@ -1,6 +1,4 @@
-"""What is known of a lost source is old, missing, thinned out or wrong: a safer class, said so, and nobody skips
-a record.
-"""
+"""Where knowledge of a lost source is old, missing or wrong, classes are safer and no record is skipped."""
 
 from __future__ import annotations
 
@@ -208,9 +206,7 @@ def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
 
 
 def judged_round(damaged: DamagedRounds, name: str) -> tuple[Run, dict[str, Any]]:
-    """A whole run, in which the judge finds nothing, records are lost, and row by row no more is claimed than with
-    all that is known.
-    """
+    """A whole run: the judge finds nothing, records are lost, and each row claims no more than the fuller run."""
     run = damaged.fresh()
     evidence = damaged.driver.whole(run)
     assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
@@ -280,9 +276,7 @@ def _afterwards(scene: LostScene, topic: str) -> None:
 def test_a_topic_made_again_on_the_target(
     policy: str, lose: Callable[[LostScene, str], None], recorded: bool, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """What was stated of the log before it says nothing of this one: nobody skips, and what the new log lacks is
-    listed.
-    """
+    """Statements about the log before it count for nothing: nobody skips, and what it lacks is listed."""
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path, recorded=recorded, clients=False) as scene:
         lose(
             scene,

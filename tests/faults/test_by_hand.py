@@ -124,9 +124,7 @@ def refused(lab: Lab, alias: str, topic: str) -> bool:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_back_and_onwards_by_hand(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Back: the world is as it was, and clients write. Onwards: groups, rights, reverse flow and routing as the
-    procedure would have left them.
-    """
+    """Back: the world as it was, and clients write. Onwards: groups, rights, flows and routing as by the procedure."""
     lab = Lab(fresh_lab(policy, airflow=False))
     made = Rehearsal(lab.root, tmp_path / "r", SEED, scale=0.2, groups=10)
     truth = made.seed_topics()
@@ -175,9 +173,7 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
 def test_back_and_onwards_by_hand_without_the_source(
     policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Broker and worker of the source are dead. Back: the target is as it was found. Onwards: groups, rights and
-    routing as the procedure would have left them.
-    """
+    """With the source's broker and worker dead: back as it was found, or onwards as by the procedure."""
     lab = Lab(fresh_lab(policy, airflow=False))
     quicken(lab)
     truth = _lost(lab, tmp_path / "r")
@@ -210,9 +206,7 @@ def _at_rest(world: World) -> None:
 
 
 def _back_without_source(driver: Stepping, person: Person, world: World, before: dict[str, Any], topic: str) -> None:
-    """Where the other direction may run, only the dead worker could tell: the script stops there, with everything
-    else done.
-    """
+    """The script stops where only the dead worker could say that the other direction stands, all else done."""
     run, alone = Run(LOST, dag_id=UNPLANNED), person.lab.load().policy == "identity"
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, TARGET, topic), run.texts
     _at_rest(world)

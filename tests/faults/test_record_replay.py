@@ -88,9 +88,7 @@ def children(pid: int) -> list[int]:
 def frozen_in_the_middle(
     folder: Path, config: dict[str, Any], topic: str, whom: str
 ) -> tuple[subprocess.Popen, list[int]]:
-    """A process that stands still before it has written everything, alone or with its writer, and what must be
-    woken.
-    """
+    """A process that stands still before it has written all, alone or with its writer, and what to wake."""
     first = process(folder, config)
     eventually_written(config, topic, 1)
     frozen = [first.pid, *(children(first.pid) if whom == "both" else [])]
@@ -103,9 +101,7 @@ def frozen_in_the_middle(
 def test_a_frozen_process_that_thaws_adds_nothing(
     config: dict[str, Any], topic: str, tmp_path: Path, whom: str
 ) -> None:
-    """A second one goes on meanwhile; the first one, awake again, finds itself fenced off, also in the middle of its
-    transaction.
-    """
+    """A second one goes on; the first, thawed, is fenced off, also in the middle of its transaction."""
     procedure = opened(failback(tmp_path, config))
     found_stranded(procedure, many(topic))
     first, frozen = frozen_in_the_middle(tmp_path, config, topic, whom)

@@ -199,9 +199,7 @@ def without_writes(scene: LostScene) -> Iterator[None]:
 
 @contextmanager
 def asleep(scene: LostScene, application: Application) -> Iterator[None]:
-    """The source's broker sleeps, and wakes up for a moment in each round, until the block ends; the worker beside
-    it sleeps throughout.
-    """
+    """The source's broker wakes up for a moment in each round; the worker beside it sleeps throughout."""
     broker, worker = (scene.lab.processes.pid(f"{kind}-{SOURCE}") for kind in ("broker", "connect"))
     timers: list[Timer] = []
 
@@ -249,9 +247,7 @@ def test_one_that_is_slow_is_told_from_one_that_is_gone(scene: LostScene, applic
 
 
 def test_one_that_takes_no_writes_is_told_from_one_that_answers(scene: LostScene, application: Application) -> None:
-    """It describes itself at once, in every round; those who try to write to it are not acknowledged, and no
-    heartbeat comes from it.
-    """
+    """It describes itself in every round; writes get no acknowledgement, and no heartbeat comes from it."""
     await_beats(scene)
     with without_writes(scene):
         found = refused(scene, WINDOW)

@@ -34,12 +34,7 @@ ANYTHING = AclBindingFilter(
 
 
 class World:
-    """Rights of both clusters, the moved groups' positions on the target, connectors and what they keep, and the
-    routing record.
-
-    Args:
-        alive: clusters that can be asked, each with the worker beside it; of a dead one nothing is looked at.
-    """
+    """Rights, positions, connectors and routing record, of the clusters that are ``alive`` only."""
 
     def __init__(
         self,

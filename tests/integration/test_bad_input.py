@@ -1,6 +1,4 @@
-"""Bad params and a bad topology, given to Airflow as an operator gives them: refused, with a reason, before
-anything is touched.
-"""
+"""Bad params and topologies, as an operator gives them: refused with a reason, and nothing is touched."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ GOOD = {"source": "primary", "target": "standby", "reason": "bad input"}
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """Everything a procedure could touch: rights, topics and groups of both clusters, connectors, the routing
-    record.
-    """
+    """All that a procedure could touch: rights, topics, groups, connectors, the routing record."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
     anything = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY

@@ -1,6 +1,4 @@
-"""A pair of made-up clusters between which clients go to and fro, right in every respect until a test spoils
-something.
-"""
+"""Two made-up clusters between which clients change sides; all is right until a test spoils it."""
 
 from __future__ import annotations
 
@@ -162,9 +160,7 @@ class Story:
             self.copied[log] = held.offset + 1
 
     def seed(self, source: str) -> None:
-        """The flow from a cluster shall copy what is written there from now on; under default naming it never copied
-        anything else.
-        """
+        """Have the flow from a cluster copy only what is written there from now on."""
         if self.names.policy == "identity":
             self.copied[source, ("orders", 0)] = self.clusters[source].end(("orders", 0))
 

@@ -1,6 +1,4 @@
-"""The demo application's supervisor, on clients that only sleep; and its view of a cluster, as the product takes
-it.
-"""
+"""The demo application's supervisor on clients that only sleep, and its view of a cluster."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ def supervised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_clients_that_are_sent_to_another_cluster_leave_the_old_one_soon(
     tmp_path: Path, supervised: Any, cluster: str, least: float, most: float
 ) -> None:
-    """One that waits for its dead cluster is killed after moments; where the cluster is the same it is given its
-    time.
-    """
+    """A client that waits for its dead cluster is soon killed; on the same cluster it is given its time."""
     made, client, started = supervised
     application(tmp_path, cluster, 2)
     began = time.monotonic()

@@ -1,6 +1,4 @@
-"""The parts of round trips that need no lab: who goes where, what is written down when, and what the judge is
-given.
-"""
+"""The parts of round trips that need no lab: who goes where, what is written, what the judge is given."""
 
 from __future__ import annotations
 
@@ -261,9 +259,7 @@ def test_load_in_another_period_has_numbers_of_its_own(
 
 
 def test_ways_of_leaving_are_drawn_from_a_number() -> None:
-    """Eight numbers give accidents and none, each with repeats and without, with a standby or stranded records of
-    every kind and without.
-    """
+    """Eight numbers give every combination of accident, repeats, standby and kinds of stranded records."""
     drawn = [Leaving.drawn(number) for number in range(8)]
     assert drawn == [Leaving.drawn(number) for number in range(8)]
     assert {(one.accident is None, one.crashed, one.standby or bool(one.stranded)) for one in drawn} == {
@@ -311,9 +307,7 @@ class Pen:
 
 
 def test_more_records_are_of_their_topics_kinds_and_share_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two portions of one topic have ids of their own; large topics and those that stay empty are left out, and the
-    old records are not told again.
-    """
+    """Each portion has ids of its own, leaves out large and empty topics, and repeats no old record."""
     monkeypatch.setattr(going_on, "TopicWriter", Pen)
     truth = GroundTruth(
         1,

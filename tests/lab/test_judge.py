@@ -296,9 +296,7 @@ def test_moved_groups_stand_at_zero_on_local_topics(
     ],
 )
 def test_a_partition_never_committed_stays_uncommitted(there: dict[tuple[str, int], int], found: set[str]) -> None:
-    """Where a group never committed it has nothing on the target, unless it is 0 on a local topic of its own, or was
-    there before.
-    """
+    """It has nothing on the target, unless it is 0 on a local topic, or was there before."""
     assert checks(uncalled_positions("g", {AT: 5}, there, mirrored, same)) == found
     assert uncalled_positions("g", {AT: 5}, there, mirrored, same, there) == []
     assert checks(uncalled_positions("g", {AT: 5}, {AT: 5, ("orders", 1): 0}, same)) == {"never committed"}
@@ -403,9 +401,7 @@ def test_a_truth_survives_its_file(tmp_path: Path) -> None:
 
 
 def test_client_logs_keep_the_first_positions_found(tmp_path: Path) -> None:
-    """Positions found by a group's first consumer count; later ones have been moved by reading. A torn line is left
-    out.
-    """
+    """Positions of a group's first consumer count, later ones do not; a torn line is left out."""
     events = [
         {"event": "started", "at": 2, "cluster": "standby", "group": "g", "positions": [["orders", 0, 9]]},
         {

@@ -42,9 +42,7 @@ def loss(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_safer_position_passes(changes: dict[str, Any]) -> None:
-    """Lower, with a bound that goes as far; of a lower position that was known; of a weaker class; or nowhere at
-    all.
-    """
+    """Lower with a bound as large, lower than a known position, of a weaker class, or none at all."""
     assert bolder_positions([position()], [position(**changes)]) == []
     assert bolder_positions([position()], [position(**changes)], sampled=False) == []
 

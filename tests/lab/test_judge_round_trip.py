@@ -1,6 +1,4 @@
-"""The judge of round trips must catch every record and position that went wrong, and let whole right ones pass.
-Clusters here are made up.
-"""
+"""The judge of round trips catches every wrong record and position of made-up clusters, and passes right ones."""
 
 from __future__ import annotations
 
@@ -114,9 +112,7 @@ def test_ten_right_round_trips_in_a_row_pass(make: Make, policy: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_flows_back_before_the_failback_is_right(make: Make, policy: str) -> None:
-    """After a planned failover with a standby of its own, the old source takes the new records at once, and they are
-    no loop.
-    """
+    """A planned failover's old source takes the new records at once, and they are no loop."""
     story = make(policy)
     story.write("abc")
     story.fail_over()
@@ -189,9 +185,7 @@ def test_repeats_hide_no_missing_record(make: Make) -> None:
 
 @pytest.mark.parametrize("offset", [0, 5])
 def test_an_exported_record_of_a_log_made_anew_takes_no_others_copy(offset: int) -> None:
-    """Two look alike: one is in the export, the other one's copy stands somewhere in the new log, by chance where
-    the first one stood.
-    """
+    """Of two alike one is exported; the other's copy stands in the new log, perhaps where the first one stood."""
     owed = [Owed(0, "primary", Record(number, 7, None, 0, False, 0), False) for number in range(2)]
     assert accounting.unaccounted(owed, AT, "primary", [Held(offset, 7, 0, False)], {0}, []) == []
     in_place = [owed[0]._replace(in_place=True), owed[1]]
@@ -337,9 +331,7 @@ def test_an_append_that_lost_the_old_log_is_caught(make: Make, policy: str) -> N
 
 
 def test_an_append_that_made_the_log_anew_is_caught(make: Make) -> None:
-    """Everything was mirrored, and only the new records are in it now: no offset holds another record, and the log
-    ends too early.
-    """
+    """No offset holds another record, and yet the log ends too early."""
     story = moved(make)
     story.fail_back()
     cut = story.clusters["primary"].logs[AT]
@@ -494,9 +486,7 @@ def test_records_of_two_periods_that_look_alike_are_counted_only() -> None:
 
 
 def test_one_too_many_of_what_both_clusters_wrote_is_a_repeat() -> None:
-    """It may be the other cluster's, which a killed MirrorMaker 2 mirrors again; where nobody killed it that is
-    found, too.
-    """
+    """A killed MirrorMaker 2 may mirror the other cluster's again; without a kill it is a finding."""
     origins = {7: [(0, "primary"), (1, "standby")]}
     assert (
         mirroring([(0, 7), (1, 7)], "primary", origins)
@@ -621,9 +611,7 @@ def test_older_records_of_a_deleted_log_are_kept_beside(make: Make) -> None:
 
 
 def test_what_was_kept_in_place_follows_where_names_tell_whose_it_is(make: Make) -> None:
-    """Under default naming the flow goes on behind what it had mirrored: positions among these records are judged
-    again.
-    """
+    """Under default naming the flow goes on behind what it mirrored, and positions among these are judged."""
     story = back(lost(make, "default"))
     story.passes()
     story.place("billing", 4)
@@ -636,9 +624,7 @@ def test_what_was_kept_in_place_follows_where_names_tell_whose_it_is(make: Make)
 
 
 def test_what_was_kept_in_place_is_not_what_looks_like_it(make: Make) -> None:
-    """Under default naming the flow was told to begin behind it: the copies are of the like records that were
-    written later.
-    """
+    """Under default naming the flow begins behind them: the copies are of the like records written later."""
     story = make("default")
     story.write("aaaaa")
     story.place("billing", 2)
@@ -781,9 +767,7 @@ def test_what_no_client_was_told_to_be_kept_may_be_replayed_too(make: Make, poli
 
 
 def test_a_replay_that_no_transaction_committed_is_none(make: Make) -> None:
-    """What a killed replay left in the log of the new primary is no record; where it was mirrored as one, it is one
-    too many.
-    """
+    """What a killed replay left is no record; where it was mirrored as one, it is one too many."""
     story = lost(make)
     stranded = story.clusters["primary"].logs[AT][4]
     story.replay(stranded)
@@ -1010,9 +994,7 @@ def write_rows(story: Story, rows: list[dict[str, object]]) -> None:
 
 
 def test_where_nobody_can_tell_records_apart_positions_are_counted_only(make: Make) -> None:
-    """Contents recur and MirrorMaker 2 repeated some of them: only the first source, mirrored whole, tells how many
-    follow.
-    """
+    """Only the first source, mirrored whole, shows how many records follow a repeated content."""
     story = make()
     story.write("aaaa")
     story.mirror("primary")
@@ -1061,9 +1043,7 @@ def reading(story: Story, folder: Path, given_here: range, given_there: range) -
 
 
 def test_a_record_that_no_consumer_was_given_is_named(make: Make, tmp_path: Path) -> None:
-    """On neither cluster; one that is still to come is not skipped, and what came back behind the cut-off is
-    nobody's due there.
-    """
+    """A record still to come is not skipped, nor one that came back behind the cut-off."""
     for last, skipped in ((9, []), (8, [])):
         story = lost(make)
         story.place("readers", 5)
@@ -1170,9 +1150,7 @@ def test_evidence_that_tells_another_story_is_caught(make: Make) -> None:
 
 
 def test_what_the_old_cluster_deleted_itself_is_a_loss_that_may_be_told(make: Make) -> None:
-    """As many records as its log has dropped below its start, and no other loss: clients returned, and nothing was
-    left behind.
-    """
+    """It is as many records as the log dropped below its start, and no other loss."""
     told = {
         "topic": "orders",
         "partition": 0,

@@ -1,6 +1,4 @@
-"""The judge of an unplanned failover must catch every wrong evidence, and let the right ones pass. Clusters here
-are made up.
-"""
+"""The judge of an unplanned failover catches every wrong evidence of made-up clusters, and passes right ones."""
 
 from __future__ import annotations
 
@@ -261,9 +259,7 @@ def acked(letter: str, offset: int, at: int = DIED - 1000) -> Acknowledgement:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_right_failover_passes(scene: Scene, policy: str) -> None:
-    """What is there is there, the rest is listed, the group stands where it belongs; under both naming policies,
-    writes tried.
-    """
+    """Records are there or listed, and the group stands where it belongs; writes are tried."""
     scene.policy = policy
     scene.refusing = {scene.remote} - {"orders"}
     verdict = scene.verdict(writes=True)
@@ -310,9 +306,7 @@ def test_a_record_withheld_in_the_middle_is_no_loss(scene: Scene) -> None:
 
 
 def test_of_recurring_contents_the_last_ones_are_missing() -> None:
-    """MirrorMaker 2 mirrors in order: with two of three equal records on the target it is the third that may be
-    lost.
-    """
+    """MirrorMaker 2 mirrors in order: with two of three equal records mirrored, the third may be lost."""
     known = log("aaa")
     assert mirrored_at_most(known, [digest("a")] * 2) == {0, 1}
     assert surely_mirrored(known, [digest("a")] * 2) == {0}
@@ -498,9 +492,7 @@ def test_a_commit_whose_answer_was_lost_may_have_been_recorded(scene: Scene) -> 
 
 
 def test_a_position_that_the_target_does_not_hold_is_caught(scene: Scene) -> None:
-    """What stands on the target counts, not what the file says: moved behind the bound allows it, and is named all
-    the same.
-    """
+    """What stands on the target counts, not the file: a position is named even where its bound allows it."""
     scene.rows, scene.there = [claim(2, 0, bound=2)], {"billing": 1}
     (finding,) = scene.verdict().findings
     assert (finding.check, finding.group) == ("position", "billing")
@@ -536,9 +528,7 @@ def test_a_refused_position_stands_nowhere(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("at", "found"), [(0, set()), (1, {"never committed"})])
 def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, found: set[str]) -> None:
-    """Where clients write elsewhere than where they read the past, what they write is read from its beginning, and
-    from nowhere else.
-    """
+    """What clients write under default naming is read from its beginning, and from nowhere else."""
     scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
     judge = scene.judge()
     judge.seen.target.committed["billing"] = {AT: at}
@@ -601,9 +591,7 @@ def test_more_read_again_than_was_told_before_the_approval_is_caught(
 def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught(
     scene: Scene, told: int | None, found: set[str]
 ) -> None:
-    """Of a group that rests, whoever approves is told no more than one interval brought, however exact the
-    translation is later.
-    """
+    """The approver of a resting group's bound sees at most one interval, however exact the translation is later."""
     scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(told)
     assert place(scene, 2) == found
     scene.policy, scene.more = "default", {"mirrored_in_interval": {("primary.orders", 0): 2, AT: 9}}
@@ -750,9 +738,7 @@ def test_a_gate_that_nobody_answered_is_caught(scene: Scene) -> None:
 
 
 def test_loss_that_was_approved_must_stay_listed(scene: Scene) -> None:
-    """A row of the plan that the evidence leaves out was approved and is not told; what was found since may be
-    added.
-    """
+    """A row of the plan that the evidence leaves out is a finding; rows may be added."""
     scene.change = at("loss", [row(4, 5), row(5, 6)])
     assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
     scene.change = at("loss", [row(4, 6) | {"approved": {"from_offset": 3, "certain_to": 6, "possible_to": None}}])
@@ -817,9 +803,7 @@ def test_a_row_that_contradicts_itself_is_caught(scene: Scene) -> None:
 
 
 def test_the_digest_of_a_translation_follows_its_contract() -> None:
-    """Columns in order, rows by group, partitions by topic and number, non-ASCII characters as they are; made here
-    by hand.
-    """
+    """Columns in order, rows by group, partitions by topic and number, non-ASCII characters as they are."""
     rows = [
         claim(2, 2, group="zoo") | {"partition": 1},
         claim(1, 1, group="группа"),
@@ -1014,9 +998,7 @@ def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_pat
 def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(
     scene: Scene, tmp_path: Path, found: dict[str, Any], check: set[str]
 ) -> None:
-    """An inventory that had read the source is certain: it may neither call lost what is there, nor leave anything
-    out.
-    """
+    """An inventory that read the source may neither call lost what is there, nor leave anything out."""
     listed(tmp_path, {4: "e", 5: "f"})
     pq.write_table(
         pa.Table.from_pylist(
@@ -1053,9 +1035,7 @@ def test_recurring_contents_are_stranded_by_count(scene: Scene, tmp_path: Path) 
 
 
 def test_client_logs_keep_the_last_commit_and_what_was_asked_for(tmp_path: Path) -> None:
-    """A commit that was not answered may have been taken: the highest offset asked for is kept beside the last one
-    known.
-    """
+    """A commit without an answer may have been taken: the highest offset asked for is kept, too."""
     common = {"cluster": "primary", "group": "g"}
     events = [
         {"event": "committed", "at": 2, **common, "positions": [["orders", 0, 5]]},

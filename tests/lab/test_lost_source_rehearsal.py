@@ -109,9 +109,7 @@ def test_the_most_that_was_mirrored_in_an_interval() -> None:
 
 
 def test_the_longest_sample_is_one_that_the_source_lived_to_see_the_end_of(tmp_path: Path) -> None:
-    """A sample under way when the source died waits for it, and is no measure of an interval; neither is what is
-    being written aside.
-    """
+    """A sample that waits for a source that died is no measure of an interval, nor is an unfinished one."""
     rows = [
         ("sample", 1_000, {"took_ms": 900}),
         ("partition", 1_000, None),
@@ -171,9 +169,7 @@ class Target:
 
 
 def test_topics_that_are_made_while_it_is_watched_count_from_their_beginning() -> None:
-    """Of a topic that is seeded once and never written to again, all was mirrored within one interval; what stood
-    before is not counted.
-    """
+    """Of a topic that is seeded once, all was mirrored in one interval; what stood before does not count."""
     target = Target()
     watch = TargetWatch(target)  # type: ignore[arg-type]
     watch.look()
@@ -210,9 +206,7 @@ def test_seeding_is_watched_until_the_source_is_lost(
 
 
 def test_accidents_are_drawn_from_a_number() -> None:
-    """Ten numbers give ten moments, and the first eight of them both settings of the syncs, each with and without
-    lag, each of these with and without repeats.
-    """
+    """Ten numbers give ten moments; the first eight combine settings of the syncs, lag and repeats."""
     drawn = [Accident.drawn(number) for number in range(10)]
     assert drawn == [Accident.drawn(number) for number in range(10)]
     assert len({accident.after for accident in drawn}) == 10

@@ -186,9 +186,7 @@ def test_whether_checkpoints_are_written_is_asked_for_each_lab(
 
 
 def test_a_dedicated_mirror_maker_is_told_what_the_connectors_are(lab: Lab) -> None:
-    """Every setting of each connector, under the flow's prefix; addresses and logins under the clusters' own; the
-    password in a file apart.
-    """
+    """Connectors' settings under the flow's prefix, clusters' logins under their own, the password in a file."""
     told = mirror_maker_properties(lab)
     for kind in KINDS:
         config = connector_config(lab, "primary", "standby", kind)

@@ -1,6 +1,4 @@
-"""The page of unplanned_failover: one heading a step of its DAG, and every param, deadline and word of the
-gate's question as the code has it.
-"""
+"""The page of unplanned_failover has a heading a step, and every param, deadline and word of the gate."""
 
 from __future__ import annotations
 
@@ -99,9 +97,7 @@ def test_the_deadlines_are_those_of_the_code() -> None:
 
 
 def test_deadlines_of_others_are_called_that() -> None:
-    """What the page calls another procedure's is used by none of the operators this DAG has alone; what it does not
-    is not called that.
-    """
+    """Such deadlines are used by none of this DAG's own operators, all other ones are."""
     others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.MULTILINE))
     assert others == {
         "max_fence_seconds",
@@ -149,12 +145,7 @@ LISTED = {"records": 7, "bytes": 90, "first_at": 0, "last_at": 5000, "aborted": 
 
 
 def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int) -> str:
-    """A question of approve_data_loss in which everything occurs that may.
-
-    Args:
-        fenced_at: when the run that is continued had proven its fence, if it had.
-        listed: what a source that was read adds to the inventory.
-    """
+    """A full question of approve_data_loss; ``listed`` is what a source that was read adds to the inventory."""
     row = {
         "topic": "orders",
         "partition": 0,
@@ -222,9 +213,7 @@ def plain(text: str) -> str:
 
 
 def test_every_word_of_the_question_is_explained() -> None:
-    """Each sentence, column and remark that the approver reads stands on the page; each row of the page's table
-    speaks of one.
-    """
+    """Each sentence, column and remark stands on the page; each row of its table speaks of one."""
     asked, told = (
         plain(question() + question(fenced_at=None) + question(BY_HOOK) + question(**LISTED) + question(records=0)),
         SECTIONS[Step.APPROVE_DATA_LOSS],

@@ -1,8 +1,4 @@
-"""A model of MirrorMaker 2 between two logs, with hidden record ids, and a judge that knows only the ids and
-contents.
-
-It shares no rule with the code under test: logs are lists of cells, and the judge counts.
-"""
+"""A model of MirrorMaker 2 and a judge by hidden record ids; it shares no rule with the code under test."""
 
 from __future__ import annotations
 
@@ -21,9 +17,7 @@ from kafka_dr_spark.tasks import translate_cases
 
 @dataclass(frozen=True)
 class Cell:
-    """One offset of a log. ``record`` is the hidden id, None for a marker or an aborted record that no reader
-    returns.
-    """
+    """One offset of a log; ``record`` is the hidden id, None for a marker or an aborted record."""
 
     offset: int
     record: int | None
@@ -34,11 +28,7 @@ class Cell:
 
 @dataclass
 class World:
-    """Two logs and what MirrorMaker 2 wrote about them.
-
-    ``runs`` are the source and target offsets at which its task began anew; ``mirrored`` the records that it ever
-    mirrored.
-    """
+    """Two logs, the offsets at which MirrorMaker 2's task began anew (``runs``), and the records it ever mirrored."""
 
     source: list[Cell]
     target: list[Cell]
@@ -99,16 +89,12 @@ def between(world: World, start: int, end: int) -> int:
 
 
 def consumed_again(world: World, position: int, target: int) -> int:
-    """Count the target's records from an offset on that a group at a source position had consumed: they would be
-    given to it again.
-    """
+    """Count the target's records from an offset on that a group at a source position had consumed."""
     return sum(c.record is not None and c.record < position and c.offset >= target for c in world.target)
 
 
 def verdict_by_record(world: World, position: int, answer: Answer) -> str | None:
-    """Return what is wrong with an answer where only a group's own re-reads count into the bound; None if nothing
-    is.
-    """
+    """Return what is wrong with an answer where only a group's own re-reads count into the bound."""
     again = 0 if answer.target_position is None else consumed_again(world, position, answer.target_position)
     if answer.bound is not None and again > answer.bound:
         return f"bound {answer.bound} broken: {again} consumed records lie at or above {answer.target_position}"
@@ -201,11 +187,7 @@ def make_world(
 
 
 def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
-    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by
-    then.
-
-    What Connect keeps never falls, and is the offset of a record.
-    """
+    """Sample both ends: what Connect keeps never falls, and is the offset of a record."""
     size, seen = world.bounds.cut_off, []
     for end in sorted(dice.randint(0, world.bounds.boundary) for _ in range(dice.choice([1, 3, 8]))):
         mirrored = max([c.record for c in world.target if c.offset < end and c.record is not None], default=-1)
@@ -218,10 +200,7 @@ def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
 
 
 def kept_at_most(world: World, length: int) -> int:
-    """Return the highest offset that Connect can have kept as replicated when the target had this length.
-
-    It is at most what the run under way had reached, and lies below where each later run began.
-    """
+    """Return the highest offset that Connect can have kept as replicated at this length of the target."""
     reached = [c.record for c in world.target if c.offset < length and c.record is not None]
     return min([reached[-1] if reached else -1, *[start - 1 for start, begun_at in world.runs if begun_at >= length]])
 

@@ -48,9 +48,7 @@ def bounds_row(topic: str, partition: int, cut_off: int, boundary: int, **change
 
 
 def write_input(folder: Path, positions: list[tuple], syncs: list[tuple], bounds: list[dict], **job: Any) -> Path:
-    """Write a job's input: positions are (group, topic, partition, position), syncs (topic, partition, u, d,
-    sequence).
-    """
+    """Write a job's input: positions (group, topic, partition, position), syncs (topic, partition, u, d, sequence)."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [(*row, 1_700_000_000_000, "earliest", False) for row in positions]
     for name, data in (("positions", rows), ("syncs", syncs)):

@@ -68,9 +68,7 @@ def test_two_sources_for_one_target_offset_contradict() -> None:
 
 @pytest.mark.parametrize(("unwatched", "left"), [(True, []), (False, [(100, 200), (150, 251)])])
 def test_a_newest_sync_beyond_the_target_is_of_an_older_log(unwatched: bool, left: list[tuple[int, int]]) -> None:
-    """The topic was made again, and the first sync of its new log was lost: where nobody else tells, those before it
-    go, too.
-    """
+    """The first sync of a log made again was lost: without other statements, those before it are dropped, too."""
     u, d = np.array([100, 150, 200]), np.array([200, 251, 12_000])
     pairs = usable_pairs(u, d, np.arange(3), BOUNDS, unwatched)
     assert listed(pairs) == left and pairs.discarded == (3 if unwatched else 0)

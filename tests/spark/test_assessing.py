@@ -103,9 +103,7 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
 def test_a_sync_beyond_the_target_tells_of_an_older_log_where_no_sample_does(
     more: list[tuple], from_offset: int, clusters: tuple, tmp_path: Path
 ) -> None:
-    """Nobody then knows what went with that log; with samples it is one wrong statement, and one within the log is
-    none.
-    """
+    """Without samples nothing is known of that log; with samples it is one wrong statement."""
     assert assessed(clusters, tmp_path, *ROWS, *more, source_readable=False)[0]["from_offset"] == from_offset
 
 
@@ -129,9 +127,7 @@ def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path
 
 
 def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: Path) -> None:
-    """Certain up to the last sample where the source had no gaps; open beyond; a partition that no sample saw is
-    unknown.
-    """
+    """Certain up to the last sample where the source had no gaps; open beyond; unknown without a sample."""
     floors = [
         ("orders", 0, FLOOR, 80, 70, 50, 1_000),
         ("orders", 0, FLOOR, 120, 105, 69, 4_000),
@@ -202,9 +198,7 @@ def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters
 
 
 def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(clusters: tuple, tmp_path: Path) -> None:
-    """From the floor to where Connect had kept the position, or to the end; all of it where no sample tells, or for
-    a group that may have gone on.
-    """
+    """From the floor to what Connect had kept, or to the end where no sample says so or a group may have gone on."""
     held = [
         ("orders", 0, POSITION, group, position, 0, moved)
         for group, position, moved in (("a", 85, 0), ("b", 85, 1), ("c", 5, 0), ("d", 185, 0))
@@ -315,9 +309,7 @@ def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
 
 
 def test_only_what_is_certain_counts_as_certain() -> None:
-    """A partition of which nothing is certain adds nothing, listed or not; one that ends below where it begins takes
-    nothing away.
-    """
+    """A partition of which nothing is certain, or that ends below its beginning, counts 0."""
     row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
     read = [
         row

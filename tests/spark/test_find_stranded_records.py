@@ -20,9 +20,7 @@ JOB = "find_stranded_records"
 
 @pytest.fixture
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A source whose last forty records the target never got, on each of three partitions; it got twenty others
-    twice.
-    """
+    """The target lacks the last forty records of three partitions, and got twenty others twice."""
     source, target = MockCluster(), MockCluster()
     for partition in range(3):
         values = [b"%d-%03d" % (partition, number) for number in range(100)]

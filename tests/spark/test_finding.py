@@ -25,9 +25,7 @@ VALUES = [b"id-%03d" % number for number in range(200)]
 
 @pytest.fixture(scope="module")
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A returned cluster and the one that got some of its records: the first 120 with repeats; all but some in the
-    middle; more than it holds itself; none; all.
-    """
+    """Of the returned cluster's records the other has: 120 and repeats, most, more than all, none, or all."""
     source, target = MockCluster(), MockCluster()
     logs = {
         0: (VALUES, VALUES[:110] + VALUES[70:120]),
@@ -92,9 +90,7 @@ def values_in(folder: Path, row: dict[str, Any], kind: str = "stranded") -> list
 
 
 def test_what_was_never_replicated_is_listed_to_the_record(clusters: tuple, tmp_path: Path) -> None:
-    """At the end, in the middle, in place of a tail that was lost, and on a partition of which nothing arrived;
-    where all did there is no file.
-    """
+    """At the end, in the middle, in place of a lost tail, a whole partition; none where all was replicated."""
     found = searched(clusters, tmp_path)
     told = {
         p: (row["frontier"], row["resumes"], row["from_offset"], row["records"], row["lacking"], row["exact"])
@@ -124,9 +120,7 @@ def test_what_was_never_replicated_is_listed_to_the_record(clusters: tuple, tmp_
 
 
 def test_what_connect_kept_counts_where_the_source_lost_nothing(clusters: tuple, tmp_path: Path) -> None:
-    """Copies that are gone from the target were there; a source that is shorter than what was kept has other records
-    now.
-    """
+    """Copies gone from the target were there; a source shorter than what was kept has other records now."""
     found = searched(clusters, tmp_path, {0: {"replicated": 129}, 2: {"replicated": 99}})
     assert (found[0]["from_offset"], found[0]["frontier"], found[0]["records"]) == (
         130,
@@ -168,9 +162,7 @@ def test_what_the_target_deleted_is_exported_only_where_it_is_asked_for(clusters
 def test_copies_that_will_be_deleted_are_exported_where_their_topic_holds_them_no_more(
     clusters: tuple, tmp_path: Path
 ) -> None:
-    """Retention took the first four of the originals; nothing of such a log is stranded, nor lacking, whatever the
-    originals hold that was not copied yet.
-    """
+    """Retention took four originals: nothing is stranded, nor lacking, whatever was not copied yet."""
     found = searched(clusters, tmp_path, {4: {"copied_back": True}, 2: {"copied_back": True}}, {4: {"target_start": 4}})
     told = {p: [found[p][name] for name in ("records", "lacking", "older", "frontier", "exact")] for p in (2, 4)}
     assert told == {2: [0, 0, 1, 91, True], 4: [0, 0, 4, 9, True]}

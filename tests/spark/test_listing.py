@@ -33,9 +33,7 @@ def test_the_window_spans_all_portions(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first and the last time of all records, the beginning of 1970 among them; records without a time have
-    none.
-    """
+    """The first and last time of all records, also at the beginning of 1970; records without a time have none."""
     monkeypatch.setattr(listing, "RECORDS_HELD", 1)
     listed = Listed(Window(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
     for offset, at in enumerate(stamps, start=10):
@@ -68,9 +66,7 @@ def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
 def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(
     kept: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once that is reached all partitions write down what they hold; the files are the same but for their row
-    groups.
-    """
+    """At the bound all partitions write what they hold; files differ in their row groups only."""
     monkeypatch.setattr(listing, "BYTES_KEPT", kept)
     source, values = MockCluster(), [b"id-%d" % number for number in range(60)]
     windows = {

@@ -1,6 +1,4 @@
-"""A flow that is sampled again and again until its source dies: no group is ahead, and what each may read again
-is announced, and little.
-"""
+"""A flow sampled until its source dies: no group is ahead, and re-reads are announced and few."""
 
 from __future__ import annotations
 
@@ -213,18 +211,14 @@ def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple
 
 
 def test_what_connect_had_kept_is_the_ceiling() -> None:
-    """From the first sample that kept the position on no consumed record can follow; where none had, the boundary
-    is.
-    """
+    """No consumed record follows from the first sample that kept the position, else from the boundary."""
     case = case_of((90, 100), (190, 200), (290, 300))
     assert told_by(case, 150, 120) == (80, []) and told_by(case, 190, 120) == (80, [])
     assert told_by(case, 291, 300) == (700, [])
 
 
 def test_beyond_an_interval_the_records_are_counted() -> None:
-    """Sixty records from the position to the second sample, one more that it had not kept; each that recurs is one
-    more.
-    """
+    """Sixty records from the position to the second sample, one it had not kept, and one for each that recurs."""
     case = case_of((90, 100), (190, 200), (290, 300))
     assert told_by(case, 192, 140) == (61, [(200, 300)])
     assert told_by(case, 192, 140, recurring=7) == (68, [(200, 300)])
@@ -233,9 +227,7 @@ def test_beyond_an_interval_the_records_are_counted() -> None:
 
 
 def test_without_a_word_of_connect_the_position_itself_bounds() -> None:
-    """In dedicated mode nobody tells: there are not more records below a position than that, each once but for what
-    recurs; else all that follows counts.
-    """
+    """In dedicated mode at most all records below a position count, once each but for recurring ones."""
     case = case_of((-1, 100), (-1, 200))
     assert told_by(case, 192, 140) == (192, [(100, 1000)])
     case.left["target"] = 0

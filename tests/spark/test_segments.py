@@ -39,9 +39,7 @@ def judge(world: Turns, **limits: object) -> dict:
 @MANY
 @given(turns())
 def test_unique_contents_are_exact_everywhere(world: Turns) -> None:
-    """With everything readable every position is exact, in both directions, before and behind what was stranded; but
-    where a copy follows of what another one below had brought.
-    """
+    """Every position is exact in both directions, except where a copy follows of what another had brought."""
     for position, answer in judge(world).items():
         assert answer.exact or exact_position(world, position) < exact_position(world, position, read=True), (
             position,
@@ -93,9 +91,7 @@ def test_the_newest_segment_is_not_drained(world: Turns) -> None:
 @examples(200)
 @given(turns(), st.sampled_from([0, 3]), st.integers(0, 60), st.integers(0, 2**32))
 def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed: int) -> None:
-    """Where less may be read than is needed older segments still lead no group ahead; with the source at hand no
-    untrue sync does.
-    """
+    """Older segments still lead no group ahead; with a readable source no untrue sync does."""
     dice = Random(seed)
     for syncs, ends in (
         (world.syncs, (world.bounds.cut_off, world.bounds.boundary)),
@@ -141,9 +137,7 @@ def ended_whole(world: Turns, segment: Segment) -> bool:
 @MANY
 @given(turns(), st.data())
 def test_the_judge_catches_a_position_that_is_one_ahead(world: Turns, data: st.DataObject) -> None:
-    """An answer moved over one unread record's last copy is found out, also where that one waited for the group on
-    the target.
-    """
+    """An answer moved over one unread record's last copy is a finding, also where that one was stranded."""
     answers = world.translate(list(range(world.bounds.cut_off + 1)), near=0)
     last = {c.record: c.offset for c in world.target}
     movable = [p for p in answers if any(c.record in last for c in unread_of(world, p))]
@@ -182,9 +176,7 @@ STAYED = by_hand(
 
 
 def test_a_group_on_a_joint_stands_before_what_waits_on_the_target() -> None:
-    """One that has read further stands behind it; inside the repeated block, and before it, it stands at what
-    follows, for a failover may have placed it there unread.
-    """
+    """A group that read further stands behind it; others stand before what follows it unread."""
     answers = WAITING.translate(list(range(10)))
     assert {p: answer.target_position for p, answer in answers.items()} == {
         0: 0,
@@ -243,9 +235,7 @@ def test_below_the_first_segment_nothing_is_known() -> None:
 
 @pytest.mark.parametrize("repeats", [[], [8], [8, 9]])
 def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(repeats: list[int]) -> None:
-    """Two stayed on the source, and the flow was told to begin behind them, also where it was killed and began there
-    again: no position is refused, and only who has passed them goes on behind.
-    """
+    """No position is refused, and only groups that have passed the two kept records go on behind them."""
     target = [1, 2, 3, 4, 5, *repeats, 8, 9]
     world = by_hand(
         [1, 2, 3, 4, 5, 6, 7, 8, 9], target, Segment(0, 5, 0, 5, False, True), Segment(7, None, 5, None, False)
@@ -276,9 +266,7 @@ def alike(world: Turns) -> Turns:
 def test_a_group_on_copies_goes_on_around_records_that_were_kept_among_the_originals(
     shown: Callable[[Turns], Turns],
 ) -> None:
-    """Two wait between both stretches: on the joint a group stands before them, also where nothing but the joint
-    tells them from the others.
-    """
+    """A group on the joint stands before the two kept records, also where only the joint tells them apart."""
     stretches = Segment(0, 5, 0, 5, True), Segment(5, 8, 7, 10, True, True), Segment(8, None, 10, None, False)
     world = shown(by_hand([1, 2, 3, 4, 5, 8, 9, 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], *stretches))
     answers = world.translate(list(range(9)))
@@ -353,9 +341,7 @@ def test_segments_that_do_not_follow_each_other_are_refused(tmp_path: Path, rows
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_segments_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: bool) -> None:
-    """The task is given both flows' syncs: without the source those of the other flow place groups in what was
-    copied back.
-    """
+    """The task takes both flows' syncs: those of the other flow place groups in what was copied back."""
     held = [bounds_row("t", 0, 9, 9)]
     folder = write_segments(
         write_input(

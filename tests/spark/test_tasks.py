@@ -77,9 +77,7 @@ def test_policies_are_applied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_a_recorder_saw_places_groups_without_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Floors come with the rows: the target's end when the source's was below the position. Before the first one the
-    policy decides.
-    """
+    """Floors come with the rows: the target's end when the source's was below the position; else the policy."""
     rows = [("t", 0, POSITION, f"at {p}", "fail", p, 5, 0) for p in (10, 50, 99)]
     rows += [("t", 0, FLOOR, "", "", end, end + 15, -1, at) for at, end in ((2, 60), (1, 40))]
     made, _ = translated(rows, monkeypatch, source_readable=False)
@@ -91,9 +89,7 @@ def test_what_a_recorder_saw_places_groups_without_the_source(monkeypatch: pytes
 
 
 def test_a_group_that_may_have_gone_on_may_have_read_all_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its bound reaches to the boundary, wherever it stood; one that stood still has its own, and one without a
-    position none.
-    """
+    """Its bound reaches to the boundary; a group that stood still has its own, one without a position none."""
     rows = [
         ("t", 0, POSITION, f"{state} {p} {policy}", policy, p, 5, moved)
         for p in (10, 50, 99)

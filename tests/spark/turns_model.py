@@ -71,9 +71,7 @@ def unread_of(world: Turns, position: int, read: bool = False) -> list[Cell]:
 
 
 def exact_position(world: Turns, position: int, read: bool = False) -> int:
-    """Return the greatest target offset below which no unread record, as of `unread_of`, has its last copy, by
-    hidden ids.
-    """
+    """Return the greatest target offset below which no unread record has its last copy, by hidden ids."""
     last = {c.record: c.offset for c in world.target if c.record is not None}
     return min(
         [last[c.record] for c in unread_of(world, position, read) if c.record in last], default=world.bounds.boundary
@@ -81,11 +79,7 @@ def exact_position(world: Turns, position: int, read: bool = False) -> int:
 
 
 def verdict(world: Turns, position: int, answer: Answer, read: bool = False) -> str | None:
-    """Return what is wrong with an answer, None if nothing is.
-
-    Args:
-        read: the group came there by reading.
-    """
+    """Return what is wrong with an answer, None if nothing is; ``read``: the group came there by reading."""
     if answer.class_ == "REFUSED":
         return None
     target, exact = answer.target_position, exact_position(world, position, read)
@@ -114,9 +108,7 @@ def again_of(world: Turns, position: int, target: int, exact: int) -> int:
 
 
 def _greatest(world: Turns, position: int, read: bool) -> int:
-    """Return the greatest target offset from which on all unread contents follow, as often as the target can give
-    them.
-    """
+    """Return the greatest target offset from which on all unread contents follow, as often as possible."""
     due = Counter(c.content for c in unread_of(world, position, read)) & contents_from(
         world.target, world.bounds.target_start
     )
@@ -176,9 +168,7 @@ class _Making:
             )
 
     def _sample(self, source: int, target: int) -> None:
-        """Play a recorder: it sees both ends, what is written to a log before what is copied of that; ends never
-        fall.
-        """
+        """Play a recorder that sees what is written before its copies; ends never fall."""
         last = self.samples[-1] if self.samples else (0, 0)
         self.samples.append((max(source, last[0]), max(target, last[1]), -1))
 

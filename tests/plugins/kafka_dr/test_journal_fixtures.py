@@ -164,10 +164,7 @@ def closed(fixture: Fixture) -> Row:
 
 
 def close_again(fixture: Fixture, rows: list[Row] | None = None) -> dict[str, Any]:
-    """Close the procedure once more; return the evidence that this version makes.
-
-    A planned failover that was continued is closed by the procedure that continued it.
-    """
+    """Close the procedure, or the one that continued it, once more; return this version's evidence."""
     closing_run = fixture.evidence["continued_by"] or fixture.id
     fixture.load(fixture.before(closed(fixture)) if rows is None else rows)
     with suppress(AirflowFailException):

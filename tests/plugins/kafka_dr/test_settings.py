@@ -306,9 +306,7 @@ def test_alias_may_be_any_word() -> None:
     ],
 )
 def test_odd_aliases_are_refused(alias: str) -> None:
-    """An alias that could not be part of a topic's name, or would do harm where it is printed, is refused in one
-    printable line each.
-    """
+    """An alias that is no part of a topic's name, or harmful in print, is refused in one printable line."""
     problems = problems_of(changed(lambda d: d["clusters"].update({alias: {"connection": "third"}})))
     assert any("an alias begins with" in problem for problem in problems)
     assert all(problem.isprintable() and problem.isascii() for problem in problems)
@@ -371,9 +369,7 @@ def test_each_fault_is_named(change: Callable[[dict[str, Any]], Any], words: str
 
 
 def test_connector_names_may_recur_in_other_workers() -> None:
-    """Two workers may each have a connector of the same name, as connect-mirror-maker.sh makes them; one worker may
-    not.
-    """
+    """Two workers may each have a connector of the same name; one worker may not."""
     names = {"source": "MirrorSourceConnector", "checkpoint": "MirrorCheckpointConnector"}
     assert check_topology(changed(lambda d: [flow.update(connectors=names) for flow in d["flows"]]), "x")
     problems = problems_of(changed(lambda d: [flow.update(connectors=names, connect="one") for flow in d["flows"]]))

@@ -43,9 +43,7 @@ def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:
 
 
 def test_what_nobody_found_out_is_left_out() -> None:
-    """Also all that is older; the reason is told, and where not even the copies' beginning is known there is no
-    segment.
-    """
+    """All that is older goes, too, with the reason; without the copies' beginning there is no segment."""
     partly = lineage_of([Move(A, B, 50, 50), Move(B, A, None, 80, source_resumes=90)], A, B)
     assert partly.segments == (Segment(80, None, 90, None, False),) and "standby" in partly.unknown
     assert lineage_of([Move(A, B, None, 80)], B, A) == Lineage(

@@ -102,9 +102,7 @@ LISTED = {
 
 
 def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> None:
-    """From the first to the last, and what no transaction committed; that nothing of it is known where it was not
-    read. It is in the digest.
-    """
+    """From first to last, and what no transaction committed, or that it is unknown; it is in the digest."""
     text = shown(inventory=FIGURES | LISTED)
     assert (
         "primary was read: it held 80 records that may be lost, 100 bytes of keys and values, with timestamps from"
@@ -135,9 +133,7 @@ def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> No
 
 
 def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
-    """The most of one position and of each group, of whom nobody knows how far they got, and of what; nothing where
-    nothing is known. It is in the digest.
-    """
+    """The most of a position and of each group, for whom it is unknown, or nothing; it is in the digest."""
     told = {"bound": 700, "positions": 9, "unknown": 2, "may_have_moved": 3}
     text = shown(
         rereads=told,
@@ -434,9 +430,7 @@ def test_what_the_source_accepted_is_lost_where_the_target_stood_still() -> None
 
 
 def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
-    """Where Connect keeps all of it, nothing more is lost; before anybody looked at the target nothing new is
-    certain.
-    """
+    """With all of it kept by Connect nothing more is lost; without a look at the target nothing new is certain."""
     moved = FoundSince(target_ends={P0: (70, 99)}, replicated={P0: 150}, accepted_to={P0: 200})
     assert offsets(moved) == (151, None, 200)
     assert told([row()], loss_now([row()], moved)) == [

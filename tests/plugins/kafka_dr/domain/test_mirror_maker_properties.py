@@ -131,9 +131,7 @@ def loaded(text: str, **options: str) -> Topology:
 )
 @pytest.mark.parametrize("worker", ["dedicated", "connect"])
 def test_usual_shapes_become_loadable_topologies(text: str, flows: list[str], worker: str) -> None:
-    """Active-passive, active-active, fan-out and aggregation become topologies that load, hyphens in aliases
-    included.
-    """
+    """Active-passive, active-active, fan-out and aggregation load, also with hyphens in aliases."""
     assert [f"{flow.source}->{flow.target}" for flow in loaded(text, worker=worker).flows] == flows
 
 
@@ -143,9 +141,7 @@ def test_names_of_the_aggregation() -> None:
 
 
 def test_every_key_is_used_or_explained() -> None:
-    """No key of the reference configuration is lost: only tuning of MirrorMaker 2's clients is left out, with that
-    reason.
-    """
+    """Of the reference configuration only tuning of MirrorMaker 2's clients is left out, with that reason."""
     converted = topology_from_properties(REFERENCE)
     assert sorted(converted.ignored) == sorted(
         [
@@ -182,9 +178,7 @@ def test_secrets_come_out_apart() -> None:
 
 
 def test_backslash_that_java_drops_is_noted() -> None:
-    """A single backslash is lost in .properties: the pattern is kept as MirrorMaker 2 sees it, and the note names
-    the line.
-    """
+    """The pattern is kept as MirrorMaker 2 sees it, and the note names the line."""
     converted = topology_from_properties(ACTIVE_PASSIVE)
     assert converted.topology["flows"][0]["mirror_maker"]["topics.exclude"] == ".*.internal, __.*"
     assert any(note.startswith("line 7: Java drops a single backslash") for note in converted.notes)

@@ -246,9 +246,7 @@ def test_the_newest_checkpoint_of_each_key_is_kept(records: list[Checkpoint]) ->
     "spoilt", [(None, b"v"), (b"k", b"v"), ("key", None), ("key", b"\0\1" + b"\0" * 18), ("key+", "value")]
 )
 def test_what_cannot_be_read_hides_no_older_checkpoint(spoilt: tuple) -> None:
-    """A tombstone, an unknown version or a key that is none is passed over; bytes after the key's last field are
-    ignored, as ever.
-    """
+    """A tombstone, unknown version or bad key is passed over; bytes after the key's last field are ignored."""
     key, value = encode_checkpoint(Checkpoint("g", "orders", 1, 5, 4, ""))
     given = {"key": key, "key+": key + b"more", "value": value}
     found = newest_checkpoints([(key, value), tuple(given.get(part, part) for part in spoilt)])

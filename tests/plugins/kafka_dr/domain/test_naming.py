@@ -181,9 +181,7 @@ def test_heartbeats_are_told_as_mirror_maker_tells_them(topic: str, expected: bo
 )
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_internal_topics(policy: str, separator: str, internal: bool, syncs: str, checkpoints: str) -> None:
-    """Internal topics carry the separator unless told otherwise, are the same under identity naming, and are known
-    as internal.
-    """
+    """Internal topics carry the separator unless configured otherwise, and are known as internal."""
     naming = naming_of(NamingSpec(policy, separator, internal), ALIASES)
     assert (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic) == (
         syncs,

@@ -77,9 +77,7 @@ def test_no_translation_without_syncs() -> None:
 
 
 def test_strict_mode_keeps_only_the_last_loaded_sync() -> None:
-    """In the strict mode history from before the start is forgotten, and later syncs thin out as MirrorMaker 2 thins
-    them.
-    """
+    """Strict mode forgets history from before the start; later syncs thin out as MirrorMaker 2 thins them."""
     assert_sparse(store_of(range(0, 1001, 10), strict=True), 1000, -1)
     store = store_of(range(0, 1001, 10), range(1010, 10001, 10), strict=True)
     kept = [1000, 4840, 6760, 8680, 9160, 9640, 9880, 9940, 9970, 9990, 10000]

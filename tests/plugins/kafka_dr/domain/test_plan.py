@@ -98,9 +98,7 @@ def test_every_field_changes_the_digest() -> None:
 
 
 def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
-    """Whose end, how and when, until when, and why, in bold and without markup from outside; each part is in the
-    digest; nothing where none was running.
-    """
+    """Its reason and times are bold and escaped, each part is in the digest; nothing where none was running."""
     said = (
         "**p-0 ended as completed at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC."
         " The starter does not wait for that, because:** the site &lt;b&gt; burns"
@@ -184,9 +182,7 @@ def test_an_unknown_rate_gives_no_time() -> None:
 
 @pytest.mark.parametrize("policy", ["earliest", "fail", "boundary"])
 def test_excluded_groups_stand_with_reason_and_what_their_policy_means(policy: str) -> None:
-    """Whoever approves sees which groups are not waited for, why, whether they are active, and what becomes of their
-    positions.
-    """
+    """The approver sees which groups are not waited for, why, if active, and what becomes of positions."""
     text = shown(replace(PLAN, excluded=(ExcludedGroup("re|ports", "owner {{ away }}", policy, 2, 6, True),)))
     row = next(line for line in text.splitlines() if line.startswith("| re"))
     assert (

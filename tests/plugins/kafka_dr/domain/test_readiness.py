@@ -426,9 +426,7 @@ def test_a_connector_without_converters_takes_the_workers(own: str | None, state
 
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
-    """Version and cluster of a worker that is not there close no gate; what the fence needs does, where the topology
-    does not state it.
-    """
+    """An absent worker's version and cluster close no gate; a fence without stated facts does."""
     unasked = {"worker_version": "", "worker_cluster_id": ""}
     healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
     assert blockers(seen(flow=healthy)) == [] and any("dedicated mode" in note for note in notes(seen(flow=healthy)))
@@ -438,9 +436,7 @@ def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> 
 
 
 def test_what_cannot_be_proven_is_noted() -> None:
-    """Uncommitted reads, missing probe, unlisted users, groups and topics left out, and a slow stop are told before
-    approval.
-    """
+    """Uncommitted reads, no probe, unlisted users, omissions and a slow stop are shown before approval."""
     others = cluster(
         "primary",
         groups={"billing": GroupView("Empty"), "connect-x": GroupView("Empty")},
@@ -478,9 +474,7 @@ def test_a_source_without_authorizer_is_noted() -> None:
 
 
 def test_a_missing_probe_is_noted_where_everyone_is_let_in_too() -> None:
-    """`allow.everyone` takes nothing away from the note about the probe; without an authorizer a probe would prove
-    nothing.
-    """
+    """The note about the probe stays with `allow.everyone`; without an authorizer a probe proves nothing."""
     lenient = cluster("primary", rules=AclRules(RIGHTS, allow_everyone=True))
     assert any(n.startswith("No probe") for n in notes(seen(source=lenient, has_probe=False)))
     unguarded = cluster("primary", rules=AclRules(frozenset(), authorizer=False))
@@ -519,8 +513,6 @@ def test_the_isolation_is_mirror_makers_own(settings: dict[str, str], level: str
     ],
 )
 def test_deletions_that_may_have_been_missed_are_named(configs: dict[str, str], noted: bool) -> None:
-    """A tombstone that the source drops before it was replicated leaves no trace: the plan says where that may have
-    been.
-    """
+    """The plan says where a tombstone may have been dropped before it was replicated."""
     source = cluster("primary", topics={"orders": TopicView("t-1", 2, 1, configs)})
     assert any("tombstones" in note and "orders" in note for note in notes(seen(source=source))) == noted

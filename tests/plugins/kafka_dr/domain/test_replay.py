@@ -104,9 +104,7 @@ def test_each_record_has_one_fate(
 
 @given(st.lists(st.tuples(st.integers(1, 4_000_000), st.integers(0, 9).map(lambda n: n == 0)), max_size=60))
 def test_transactions_keep_order_and_bounds(records: list[tuple[int, bool]]) -> None:
-    """Nothing is lost or turned round; what may be refused is alone; none is larger than allowed unless it is one
-    record.
-    """
+    """None is lost or reordered; what may be refused is alone; only a single record exceeds the size."""
     cut = list(transactions(records, lambda r: r[0], lambda r: r[1]))
     assert [record for one in cut for record in one] == records and all(cut)
     assert all(len(one) == 1 or not any(alone for _, alone in one) for one in cut)

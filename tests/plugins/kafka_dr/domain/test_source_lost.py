@@ -113,9 +113,7 @@ def test_whoever_saw_it_answer_is_believed(rounds: list[str]) -> None:
 
 @given(windows)
 def test_lost_means_gone_to_everybody_every_time(rounds: list[str]) -> None:
-    """Every view that could look saw nobody, in every round the view from here could look; and whenever all that
-    holds, it is lost.
-    """
+    """It is lost if no view saw it in any round in which the view from here could look, and only then."""
     state = verdict_of(looks(*rounds), len(rounds)).state
     gone = bool(rounds) and all(word[0] == "G" and set(word[1:]) <= set("G?.") for word in rounds)
     assert (state is SourceState.LOST) == gone

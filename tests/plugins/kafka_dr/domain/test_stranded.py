@@ -1,6 +1,4 @@
-"""What becomes of stranded records: one decision a topic, nothing impossible, and a question that says what is
-not to be had.
-"""
+"""Stranded records: one possible decision a topic, and a question that says what is not to be had."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ def test_each_mode_makes_its_decisions_possible(mode: Mode, possible: set[str]) 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
-    """Whatever the mode of this run: the earlier run's export alone holds them, and the log that is made anew lacks
-    nothing.
-    """
+    """The earlier run's export alone holds them in any mode, and the log made anew lacks nothing."""
     short = Stranded("orders", records=2, lacking=7)
     assert {
         decision

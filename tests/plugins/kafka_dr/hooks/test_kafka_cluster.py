@@ -47,10 +47,7 @@ def cluster(brokers: str) -> KafkaCluster:
 
 
 class Coordinator:
-    """Stands in for the client's commit call: per group a list of replies, one a call.
-
-    A reply is a KafkaError for the whole request, a dict of KafkaError codes by partition, or None for all good.
-    """
+    """The client's commit call with replies a group: a KafkaError, a dict of codes by partition, or None."""
 
     def __init__(self, replies: dict[str, list] | None = None) -> None:
         self.replies = replies or {}
@@ -211,9 +208,7 @@ def test_a_dead_cluster_is_named_in_time(ask) -> None:
     ids=["metadata", "brokers", "topics", "create"],
 )
 def test_connects_that_hang_cost_no_more_than_the_timeout(ask: Callable[[KafkaCluster], Any], hanging: str) -> None:
-    """Where packets are dropped, and where a server is silent, every question ends in time, the client's end
-    included; no broker said so.
-    """
+    """Every question to a silent or dropping server ends in time, the client's end included."""
     began = time.monotonic()
     with pytest.raises(KafkaUnavailable) as gone:
         ask(KafkaCluster("hanging", {"bootstrap.servers": hanging}))
@@ -511,9 +506,7 @@ def deleting(monkeypatch: pytest.MonkeyPatch, deletions: Deletions) -> KafkaClus
 
 
 def test_many_topics_are_deleted_at_once_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request for five hundred; those that were not there are left out of the answer; it returns when all are
-    gone.
-    """
+    """One request for five hundred; absent ones are left out of the answer; it returns when all are gone."""
     names = {f"t{number:04}" for number in range(600)}
     deletions = Deletions(names | {"other"}, looks=2)
     cluster = deleting(monkeypatch, deletions)

@@ -45,9 +45,7 @@ def brokers() -> Iterator[str]:
 
 
 def test_a_write_to_nobody_ends_in_time(hanging: str) -> None:
-    """Connects that hang, and a server that is silent, cost a write no more than its timeout, its client's end
-    included.
-    """
+    """Hanging connects and silent servers cost a write no more than its timeout, its client's end included."""
     began = time.monotonic()
     answer = RecordWriter({"bootstrap.servers": hanging}, "east").probe("t", 0, timeout=0.7)
     assert isinstance(answer, Unknown) and "_TIMED_OUT" in answer.error
@@ -206,9 +204,7 @@ def test_one_client_reads_again_and_again(brokers: str, made: list[Any]) -> None
 
 
 def test_a_kept_client_does_not_wait_for_its_turn_where_a_topic_is_new_to_it(brokers: str) -> None:
-    """Left alone it asks who leads a topic once a second, and a read with less time than that ends without it; a new
-    client asks at once.
-    """
+    """A kept client asks for a topic's leader once a second only; a new client asks at once."""
     took = {}
     for keeps_client in (False, True):
         reader = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=keeps_client)

@@ -1,6 +1,4 @@
-"""Running Kafka's tool: what it is told and how, and what its answers become. A program of the test stands in
-for Java.
-"""
+"""Running Kafka's tool: its command and what its answers become, with a test program in place of Java."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ def tool(java: Java) -> TransactionTool:
 
 
 def test_secrets_travel_in_a_private_file_without_a_name(java: Java) -> None:
-    """No secret on the command line or in the environment; the file is ours alone, says how to log in, and stands in
-    no folder.
-    """
+    """No secret on the command line or in the environment: a private file without a name holds the login."""
     java.does("print('TransactionalId\\tProducerId\\tTransactionState\\t')")
     assert tool(java).known() == []
     (run,) = java.runs()

@@ -1,6 +1,4 @@
-"""Journal and leases, on SQLite files; on PostgreSQL where SWITCHBACK_TEST_POSTGRES names an empty database's
-URL.
-"""
+"""Journal and leases on SQLite, and on the empty PostgreSQL database of SWITCHBACK_TEST_POSTGRES."""
 
 from __future__ import annotations
 
@@ -284,9 +282,7 @@ def test_only_a_lease_that_is_held_is_passed_on(journal: Journal) -> None:
 
 
 def test_a_cool_down_says_what_ended_and_how_long_it_lasts(journal: Journal) -> None:
-    """Within the cool-down the pair is refused with who ended when, and the time that is left; when that is over it
-    is free.
-    """
+    """The refusal says who ended when and the time left; when that is over the pair is free."""
     epoch = journal.take_lease(PAIR, "p1", NOON)
     journal.release_lease(PAIR, "p1", epoch, "completed", NOON)
     for later, left in ((0, 600), (359.2, 241), (599, 1)):
@@ -303,9 +299,7 @@ def test_a_cool_down_says_what_ended_and_how_long_it_lasts(journal: Journal) -> 
 
 @pytest.mark.parametrize("end", ["refused", "renewed", "continued"])
 def test_what_touched_nothing_ends_no_cool_down(journal: Journal, end: str) -> None:
-    """A run that took the pair in the cool-down, and was refused, or gave the pair on to one that was: the cool-down
-    of the one before goes on.
-    """
+    """A run that was refused, or gave the pair on to one that was, leaves the earlier cool-down running."""
     journal.release_lease(PAIR, "p1", journal.take_lease(PAIR, "p1", NOON), "returned", NOON)
     soon = NOON + timedelta(seconds=60)
     epoch = journal.take_lease(PAIR, "p2", soon)

@@ -1,6 +1,4 @@
-"""The transactional writer: one at a time, all or nothing; against librdkafka's mock brokers. What only brokers
-can show is in tests/integration.
-"""
+"""The transactional writer on librdkafka's mock brokers: one at a time, all or nothing."""
 
 from __future__ import annotations
 
@@ -147,9 +145,7 @@ def complained(cause: KafkaError | None) -> None:
 
 @pytest.mark.parametrize("how", ["told", "raised"])
 def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: str) -> None:
-    """The client refuses a record before its callback has said why; asked, it calls that, or raises the reason
-    itself.
-    """
+    """The client refuses a record before its callback has said why; asked, it calls that or raises the reason."""
     client, reason = refused_with(KafkaError._FATAL)(), KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)
     client.poll = lambda _: writer._complain(reason) if how == "told" else raised(reason)
     writer._producer = client
@@ -159,9 +155,7 @@ def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: 
 
 @pytest.mark.parametrize("call", ["flush", "commit_transaction"])
 def test_a_fatal_error_among_callbacks_is_that_error(writer: RecordReplay, call: str) -> None:
-    """Python then complains of a callback that returned with an exception set; any other complaint is no answer of
-    the cluster.
-    """
+    """Python wraps a callback's exception in a complaint; any other complaint is no answer of the cluster."""
     writer._producer = refused_with(KafkaError._STATE)()
     setattr(writer._producer, call, lambda _: complained(KafkaError(KafkaError._FENCED, fatal=True)))
     with pytest.raises(Superseded, match="_FENCED"):

@@ -1,6 +1,4 @@
-"""What the archive says of a flow: the newest of everything, nothing of a log that is gone, and as far back as
-positions reach.
-"""
+"""What the archive says of a flow: the newest of everything, nothing of a log that is gone."""
 
 from __future__ import annotations
 
@@ -146,9 +144,7 @@ def test_what_a_whole_listing_lacks_is_gone() -> None:
 
 @pytest.mark.parametrize("anew", [{"topic_id": "new"}, {"target_topic_id": "new"}])
 def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) -> None:
-    """Its syncs and pairs, also those read in the sample that saw it first; positions only where the source's topic
-    is another.
-    """
+    """Syncs and pairs also of the sample that saw it first; positions only where the source's topic changed."""
     before, turn, after = Sample(0).ends(100, 90), Sample(10).ends(4, 95, **anew), Sample(20).ends(6, 97, **anew)
     for number, sample in enumerate((before, turn, after)):
         sample.add(Kind.SYNC, topic="orders", partition=0, upstream=number, downstream=number, sequence=number)
@@ -163,9 +159,7 @@ def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) 
 
 
 def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
-    """Its ends, positions, pairs and syncs: nobody loses what it held. Another topic is not concerned, nor is one
-    that came back.
-    """
+    """Its ends, positions, pairs and syncs are dropped; other topics' and those of one that came back stay."""
     before, gone = Sample(0).ends(100, 90), Sample(10)
     before.add(Kind.PARTITION, topic="pays", partition=0, target_topic="pays", source_end=5, target_end=5)
     before.add(Kind.POSITION, group="g", topic="orders", partition=0, position=50)
@@ -293,9 +287,7 @@ def keep(archive: Archive, hour: int, sample: Sample) -> None:
 
 @pytest.mark.parametrize(("position", "hours"), [(950, 2), (350, 4), (0, 2), (3, 5)])
 def test_hours_are_read_back_as_far_as_positions_reach(tmp_path: Path, position: int, hours: int) -> None:
-    """At least two; until a sample lies below every position, unless the position is the log's beginning, or there
-    are no more hours.
-    """
+    """At least two, until a sample lies below every position that is not a log's beginning."""
     archive = Archive(f"file://{tmp_path}", "flow")
     for hour in range(5):
         keep(
@@ -326,9 +318,7 @@ def test_hours_are_read_back_to_a_whole_listing_of_groups(tmp_path: Path) -> Non
 
 
 def test_of_millions_of_rows_of_positions_the_newest_are_kept(tmp_path: Path) -> None:
-    """In whichever order an hour's files lie; the limit of rows is for what is left, and does not end the reading
-    here.
-    """
+    """In any order of an hour's files; the limit of rows is for what is left and ends no reading."""
     archive = Archive(f"file://{tmp_path}", "flow")
     keep(archive, 0, Sample(0, groups_read="whole").ends(100, 90).held("quiet", 1))
     for second in (3630, 3610, 3620):

@@ -1,6 +1,4 @@
-"""One look at a flow: what differs is written down, what cannot be read is named, and the order of looking
-holds.
-"""
+"""One look at a flow: changes are written down, what cannot be read is named, the order holds."""
 
 from __future__ import annotations
 
@@ -310,9 +308,7 @@ def test_checkpoints_are_written_down_while_the_syncs_cannot_be_read(site: Any) 
 
 
 def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> None:
-    """The other flow's lie under the same name on the source, until Connect says where this one's are; named
-    meanwhile.
-    """
+    """The other flow's lie under the same name until Connect says where this one's are; that is named."""
     key, value = encode_offset_sync(OffsetSync("orders", 0, 900, 900))
     site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
     worker = site.looker.access.worker
@@ -397,9 +393,7 @@ def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_p
 
 
 def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
-    """By the reader of the archive: a group deleted and made anew without any recorder, an hour of the other flow,
-    how far checkpoints were read.
-    """
+    """By the archive's reader: a group made anew, an hour of the other flow, how far checkpoints were read."""
     archive, worker = Archive(f"file://{tmp_path}", "f"), OtherWorker("RUNNING", ("RUNNING",))
     site.looker.access.flow_back = FlowBack(worker, "back")
     commit(site, "billing", p0=1, p1=7)
