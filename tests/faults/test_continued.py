@@ -216,10 +216,7 @@ def stays_fenced(scene: LostScene) -> None:
     scene.rehearsal.bring_source_back()
     reader, topics = (
         ClusterReader(SOURCE, scene.lab.status()),
-        {
-            *scene.rehearsal.truth.topics,
-            *scene.rehearsal.load.topics,
-        },
+        {*scene.rehearsal.truth.topics, *scene.rehearsal.load.topics},
     )
 
     def closed() -> bool:

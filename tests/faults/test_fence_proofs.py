@@ -295,10 +295,7 @@ def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) ->
     assert [
         (t["topic"], t["partition"], t["start_offset"], t["transactional_id"], t["state"], t["timeout_ms"])
         for t in figures["open_transactions"]
-    ] == [
-        ("pay", 0, 0, "pay 1", "Ongoing", 45000),
-        ("pay", 1, 0, "pay 1", "Ongoing", 45000),
-    ]
+    ] == [("pay", 0, 0, "pay 1", "Ongoing", 45000), ("pay", 1, 0, "pay 1", "Ongoing", 45000)]
     assert figures["transactions_aborted"] == [] and figures["still_after_seconds"] > 3
     cut_off = {
         (r["topic"], r["partition"]): r["offset"]

@@ -250,11 +250,7 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
     (opened,) = scene.journal().entries(urgent.procedure_id, "open_procedure", "opened")
     assert (
         opened.payload["cool_down"]
-        | {
-            "procedure_id": first.procedure_id,
-            "outcome": "returned",
-            "acknowledged": "the site burns",
-        }
+        | {"procedure_id": first.procedure_id, "outcome": "returned", "acknowledged": "the site burns"}
         == opened.payload["cool_down"]
     )
     question = urgent.questions["approve_failover"]

@@ -107,10 +107,7 @@ def test_the_procedure_refuses_before_anything_is_touched(
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [
-        ("naming:", "nameing:", "nameing"),
-        ("clusters:", "clusters: &c\n  x: *c\nclusters:", "anchor"),
-    ],
+    [("naming:", "nameing:", "nameing"), ("clusters:", "clusters: &c\n  x: *c\nclusters:", "anchor")],
     ids=["a misspelt key", "an alias bomb and a key twice"],
 )
 def test_a_topology_that_cannot_be_read_stops_every_run(planned_lab: Lab, old: str, new: str, said: str) -> None:

@@ -122,11 +122,9 @@ def test_what_was_never_replicated_is_listed_to_the_record(clusters: tuple, tmp_
 def test_what_connect_kept_counts_where_the_source_lost_nothing(clusters: tuple, tmp_path: Path) -> None:
     """Copies gone from the target were there; a source shorter than what was kept has other records now."""
     found = searched(clusters, tmp_path, {0: {"replicated": 129}, 2: {"replicated": 99}})
-    assert (found[0]["from_offset"], found[0]["frontier"], found[0]["records"]) == (
-        130,
-        120,
-        80,
-    ), "the ten are not on the target"
+    assert (found[0]["from_offset"], found[0]["frontier"], found[0]["records"]) == (130, 120, 80), (
+        "the ten are not on the target"
+    )
     assert (found[2]["from_offset"], found[2]["records"], found[2]["lacking"]) == (90, 1, 10)
 
 

@@ -219,10 +219,9 @@ def test_records_that_are_all_alike_are_counted() -> None:
     """As many as the target has were replicated, in their order; repeats among them cannot be told."""
     assert told_of([7] * 10, [7] * 6) == (6, [])
     assert told_of([1, 2, 7, 7, 7, 3], [1, 2, 7, 7, 1, 2, 7]) == (4, []), "the longest run behind the last that is sure"
-    assert told_of([1, 2, 1, 2, 1, 2], [1, 2, 1, 2], replicated=3) == (
-        4,
-        [],
-    ), "as many lie below one on the target as on the source"
+    assert told_of([1, 2, 1, 2, 1, 2], [1, 2, 1, 2], replicated=3) == (4, []), (
+        "as many lie below one on the target as on the source"
+    )
     assert told_of([1, 2, 3, 1, 4], [1, 1]) == (1, [])
 
 
@@ -292,10 +291,9 @@ def test_a_topic_whose_records_are_all_alike_is_told_by_its_older_copies_too() -
     """What an earlier failback dealt with was mirrored before: its copies are not those of what clients wrote since."""
     source, target = [7] * 663, [7] * 608
     assert told_of(source, target, decided_to=585) == (608, [])
-    assert told_of(source, target, {"source_start": 585}) == (
-        585,
-        [],
-    ), "retention took the others, and nobody recorded where their copies end"
+    assert told_of(source, target, {"source_start": 585}) == (585, []), (
+        "retention took the others, and nobody recorded where their copies end"
+    )
     world = plain_world(source, target, source_start=585)
     for sample, begin in (((585, 585, 584), 586), ((585, 585, 400), 585), ((590, 590, 589), 585)):
         case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (*sample, 1))))
@@ -336,12 +334,9 @@ def test_of_copies_that_flowed_back_only_those_that_their_topic_holds_no_more_ar
     """Retention or a cleaner took them; what was not copied yet is not lacking; too many are listed whole."""
     world = plain_world([0, 1, 2, 3, 3], [2, 3, 4, 5])
     told = found(world, known(world, copied_back=True))
-    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == (
-        [0, 1, 3],
-        [],
-        0,
-        5,
-    ), "of two that are alike one is left over"
+    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == ([0, 1, 3], [], 0, 5), (
+        "of two that are alike one is left over"
+    )
     assert [*found(world, known(world, copied_back=True), content_limit=4).older] == [0, 1, 2, 3, 4]
     gone = plain_world([0, 1], [], target_start=None, boundary=None)
     assert found(gone, known(gone, copied_back=True)).older.tolist() == [0, 1]

@@ -137,11 +137,7 @@ def test_pem_files_are_read_and_a_missing_one_is_named(java: Java, tmp_path: Pat
     (tmp_path / "ca.pem").write_text("CA")
     libs, config = (
         str(tmp_path / "libs"),
-        {
-            "bootstrap.servers": "b:1",
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(tmp_path / "ca.pem"),
-        },
+        {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")},
     )
     TransactionTool(libs, config, "c1").known()
     assert "ssl.truststore.certificates=CA\n" in java.runs()[0]["text"]

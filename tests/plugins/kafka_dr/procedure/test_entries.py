@@ -195,11 +195,7 @@ EXACT = {
         },
     ),
     "a gate by hand": (Step.REVIEW_TRANSLATION, Entry.OUTCOME, {"asked": False, "by_hand": "ann"}),
-    "a commit by hand": (
-        Step.COMMIT_GROUPS,
-        Entry.OUTCOME,
-        {"positions": 4, "local_ends": RECEIPT, "by_hand": "ann"},
-    ),
+    "a commit by hand": (Step.COMMIT_GROUPS, Entry.OUTCOME, {"positions": 4, "local_ends": RECEIPT, "by_hand": "ann"}),
     "an opening by hand": (
         Step.OPEN_TARGET,
         Entry.OUTCOME,
