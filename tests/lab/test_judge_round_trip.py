@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from lab.judge.readers import PROBE_DIGEST
 from lab.judge.records import Held
 from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED, Trip
 from lab.workload.truth import ABORTED, COMMITTED, Acknowledgement, GroundTruth, Record, TopicTruth, content_digest
-from tests.lab.round_trips import ALIASES, HOUR, Spoil, Story, digest, sealed
+from tests.lab.round_trips import ALIASES, HOUR, Spoil, Story, digest, event, sealed
 
 AT = ("orders", 0)
 POLICIES = ("identity", "default")
@@ -1008,25 +1007,6 @@ def test_where_nobody_can_tell_records_apart_positions_are_counted_only(make: Ma
 
 
 # Clients, flows, rights.
-
-
-def event(kind: str, cluster: str, at: int, **fields: object) -> str:
-    """One line of a client's account."""
-    return (
-        json.dumps(
-            {
-                "event": kind,
-                "cluster": cluster,
-                "at": at,
-                "client": "c",
-                "topic": "orders",
-                "partition": 0,
-                "group": "readers",
-                **fields,
-            }
-        )
-        + "\n"
-    )
 
 
 def reading(story: Story, folder: Path, given_here: range, given_there: range) -> None:
