@@ -27,19 +27,9 @@ PARAMS = {
     "approval_valid_seconds": 86_400.0,
 }
 #: What two runs may rightly differ in.
-RUN_SPECIFIC = {
-    "procedure_id",
-    "plan",
-    "plan_digest",
-    "approvals",
-    "steps",
-    "fenced_at",
-    "seconds",
-    "digest",
-    "previous_digest",
-    "closed_at",
-    "positions",
-}
+RUN_SPECIFIC = set(
+    "procedure_id plan plan_digest approvals steps fenced_at seconds digest previous_digest closed_at positions".split()
+)
 #: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the
 #: gates.
 COPIED = tuple(step for step in FORWARD if step not in ("approve_failover", "translate_offsets", "review_translation"))
@@ -252,15 +242,3 @@ def way_back_killed_at_every_point(rounds: Rounds, at: str = "review_translation
 def how_many(default: int) -> int:
     """Rounds asked for: SWITCHBACK_ROUNDS, or the default."""
     return int(os.environ.get("SWITCHBACK_ROUNDS", default))
-
-
-__all__ = [
-    "COPIED",
-    "FORWARD",
-    "PARAMS",
-    "Rounds",
-    "how_many",
-    "killed_at_every_point",
-    "points",
-    "way_back_killed_at_every_point",
-]

@@ -652,6 +652,3 @@ class Stage:
         if self._scene is not None:
             self._scene.close()
         self._scene = None
-
-
-__all__ = ["DEADLINES", "PARAMS", "SOURCE", "TARGET", "Diary", "Scene", "Stage", "until"]

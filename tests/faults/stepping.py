@@ -14,48 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_dr.procedures import PROCEDURES
+
 from lab.airflow_settings import own_environment
 from lab.state import Lab
 
 ROOT = Path(__file__).parents[2]
-FORWARD = (
-    "open_procedure",
-    "check_readiness",
-    "forecast",
-    "approve_failover",
-    "fence_producers",
-    "drain_consumers",
-    "wait_for_zero_lag",
-    "stop_mirror_maker",
-    "translate_offsets",
-    "review_translation",
-    "commit_groups",
-    "seed_reverse_replication",
-    "open_target",
-    "redirect_clients",
-    "verify_clients",
-    "start_reverse_replication",
-)
-WITHOUT_SOURCE = (
-    "open_procedure",
-    "confirm_source_lost",
-    "assess_data_loss",
-    "approve_data_loss",
-    "fence_source",
-    "stop_mirror_maker",
-    "translate_offsets",
-    "review_translation",
-    "commit_groups",
-    "open_target",
-    "redirect_clients",
-    "verify_clients",
-)
-BACK = (
-    "open_procedure", "fence_returned_cluster", "find_stranded_records", "decide_stranded_records", "prepare_topics",
-    "reconcile_stranded_records", "seed_flow_back", "start_flow_back", "wait_for_catch_up", *FORWARD[1:],
-)  # fmt: skip
 #: By DAG, the steps in order, without the way back and the closing.
-STEPS = {"planned_failover": FORWARD, "unplanned_failover": WITHOUT_SOURCE, "failback": BACK}
+STEPS = {dag_id: tuple(map(str, procedure.steps)) for dag_id, procedure in PROCEDURES.items()}
+FORWARD, WITHOUT_SOURCE, BACK = (STEPS[dag_id] for dag_id in ("planned_failover", "unplanned_failover", "failback"))
 TRIES = 3
 WOKEN_AFTER = 1.0
 

@@ -139,10 +139,8 @@ def _back(driver: Stepping, person: Person, world: World, before: dict[str, Any]
     run = Run(PARAMS)
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, "primary", topic)
     printed = person.prints(run.procedure_id)
-    assert (
-        person.lab.load().passwords["orchestrator"] not in printed
-        and person.lab.load().passwords["admin"] not in printed
-    )
+    assert person.lab.load().passwords["orchestrator"] not in printed
+    assert person.lab.load().passwords["admin"] not in printed
     person.runs("to_return.sh")
     assert world.look() == before and not refused(person.lab, "primary", topic)
     assert driver.step(run, "translate_offsets") == "refused", "no step goes forward any more"
@@ -157,11 +155,8 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
     person.prints("--source", "primary", "--target", "standby")
     person.runs("to_go_on.sh")
     after = world.look()
-    assert (
-        after["routing"]["cluster"] == "standby"
-        and refused(person.lab, "primary", topic)
-        and not refused(person.lab, "standby", topic)
-    )
+    assert after["routing"]["cluster"] == "standby" and refused(person.lab, "primary", topic)
+    assert not refused(person.lab, "standby", topic)
     assert driver.forward(run, after="translate_offsets"), run.texts
     driver.step(run, "close_procedure")
     assert driver.evidence(run)["outcome"] == "completed"
@@ -211,10 +206,8 @@ def _back_without_source(driver: Stepping, person: Person, world: World, before:
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, TARGET, topic), run.texts
     _at_rest(world)
     printed = person.prints(run.procedure_id)
-    assert (
-        person.lab.load().passwords["orchestrator"] not in printed
-        and person.lab.load().passwords["admin"] not in printed
-    )
+    assert person.lab.load().passwords["orchestrator"] not in printed
+    assert person.lab.load().passwords["admin"] not in printed
     person.runs("to_return.sh", whole=not alone)
     found = before | ({"connectors": dict.fromkeys(before["connectors"], "STOPPED")} if alone else {})
     assert world.look() == found and refused(person.lab, TARGET, topic)

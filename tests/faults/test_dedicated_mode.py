@@ -74,11 +74,8 @@ def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_
         )
         verdict = scene.judged(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
-    assert (
-        verdict.figures["positions"] > 0
-        and verdict.figures["acknowledged_by_load"] > RATE
-        and verdict.figures["new_records_consumed"] > 0
-    )
+    assert verdict.figures["positions"] > 0 and verdict.figures["acknowledged_by_load"] > RATE
+    assert verdict.figures["new_records_consumed"] > 0
     assert set(hook.asked) == {FLOW} and stopped["asked"] and set(stopped["states"]) == {FLOW}
     assert running == [0], "positions were committed while the process still ran"
     assert evidence["boundary"], "nothing shows that the target stood still"

@@ -65,11 +65,8 @@ def test_the_way_back_has_the_hook_let_clients_in_again(fresh_lab: Callable[...,
         assert switch.state()["fenced"]
         evidence = scene.give_back(run)
         assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
-        assert figures_of(evidence, "return_to_source")["fence_hook"] == {
-            "fenced": False,
-            "by": "nothing",
-            "detail": json.dumps(DETAIL),
-        }
+        found = figures_of(evidence, "return_to_source")["fence_hook"]
+        assert found == {"fenced": False, "by": "nothing", "detail": json.dumps(DETAIL)}
         # A return that waits for brokers asks again.
         assert switch.asked[0][0] == "/fence" and {path for path, _ in switch.asked[1:]} == {"/unfence"}
         load = scene.rehearsal.load

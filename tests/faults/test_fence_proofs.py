@@ -247,9 +247,8 @@ def test_consumers_that_stay_or_restart_cannot_commit(stage: Stage) -> None:
     wait_until(lambda: restarted.refused == GROUP_REFUSED, "the restarted consumer to be refused", 30.0)
     restarted.stop()
     assert (restarted.read, restarted.committed) == (0, 0)
-    assert stage.commit("consumer", "billing", "orders", 1) == GROUP_REFUSED and stage.positions("billing") == {
-        ("orders", 0): 5
-    }
+    assert stage.commit("consumer", "billing", "orders", 1) == GROUP_REFUSED
+    assert stage.positions("billing") == {("orders", 0): 5}
     stage.give_back(procedure)
     assert stage.commit("consumer", "billing", "orders", 1) == "ok"
 
@@ -313,11 +312,8 @@ def test_transactions_that_outlast_the_wait_end_the_run(stage: Stage) -> None:
     procedure = stage.procedure("refused", transaction_seconds=15)
     with pytest.raises(FenceNotProven, match="Transactions stay open") as error:
         stage.run(procedure, *BEFORE_THE_FENCE, Step.FENCE_PRODUCERS)
-    assert (
-        "pay-0 from offset 0, producer" in error.value.seen
-        and "'pay-1'" in error.value.seen
-        and "ended by the broker after 600 s" in error.value.seen
-    )
+    assert "pay-0 from offset 0, producer" in error.value.seen and "'pay-1'" in error.value.seen
+    assert "ended by the broker after 600 s" in error.value.seen
     assert "abort_open_transactions" in error.value.next_step
     stage.give_back(procedure)
     assert commit_error(application) == "ok"
@@ -425,9 +421,8 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
         assert [(g["group"], g["reason"], g["policy"], g["active"]) for g in plan["excluded"]] == [
             ("reports", "its owner is away", "earliest", True)
         ]
-        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.progress.figures(Step.FORECAST)[
-            "active_groups"
-        ] == []
+        assert [g["group"] for g in plan["groups"]] == ["billing"]
+        assert excluding.progress.figures(Step.FORECAST)["active_groups"] == []
         figures = stage.run(excluding, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS)
         assert figures["groups"] == ["billing"] and figures["excluded"] == [
             {"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 1}
@@ -459,8 +454,6 @@ def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
         stopped.set()
         polling.join()
         consumer.close()
-    assert (
-        "reports: stubborn at" in error.value.seen
-        and 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
-    )
+    assert "reports: stubborn at" in error.value.seen
+    assert 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
     stage.give_back(procedure)

@@ -254,10 +254,8 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
         == opened.payload["cool_down"]
     )
     question = urgent.questions["approve_failover"]
-    assert (
-        f"**{first.procedure_id} ended as returned at " in question
-        and "The starter does not wait for that, because:** the site burns" in question
-    )
+    assert f"**{first.procedure_id} ended as returned at " in question
+    assert "The starter does not wait for that, because:** the site burns" in question
     evidence = scene.give_back(urgent)
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
     assert evidence["cool_down"] == evidence["plan"]["cool_down"] == opened.payload["cool_down"]

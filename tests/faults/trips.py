@@ -114,6 +114,3 @@ def stepped_trips(
             yield made
     finally:
         made.close()
-
-
-__all__ = ["SteppedTrips", "stepped_trips"]

@@ -83,13 +83,10 @@ def test_what_was_exported_is_there_once_and_in_order(config: dict[str, Any], to
         assert (figures["replayed"], figures["restamped"], figures["aborted"]) == (3, 1, 0)
     found = seen(config, topic)[2:]
     assert [(r.key, r.value, r.headers[:-2]) for r in found] == [(r.key, r.value, r.headers) for r in odd]
-    assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1] and abs(
-        found[2].timestamp / 1000 - time.time()
-    ) < 600
-    assert next(r.headers[-2:] for r in found) == (
-        ("switchback.origin", f"standby/{topic}/0/7".encode()),
-        ("switchback.procedure", b"failback-r1"),
-    )
+    assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1]
+    assert abs(found[2].timestamp / 1000 - time.time()) < 600
+    result = next(r.headers[-2:] for r in found)
+    assert result == (("switchback.origin", f"standby/{topic}/0/7".encode()), ("switchback.procedure", b"failback-r1"))
 
 
 def test_keys_that_clients_wrote_since_are_not_undone(
@@ -110,12 +107,8 @@ def test_keys_that_clients_wrote_since_are_not_undone(
     )
     figures = replay(procedure)
     assert [r.key for r in seen(config, name) if origins([r])] == [b"a", b"d", b"a"]
-    assert {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")} == {
-        "replayed": 3,
-        "overwritten": 1,
-        "keyless": 1,
-        "overtaken": 0,
-    }
+    found = {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")}
+    assert found == {"replayed": 3, "overwritten": 1, "keyless": 1, "overtaken": 0}
     primary.delete_topic(name)
 
 
@@ -164,9 +157,8 @@ def test_a_quarantine_is_a_topic_of_its_own(
     found_stranded(procedure, records)
     figures = replay(procedure)
     assert (figures["quarantined"], figures["replayed"]) == (2, 0)
-    assert [r.value for r in seen(config, f"{topic}.stranded")] == [r.value for r in records] and seen(
-        config, topic
-    ) == []
+    assert [r.value for r in seen(config, f"{topic}.stranded")] == [r.value for r in records]
+    assert seen(config, topic) == []
     primary.delete_topic(f"{topic}.stranded")
 
 

@@ -120,11 +120,8 @@ def test_a_source_that_answers_is_told_as_reachable(tmp_path: Path) -> None:
     cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "ignored"})
     servers = cluster.list_topics(timeout=10).brokers[1]
     made = application(tmp_path, "standby", 7, f"{servers.host}:{servers.port}")
-    assert Supervisor(made).source() == {
-        "reachable": True,
-        "writable": None,
-        "detail": f"{servers.host}:{servers.port}: 1 brokers",
-    }
+    found = Supervisor(made).source()
+    assert found == {"reachable": True, "writable": None, "detail": f"{servers.host}:{servers.port}: 1 brokers"}
 
 
 def test_the_labs_topology_names_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

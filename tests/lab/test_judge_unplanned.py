@@ -320,10 +320,8 @@ def test_rows_are_read_whatever_their_numbers_look_like() -> None:
 def test_an_answer_that_died_with_the_source_leaves_a_record_nobody_was_told_of(scene: Scene) -> None:
     """What follows an acknowledged record on the target, in a gap of the acknowledgements, came from the source."""
     history = [Record(offset, content, f"id-{offset}", 0, False, 0) for offset, content in log("ab__e")]
-    assert [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))] == [
-        (2, digest("c")),
-        (3, digest("d")),
-    ]
+    found = [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))]
+    assert found == [(2, digest("c")), (3, digest("d"))]
     scene.loads = [acked("a", 0)]
     scene.told, scene.source, scene.target, scene.loss = {0, 1}, "abcd", "abcd", []
     assert (scene.checks(), scene.verdict().figures["unconfirmed_mirrored"]) == (set(), 2)
@@ -658,10 +656,8 @@ def test_an_answer_to_an_earlier_question_may_stand_before_the_last(scene: Scene
 def test_a_gate_that_nobody_answered_is_caught(scene: Scene) -> None:
     """Without an approval of the loss no failover is right."""
     scene.change = at("approvals", [])
-    assert {finding.text for finding in scene.verdict().findings} == {
-        "approve_data_loss was approved by nobody",
-        "review_translation was approved by nobody",
-    }
+    found = {finding.text for finding in scene.verdict().findings}
+    assert found == {"approve_data_loss was approved by nobody", "review_translation was approved by nobody"}
 
 
 def test_loss_that_was_approved_must_stay_listed(scene: Scene) -> None:

@@ -75,12 +75,8 @@ def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsa
     rehearsal.died_at = 7
     judge = rehearsal.judge_of({"procedure_id": "p"}, "approver")
     assert isinstance(judge, LostSourceJudge)
-    assert (judge.trip.died_at, judge.trip.approver, judge.trip.recorded, judge.trip.folder.name) == (
-        7,
-        "approver",
-        True,
-        "p",
-    )
+    found = (judge.trip.died_at, judge.trip.approver, judge.trip.recorded, judge.trip.folder.name)
+    assert found == (7, "approver", True, "p")
 
 
 def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsal) -> None:
@@ -198,10 +194,8 @@ def test_seeding_is_watched_until_the_source_is_lost(
     before = threading.active_count()
     rehearsal.seed_topics()
     rehearsal.lose_source(Accident(after=0.1))
-    assert rehearsal.judge_of({"procedure_id": "p"}, None).trip.mirrored_in_interval == {
-        ("old", 0): 0,
-        ("static", 0): 300,
-    }
+    found = rehearsal.judge_of({"procedure_id": "p"}, None).trip.mirrored_in_interval
+    assert found == {("old", 0): 0, ("static", 0): 300}
     assert threading.active_count() == before
 
 

@@ -207,17 +207,12 @@ def test_the_product_takes_the_topology(lab: Lab) -> None:
     """In dedicated mode the forward flow has a stop hook and says what it is told; the other one has its worker."""
     write_topology(lab)
     forward, reverse = check_topology(yaml.safe_load(lab.topology.read_text()), "the lab's").flows
-    assert (forward.source, forward.target, reverse.source) == (
-        "primary",
-        "standby",
-        "standby",
-    ) and reverse.connect == "connect_primary"
+    assert (forward.source, forward.target, reverse.source) == ("primary", "standby", "standby")
+    assert reverse.connect == "connect_primary"
     assert (forward.stop_hook is not None) == lab.load().dedicated == (forward.connect is None)
     if lab.load().dedicated:
-        assert (
-            forward.mirror_maker["offset-syncs.topic.location"] == "target"
-            and forward.connectors.source == "MirrorSourceConnector"
-        )
+        assert forward.mirror_maker["offset-syncs.topic.location"] == "target"
+        assert forward.connectors.source == "MirrorSourceConnector"
 
 
 def test_a_lab_keeps_its_mode(lab: Lab) -> None:

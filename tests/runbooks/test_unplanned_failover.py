@@ -99,13 +99,8 @@ def test_the_deadlines_are_those_of_the_code() -> None:
 def test_deadlines_of_others_are_called_that() -> None:
     """Such deadlines are used by none of this DAG's own operators, all other ones are."""
     others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.MULTILINE))
-    assert others == {
-        "max_fence_seconds",
-        "transaction_seconds",
-        "drain_seconds",
-        "zero_lag_seconds",
-        "catch_up_seconds",
-    }
+    expected = {"max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds", "catch_up_seconds"}
+    assert others == expected
     mine = ("confirming", "source_views", "assessing", "last_known", "fencing_source", "without_source", "stopping")
     code = "".join(
         (ROOT / "plugins" / "kafka_dr" / "operators" / f"{name}.py").read_text(encoding="utf-8") for name in mine
@@ -118,11 +113,8 @@ def test_states_views_and_fences_are_the_codes() -> None:
     confirm, fence = SECTIONS[Step.CONFIRM_SOURCE_LOST], SECTIONS[Step.FENCE_SOURCE]
     assert marked(table_after(confirm, "state")) - {"slow_seconds"} == {s.value for s in SourceState}
     assert first_cells(table_after(confirm, "view").partition("\n")[2]) == [FROM_HERE, FROM_CONNECT, FROM_APPLICATION]
-    assert re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.MULTILINE) == [
-        BY_ACL,
-        BY_HOOK,
-        ARMED,
-    ]
+    found = re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.MULTILINE)
+    assert found == [BY_ACL, BY_HOOK, ARMED]
 
 
 def test_the_classes_are_those_that_occur_without_a_source() -> None:

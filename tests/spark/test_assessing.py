@@ -65,30 +65,18 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
     """What follows the last record that is on the target, whole; a partition that lost nothing has no file."""
     found = assessed(clusters, tmp_path, *ROWS, source_final=True)
     lost, whole = found[0], found[1]
-    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"]) == (
-        120,
-        200,
-        200,
-        True,
-        80,
-    )
-    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"]) == (
-        0,
-        0,
-        False,
-        None,
-        0,
-    )
+    seen = (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"])
+    assert seen == (120, 200, 200, True, 80)
+    result = (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"])
+    assert result == (0, 0, False, None, 0)
     listed = pq.read_table(tmp_path / "stranded" / lost["file"])
     check_columns("stranded", listed.schema)
     assert listed["value"].to_pylist() == [b"id-%d" % number for number in range(120, 200)]
-    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()} and listed["header_names"][
-        0
-    ].as_py() == ["h"]
+    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()}
+    assert listed["header_names"][0].as_py() == ["h"]
     assert lost["sha256"] == hashlib.sha256((tmp_path / "stranded" / lost["file"]).read_bytes()).hexdigest()
-    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7) and lost[
-        "uncommitted_sha256"
-    ] is None
+    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7)
+    assert lost["uncommitted_sha256"] is None
     assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
 
 
@@ -143,20 +131,11 @@ def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: 
     ]
     found = assessed(clusters, tmp_path, *rows, source_readable=False)
     lost, unknown = found[0], found[1]
-    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (
-        120,
-        190,
-        None,
-        None,
-        False,
-    )
+    seen = (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"])
+    assert seen == (120, 190, None, None, False)
     assert (lost["written_since"], lost["records_per_second"], lost["sampled_at"]) == (4_000, 27.5, 5_000)
-    assert (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"]) == (
-        0,
-        None,
-        None,
-        None,
-    )
+    result = (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"])
+    assert result == (0, None, None, None)
 
 
 def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tuple, tmp_path: Path) -> None:
@@ -169,12 +148,8 @@ def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tu
         ("orders", 1, SEEN, 50, 49, 5_000),
     ]
     found = assessed(clusters, tmp_path, *rows, source_readable=False, source_final=True)
-    assert (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"]) == (
-        120,
-        200,
-        200,
-        False,
-    )
+    seen = (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"])
+    assert seen == (120, 200, 200, False)
     assert (found[1]["from_offset"], found[1]["losing"]) == (50, False)
 
 
@@ -182,13 +157,10 @@ def test_a_drained_partition_loses_nothing(clusters: tuple, tmp_path: Path) -> N
     """Whatever samples and pairs tell; where its end is not the last one, what follows may be lost."""
     rows = [("orders", 0, SYNC, 118, 158, 1), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 1, SEEN)]
     found = assessed(clusters, tmp_path / "final", *rows, drained=True, source_readable=False, source_final=True)
-    assert [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()] == [
-        (200, False, 0),
-        (50, False, 0),
-    ]
-    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])[
-        "losing"
-    ] and (lost["from_offset"], lost["possible_to"]) == (200, None)
+    seen = [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()]
+    assert seen == [(200, False, 0), (50, False, 0)]
+    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])["losing"]
+    assert (lost["from_offset"], lost["possible_to"]) == (200, None)
 
 
 def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters: tuple, tmp_path: Path) -> None:
@@ -208,9 +180,8 @@ def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(cl
     found = assessed(
         clusters, tmp_path, *seen, *floors, *held, ("orders", 1, POSITION, "a", 9, 0, 0), source_readable=False
     )
-    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55} and found[0][
-        "moved"
-    ] == [False, True, False, False]
+    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55}
+    assert found[0]["moved"] == [False, True, False, False]
     assert (found[1]["groups"], found[1]["bounds"]) == (["a"], [50])
     whole = assessed(
         clusters,
@@ -265,11 +236,8 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
     assert inventory.ahead.to_pylist() == [
         {"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))
     ]
-    assert [tuple(one.values()) for one in inventory.rereads.to_pylist()] == [
-        ("a", 9, 1, 0, 0),
-        ("b", 4, 1, 0, 1),
-        ("c", 2, 2, 1, 1),
-    ]
+    found = [tuple(one.values()) for one in inventory.rereads.to_pylist()]
+    assert found == [("a", 9, 1, 0, 0), ("b", 4, 1, 0, 1), ("c", 2, 2, 1, 1)]
     figures = summarise(inventory, 2, "input")
     assert figures["rereads"] == {"bound": 9, "positions": 4, "unknown": 1, "may_have_moved": 2}
     assert (
@@ -345,11 +313,7 @@ def test_only_what_is_certain_counts_as_certain() -> None:
         summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input")
         for rows in (read, unread)
     ]
-    assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [
-        (4, 11, 10, None),
-        (5, None, None, None),
-    ]
-    assert [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told] == [
-        (40, 60, 3, 3),
-        (None, None, None, None),
-    ]
+    found = [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told]
+    assert found == [(4, 11, 10, None), (5, None, None, None)]
+    seen = [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told]
+    assert seen == [(40, 60, 3, 3), (None, None, None, None)]

@@ -60,11 +60,8 @@ def test_what_was_left_comes_from_its_file(tmp_path: Path) -> None:
     """By partition, ascending; a run before which nothing was left has no such file."""
     folder = given(tmp_path / "in")
     bounds = sources.load_bounds(folder, True)
-    assert {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()} == {
-        ("orders", 0): [],
-        ("orders", 1): [65, 70],
-        ("orders", 2): [],
-    }
+    found = {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()}
+    assert found == {("orders", 0): [], ("orders", 1): [65, 70], ("orders", 2): []}
     (folder / "kept.parquet").unlink()
     assert all(not len(one.kept) for one in sources.load_returned(folder, bounds).values())
 
@@ -84,13 +81,8 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
     assert [
         (row["partition"], row["frontier"], row["resumes"], row["records"], row["exact"]) for row in rows.to_pylist()
     ] == [(p, 60, 100, 40, True) for p in range(3)]
-    assert (
-        summary["records"],
-        summary["stranding"],
-        summary["lacking"],
-        summary["inexact"],
-        summary["records_read"],
-    ) == (120, 3, 0, 0, {"source": 300, "target": 240})
+    found = (summary["records"], summary["stranding"], summary["lacking"], summary["inexact"], summary["records_read"])
+    assert found == (120, 3, 0, 0, {"source": 300, "target": 240})
     assert summary["digest"] == rows_digest(
         rows.drop_columns(["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"])
     )
@@ -100,9 +92,8 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
         ]
     written = (output / "summary.json").read_bytes()
     again = run_plain(JOB, folder, output, *clusters)
-    assert (
-        again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
-    )
+    assert again.returncode == 0 and "exists already" in again.stderr
+    assert (output / "summary.json").read_bytes() == written
 
 
 @pytest.mark.parametrize(

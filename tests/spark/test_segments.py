@@ -178,21 +178,10 @@ STAYED = by_hand(
 def test_a_group_on_a_joint_stands_before_what_waits_on_the_target() -> None:
     """A group that read further stands behind it; others stand before what follows it unread."""
     answers = WAITING.translate(list(range(10)))
-    assert {p: answer.target_position for p, answer in answers.items()} == {
-        0: 0,
-        1: 1,
-        2: 2,
-        3: 3,
-        4: 3,
-        5: 3,
-        6: 4,
-        7: 5,
-        8: 8,
-        9: 9,
-    }
-    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1} and answers[
-        7
-    ].class_ == "END"
+    found = {p: answer.target_position for p, answer in answers.items()}
+    assert found == {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 3, 6: 4, 7: 5, 8: 8, 9: 9}
+    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1}
+    assert answers[7].class_ == "END"
 
 
 def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_what_was_copied() -> None:
@@ -200,10 +189,8 @@ def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_wh
     answers = STAYED.translate(list(range(9)))
     assert [answer.target_position for answer in answers.values()] == [0, 1, 2, 3, 3, 3, 4, 5, 6]
     assert [p for p, answer in answers.items() if answer.clamped] == [4]
-    assert (
-        answers[4].clamped
-        == "the records from source offset 3 to 5 stayed on the source: none of them is on the target"
-    )
+    found = answers[4].clamped
+    assert found == "the records from source offset 3 to 5 stayed on the source: none of them is on the target"
 
 
 def test_where_nobody_proved_that_a_segment_was_drained_its_last_run_may_have_repeated_all_of_it() -> None:
@@ -223,12 +210,8 @@ def test_below_the_first_segment_nothing_is_known() -> None:
     """A group there goes to the target's log start, and is told why; the others are answered as ever."""
     world = by_hand([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 6, 7, 8], *STAYED.segments[1:])
     answers = world.translate([2, 5, 6])
-    assert (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound) == (
-        0,
-        "NEAREST",
-        False,
-        6,
-    )
+    found = (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound)
+    assert found == (0, "NEAREST", False, 6)
     assert answers[2].clamped == "nothing is known to be on the target of what lies below source offset 5"
     assert (answers[5].target_position, answers[6].target_position) == (3, 4)
 
@@ -242,16 +225,8 @@ def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(re
     )
     world.mirrored = frozenset({1, 2, 3, 4, 5, 8, 9})
     answers = judge(world)
-    assert [answers[p].target_position for p in range(10)] == [
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        5,
-        *range(len(target) - 2, len(target) + 1),
-    ]
+    found = [answers[p].target_position for p in range(10)]
+    assert found == [0, 1, 2, 3, 4, 5, 5, *range(len(target) - 2, len(target) + 1)]
     assert all(answer.exact and answer.class_ != "REFUSED" for answer in answers.values())
     assert "stayed on the source" in answers[6].clamped and answers[8].clamped is None
 

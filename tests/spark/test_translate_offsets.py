@@ -103,9 +103,8 @@ def test_spark_starts_while_its_input_is_written(
     (tmp_path / "nothing").mkdir()
     (tmp_path / "nothing" / "failed").touch()
     refused = run_here(JOB, tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
-    assert refused.returncode != 0 and refused.stdout.strip().splitlines()[-1].endswith(
-        "could not be written: its writer says why"
-    )
+    assert refused.returncode != 0
+    assert refused.stdout.strip().splitlines()[-1].endswith("could not be written: its writer says why")
     assert not (tmp_path / "none").exists()
 
 

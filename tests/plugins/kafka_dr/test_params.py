@@ -57,18 +57,10 @@ def refused(**params: Any) -> list[str]:
 def test_three_params_are_enough() -> None:
     """Source, target and reason alone make a request for all of the flow with the topology's deadlines."""
     request = check()
-    assert (request.source, request.target, request.reason, request.topics, request.groups) == (
-        "primary",
-        "standby",
-        "drill",
-        ".*",
-        ".*",
-    )
-    assert (request.deadlines.drain_seconds, request.deadlines.stop_seconds, request.start_reverse_replication) == (
-        7,
-        120,
-        False,
-    )
+    found = (request.source, request.target, request.reason, request.topics, request.groups)
+    assert found == ("primary", "standby", "drill", ".*", ".*")
+    seen = (request.deadlines.drain_seconds, request.deadlines.stop_seconds, request.start_reverse_replication)
+    assert seen == (7, 120, False)
 
 
 def test_given_params_are_taken() -> None:
@@ -118,17 +110,9 @@ def test_everything_wrong_is_said_at_once() -> None:
         start_reverse_replication="yes",
         modus="append",
     )
-    assert [problem.split(":")[0] for problem in problems] == [
-        "'modus'",
-        "source",
-        "target",
-        "reason",
-        "topics",
-        "groups",
-        "start_reverse_replication",
-        "drain_seconds",
-        "stop_seconds",
-    ]
+    assert [
+        problem.split(":")[0] for problem in problems
+    ] == "'modus' source target reason topics groups start_reverse_replication drain_seconds stop_seconds".split()
 
 
 def test_nothing_at_all_is_refused() -> None:
@@ -199,9 +183,8 @@ def test_hostile_aliases_are_refused_in_printable_lines(value: Any) -> None:
     """Whatever stands for a cluster but is none is refused, and what is repeated of it is printable and short."""
     for end in ("source", "target"):
         problems = refused(**{end: value})
-        assert problems[0].startswith(f"{end}: ") and all(
-            p.isprintable() and p.isascii() and len(p) < 400 for p in problems
-        )
+        assert problems[0].startswith(f"{end}: ")
+        assert all(p.isprintable() and p.isascii() and len(p) < 400 for p in problems)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +258,8 @@ def test_open_transactions_are_aborted_only_with_kafkas_own_tool() -> None:
 
 def test_excluded_groups_come_sorted_with_their_reasons() -> None:
     """Each group has its reason; none is excluded by default, and a null is none."""
-    assert check(exclude_groups={"reports": " owner on holiday ", "a b": "x"}).exclude_groups == {
-        "a b": "x",
-        "reports": "owner on holiday",
-    }
+    found = check(exclude_groups={"reports": " owner on holiday ", "a b": "x"}).exclude_groups
+    assert found == {"a b": "x", "reports": "owner on holiday"}
     assert (
         check().exclude_groups
         == check(exclude_groups=None).exclude_groups
@@ -354,17 +335,7 @@ def test_a_reason_as_a_procedures_own_param() -> None:
 @given(
     st.dictionaries(
         st.sampled_from(
-            [
-                "source",
-                "target",
-                "reason",
-                "topics",
-                "groups",
-                "stop_seconds",
-                "exclude_groups",
-                "abort_open_transactions",
-                "x",
-            ]
+            "source target reason topics groups stop_seconds exclude_groups abort_open_transactions x".split()
         ),
         st.one_of(
             st.none(),

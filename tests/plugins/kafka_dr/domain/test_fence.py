@@ -237,12 +237,10 @@ def test_opening_leaves_a_blocked_host_blocked() -> None:
 
 def test_opening_an_unfenced_target_removes_nothing() -> None:
     """Without denials there is nothing to open."""
-    assert (
-        opening_entries(
-            AclRules(frozenset({acl("allow", "User:app-a")})), FenceScope.writes(["orders"]), frozenset({"User:app-a"})
-        )
-        == []
+    found = opening_entries(
+        AclRules(frozenset({acl("allow", "User:app-a")})), FenceScope.writes(["orders"]), frozenset({"User:app-a"})
     )
+    assert found == []
 
 
 def test_everyones_missing_right_is_named_for_anyone() -> None:

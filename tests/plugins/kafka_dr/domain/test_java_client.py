@@ -83,11 +83,8 @@ def test_certificates_travel_as_pem() -> None:
             "ssl.endpoint.identification.algorithm": "none",
         }
     )
-    assert (java["ssl.truststore.type"], java["ssl.truststore.certificates"], java["ssl.keystore.type"]) == (
-        "PEM",
-        "CA\n",
-        "PEM",
-    )
+    found = (java["ssl.truststore.type"], java["ssl.truststore.certificates"], java["ssl.keystore.type"])
+    assert found == ("PEM", "CA\n", "PEM")
     assert (
         java["ssl.keystore.certificate.chain"],
         java["ssl.keystore.key"],
@@ -95,11 +92,8 @@ def test_certificates_travel_as_pem() -> None:
         java["ssl.endpoint.identification.algorithm"],
     ) == ("CERT\n", KEY, "p", "")
     stored = for_java({"security.protocol": "SSL", "ssl.keystore.location": "/s.p12", "ssl.keystore.password": "p"})
-    assert (stored["ssl.keystore.type"], stored["ssl.keystore.location"], stored["ssl.keystore.password"]) == (
-        "PKCS12",
-        "/s.p12",
-        "p",
-    )
+    seen = (stored["ssl.keystore.type"], stored["ssl.keystore.location"], stored["ssl.keystore.password"])
+    assert seen == ("PKCS12", "/s.p12", "p")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +113,5 @@ def test_what_java_cannot_be_told_is_refused_without_its_value(more: dict[str, s
 
 def test_tuning_of_the_other_client_is_left_out() -> None:
     """Java refuses no unknown key, but what it does not know is not said."""
-    assert set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0})) == {
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.jaas.config",
-    }
+    found = set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0}))
+    assert found == {"security.protocol", "sasl.mechanism", "sasl.jaas.config"}

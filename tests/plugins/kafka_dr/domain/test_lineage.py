@@ -62,14 +62,10 @@ def test_a_boundary_that_is_lost_hides_what_came_before_and_no_more() -> None:
 
 def test_a_change_of_sides_before_which_nothing_came_is_no_stretch() -> None:
     """Unless records are stranded behind it: a position before them has its stretch, though it is empty."""
-    assert lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments == (
-        Segment(0, 10, 0, 12, False),
-        Segment(10, None, 12, None, False),
-    )
-    assert lineage_of([Move(A, B, 0, 0, 7)], B, A).segments == (
-        Segment(0, 0, 0, 0, True),
-        Segment(0, None, 7, None, False),
-    )
+    found = lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments
+    assert found == (Segment(0, 10, 0, 12, False), Segment(10, None, 12, None, False))
+    seen = lineage_of([Move(A, B, 0, 0, 7)], B, A).segments
+    assert seen == (Segment(0, 0, 0, 0, True), Segment(0, None, 7, None, False))
 
 
 def test_a_later_beginning_anew_makes_known_again() -> None:

@@ -81,11 +81,8 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
         "**Certainly lost: 70 records.** Possibly lost: nobody knows how many at most. 1 of 3 partitions are concerned."
         in text
     )
-    assert (
-        "1 partitions were never sampled" in text
-        and "Estimate, from how fast the source grew" in text
-        and "40 records a second" in text
-    )
+    assert "1 partitions were never sampled" in text and "Estimate, from how fast the source grew" in text
+    assert "40 records a second" in text
     assert "| orders-0 | 10 | 80 | no bound | 2023-11-14 22:13:20 UTC |" in text
     assert "| billing | 3 | 2 | unknown | 2023-11-14 22:13:20 UTC | earliest |" in text
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
@@ -123,13 +120,11 @@ def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> No
     assert "primary was read: it held no record that may be lost." in shown(
         inventory=FIGURES | dict.fromkeys(LISTED, 0)
     )
-    assert (
-        len(
-            {plan(inventory=FIGURES | LISTED | {name: 9}).digest for name in LISTED}
-            | {plan(inventory=FIGURES | LISTED).digest}
-        )
-        == 7
+    found = len(
+        {plan(inventory=FIGURES | LISTED | {name: 9}).digest for name in LISTED}
+        | {plan(inventory=FIGURES | LISTED).digest}
     )
+    assert found == 7
 
 
 def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
@@ -147,16 +142,11 @@ def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
         "3 of 9 positions are of groups that may have gone on since they were seen: these are taken to have read all"
         " that standby holds." in text
     )
-    assert "2 of 9 positions may have no place on the target." in text and text.index(
-        "| billing | 3 | 0 | 700 |"
-    ) < text.index("| audit | 1 | 0 | unknown |")
+    assert "2 of 9 positions may have no place on the target." in text
+    assert text.index("| billing | 3 | 0 | 700 |") < text.index("| audit | 1 | 0 | unknown |")
     none = shown(rereads={"bound": None, "positions": 2, "unknown": 2, "may_have_moved": 0})
-    assert (
-        "Read again" not in none + shown()
-        and "2 of 2 positions may have" in none
-        and "gone on" not in none
-        and plan(rereads=told).digest != plan().digest
-    )
+    assert "Read again" not in none + shown() and "2 of 2 positions may have" in none and "gone on" not in none
+    assert plan(rereads=told).digest != plan().digest
 
 
 def test_an_override_stands_out() -> None:
@@ -179,11 +169,8 @@ def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
         "**p-0 ended as returned at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC. The"
         " starter does not wait for that, because:** the site &lt;b&gt; burns"
     )
-    assert (
-        said in shown(cool_down=told).splitlines()
-        and "cool-down" not in shown()
-        and plan(cool_down=told).digest != plan().digest
-    )
+    assert said in shown(cool_down=told).splitlines() and "cool-down" not in shown()
+    assert plan(cool_down=told).digest != plan().digest
 
 
 def test_what_is_taken_from_a_continued_run_is_said() -> None:
@@ -200,16 +187,12 @@ def test_what_is_taken_from_a_continued_run_is_said() -> None:
     }
     text = shown(continues=told)
     assert "**This continues planned-1.** Taken from it as proven:" in text and "5 positions are final" in text
-    assert (
-        "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
-        and "2 of them are drained: what stands below that end is on standby." in text
-    )
+    assert "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
+    assert "2 of them are drained: what stands below that end is on standby." in text
     assert "were translated" not in text and "were not found" not in text and "This continues" not in shown()
     nothing = dict.fromkeys(told, None) | {"procedure_id": "planned-1"}
-    assert (
-        "- nothing." in shown(continues=nothing)
-        and len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
-    )
+    assert "- nothing." in shown(continues=nothing)
+    assert len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
 
 
 def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
@@ -218,9 +201,8 @@ def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
         "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is:"
         " a&lt;b&gt;." in shown(gone=("a<b>",))
     )
-    assert "60 topics are no part of this" in shown(
-        gone=tuple(f"t{n}" for n in range(60))
-    ) and "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "60 topics are no part of this" in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
     assert "no part of this" not in shown() and plan(gone=("a",)).digest != plan().digest
 
 
@@ -257,10 +239,8 @@ SEEN = {
 @pytest.mark.parametrize(("seen", "said"), SEEN.values(), ids=SEEN)
 def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str) -> None:
     """In words, beside what else saw the source; and that there was none. It is in the digest."""
-    assert (
-        said in shown(seen=asdict(seen))
-        and plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
-    )
+    assert said in shown(seen=asdict(seen))
+    assert plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
 
 
 @pytest.mark.parametrize(
@@ -274,9 +254,8 @@ def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str
 def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: str) -> None:
     """Where the source cannot be fenced before its clients go on: from its first answer until the watcher's fence."""
     text = shown(confirmed={"state": "lost", "window": "w", "fence": fence})
-    assert told in text and (
-        "from its first answer until the watcher's fence, while standby accepts them, too" in text
-    ) is bool(told)
+    assert told in text
+    assert ("from its first answer until the watcher's fence, while standby accepts them, too" in text) is bool(told)
 
 
 @pytest.mark.parametrize("fenced_at", ["2026-11-21T10:00:00+00:00", None])
@@ -293,9 +272,8 @@ def test_a_fence_that_was_proven_before_the_source_died_is_told(fenced_at: str |
         "missing": 0,
     }
     text = shown(confirmed={"state": "lost", "window": "w", "fence": "armed"}, continues=told)
-    assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at) and (
-        "cannot be fenced now" in text
-    ) is (fenced_at is None)
+    assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at)
+    assert ("cannot be fenced now" in text) is (fenced_at is None)
 
 
 def test_nothing_lost_is_said() -> None:
@@ -314,12 +292,8 @@ def test_nothing_lost_is_said() -> None:
         },
     )
     assert "was not read" not in text and "was read" not in text
-    assert (
-        "No partition loses a record." in text
-        and "No group is known" in text
-        and "Possibly lost: at most 0" in text
-        and "Estimate" not in text
-    )
+    assert "No partition loses a record." in text and "No group is known" in text and "Possibly lost: at most 0" in text
+    assert "Estimate" not in text
 
 
 def test_long_inventories_are_cut_and_say_so() -> None:
@@ -330,17 +304,15 @@ def test_long_inventories_are_cut_and_say_so() -> None:
 
 def test_every_figure_is_in_the_digest() -> None:
     """Another loss is another plan."""
-    assert (
-        len(
-            {
-                plan().digest,
-                plan(loss=()).digest,
-                plan(inventory={**FIGURES, "digest": "e" * 64}).digest,
-                plan(confirmed={"state": "SLOW"}).digest,
-            }
-        )
-        == 4
+    found = len(
+        {
+            plan().digest,
+            plan(loss=()).digest,
+            plan(inventory={**FIGURES, "digest": "e" * 64}).digest,
+            plan(confirmed={"state": "SLOW"}).digest,
+        }
     )
+    assert found == 4
 
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -395,11 +367,8 @@ def test_where_nothing_was_found_out_the_approved_rows_stand() -> None:
 def offsets(found: FoundSince, **before: Any) -> tuple[Any, ...]:
     """First offset, certain end and possible end of the one row by newer evidence."""
     (now,) = loss_now([row(**before)], found)
-    assert (
-        now["approved"] == {name: row(**before)[name] for name in ("from_offset", "certain_to", "possible_to")}
-        and now["evidence"]
-        and now["records"] is None
-    )
+    assert now["approved"] == {name: row(**before)[name] for name in ("from_offset", "certain_to", "possible_to")}
+    assert now["evidence"] and now["records"] is None
     return now["from_offset"], now["certain_to"], now["possible_to"]
 
 
@@ -444,13 +413,8 @@ def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
 def test_a_topic_that_nobody_knew_is_lost_from_its_beginning() -> None:
     """The source had made it since."""
     _, new = loss_now([row()], FoundSince(accepted_to={P1: 30}))
-    assert (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"]) == (
-        1,
-        0,
-        None,
-        30,
-        None,
-    )
+    found = (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"])
+    assert found == (1, 0, None, 30, None)
     assert told([row()], [new]) == ["orders-1 it was not among what is lost, and loses records from 0 on"]
 
 
@@ -472,7 +436,5 @@ def test_both_figures_stand_side_by_side() -> None:
         " &lt;b&gt; shrank |" in text
     )
     assert "| orders-1 | nothing | 10, none, no bound |" in text
-    assert (
-        "and 10 more partitions" in "\n".join(grown_markdown(grown([], [row(partition) for partition in range(60)])))
-        and grown_markdown([]) == []
-    )
+    assert "and 10 more partitions" in "\n".join(grown_markdown(grown([], [row(partition) for partition in range(60)])))
+    assert grown_markdown([]) == []

@@ -183,11 +183,8 @@ def test_heartbeats_are_told_as_mirror_maker_tells_them(topic: str, expected: bo
 def test_internal_topics(policy: str, separator: str, internal: bool, syncs: str, checkpoints: str) -> None:
     """Internal topics carry the separator unless configured otherwise, and are known as internal."""
     naming = naming_of(NamingSpec(policy, separator, internal), ALIASES)
-    assert (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic) == (
-        syncs,
-        checkpoints,
-        "heartbeats",
-    )
+    found = (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic)
+    assert found == (syncs, checkpoints, "heartbeats")
     assert naming.is_internal(syncs) and naming.is_internal(checkpoints) and naming.is_checkpoints(checkpoints)
 
 

@@ -32,12 +32,8 @@ def store_of(loaded: Iterable[int], streamed: Iterable[int] = (), strict: bool =
 def assert_sparse(store: OffsetSyncStore, upstream: int, previous: int) -> None:
     """`upstream` is kept, and the kept one before it is `previous` (-1: none)."""
     before = -1 if previous == -1 else previous + 1
-    assert [store.translate(upstream + step) for step in (-1, 0, 1, 2)] == [
-        before,
-        upstream,
-        upstream + 1,
-        upstream + 1,
-    ]
+    found = [store.translate(upstream + step) for step in (-1, 0, 1, 2)]
+    assert found == [before, upstream, upstream + 1, upstream + 1]
 
 
 def test_translation_while_syncs_arrive() -> None:

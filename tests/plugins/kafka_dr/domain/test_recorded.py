@@ -53,8 +53,5 @@ def test_rows_of_all_kinds_are_one_table() -> None:
     rows.extend(Kind.POSITION, group=["g", "h"], topic=["t", "t"], partition=[0, 1], position=[1, 2])
     rows.extend(Kind.SYNC, topic=[], partition=[])
     assert len(rows) == 3 and {len(column) for column in rows.columns.values()} == {3}
-    assert (
-        rows.columns["at"] == [5, 5, 5]
-        and rows.columns["upstream"] == [0, None, None]
-        and rows.columns["group"] == [None, "g", "h"]
-    )
+    assert rows.columns["at"] == [5, 5, 5] and rows.columns["upstream"] == [0, None, None]
+    assert rows.columns["group"] == [None, "g", "h"]

@@ -34,11 +34,8 @@ def test_the_digest_covers_all_that_is_approved(change: dict[str, Any]) -> None:
 
 def test_a_plan_without_writes_and_deletions_changes_nothing() -> None:
     """Whatever it names beside."""
-    assert (
-        PLAN.changes
-        and replace(PLAN, writes=0).changes
-        and not replace(PLAN, writes=0, deletes=(), since={"g": 1}).changes
-    )
+    assert PLAN.changes and replace(PLAN, writes=0).changes
+    assert not replace(PLAN, writes=0, deletes=(), since={"g": 1}).changes
 
 
 def test_the_approver_reads_names_as_text() -> None:
@@ -73,12 +70,8 @@ def test_every_outcome_is_told_in_three_sentences(outcome: Outcome) -> None:
         "steps": [done] if outcome is Outcome.COMPLETED else [],
     }
     told = restore_sentences(e)
-    assert (
-        len(told) == 3
-        and all(told)
-        and restore_to_do(e)
-        and ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
-    )
+    assert len(told) == 3 and all(told) and restore_to_do(e)
+    assert ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
     assert ("3 positions were read back as they were before, and 1 group deleted. 4 positions" in told[2]) == (
         outcome is Outcome.COMPLETED
     )

@@ -88,9 +88,8 @@ def test_every_outcome_is_told_in_three_sentences(outcome: str) -> None:
     """None is empty, and only a completed one says that clients were moved."""
     story = story_of(evidence(outcome, *FENCED, failing="drain_consumers"))
     assert len(story.sentences) == 3 and all(story.sentences) and story.to_do
-    assert ("were moved" in story.sentences[0]) == (outcome == "completed") and bool(story.trouble) == (
-        outcome != "completed"
-    )
+    assert ("were moved" in story.sentences[0]) == (outcome == "completed")
+    assert bool(story.trouble) == (outcome != "completed")
 
 
 def test_an_opening_by_hand_without_a_translation_claims_no_position() -> None:
@@ -98,9 +97,8 @@ def test_an_opening_by_hand_without_a_translation_claims_no_position() -> None:
     said = story_of(
         evidence("completed", *FENCED, step("open_target", by_hand="carol"), step("redirect_clients"))
     ).sentences[2]
-    assert (
-        said.startswith("carol opened west by hand") and "was not proven" in said and "No record was lost" not in said
-    )
+    assert said.startswith("carol opened west by hand") and "was not proven" in said
+    assert "No record was lost" not in said
 
 
 def test_an_abort_says_who_when_and_why() -> None:
@@ -114,10 +112,8 @@ def test_an_abort_says_who_when_and_why() -> None:
             aborted_by={"by": "carol", "reason": "wrong weekend", "at": LATER},
         )
     )
-    assert (
-        all(word in told.sentences[0] for word in ("carol", "wrong weekend", "10:01:00 UTC"))
-        and "Nothing is left to undo" in told.to_do[-1]
-    )
+    assert all(word in told.sentences[0] for word in ("carol", "wrong weekend", "10:01:00 UTC"))
+    assert "Nothing is left to undo" in told.to_do[-1]
 
 
 def test_a_failed_step_tells_what_to_do_first() -> None:
@@ -125,11 +121,8 @@ def test_a_failed_step_tells_what_to_do_first() -> None:
     to_do = story_of(
         evidence("failed", *FENCED, step("drain_consumers", "failed", "Stop consumer c-1."), failing="drain_consumers")
     ).to_do
-    assert (
-        to_do[0] == "Stop consumer c-1."
-        and "clear drain_consumers" in to_do[1]
-        and "clear return_to_source" in to_do[2]
-    )
+    assert to_do[0] == "Stop consumer c-1." and "clear drain_consumers" in to_do[1]
+    assert "clear return_to_source" in to_do[2]
 
 
 def test_after_the_opening_no_way_back_is_offered() -> None:
@@ -151,11 +144,8 @@ def test_a_return_that_failed_is_mended_first() -> None:
             failing="drain_consumers",
         )
     )
-    assert (
-        [t["step"] for t in told.trouble] == ["drain_consumers", "return_to_source"]
-        and told.to_do[0] == "Start Connect."
-        and "Stop c-1." not in told.to_do
-    )
+    assert [t["step"] for t in told.trouble] == ["drain_consumers", "return_to_source"]
+    assert told.to_do[0] == "Start Connect." and "Stop c-1." not in told.to_do
 
 
 def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
@@ -171,12 +161,8 @@ def test_loss_exclusions_and_a_missing_standby_are_tasks() -> None:
             excluded_groups=[{"group": "g", "reason": "r", "policy": "earliest", "members": ["a"]}],
         )
     ).to_do
-    assert (
-        len(left) == 3
-        and "3 records" in left[0]
-        and "1 group " in left[1]
-        and "Nothing is replicated from west to east" in left[2]
-    )
+    assert len(left) == 3 and "3 records" in left[0] and "1 group " in left[1]
+    assert "Nothing is replicated from west to east" in left[2]
     assert story_of(evidence("completed", step("start_reverse_replication", started=True))).to_do == ["Nothing."]
 
 
@@ -191,14 +177,10 @@ def test_a_run_that_was_continued_says_only_where_to_look() -> None:
             continued_by="u-1",
         )
     )
-    assert (
-        told.sentences[0].endswith("was continued by u-1: its evidence says what became of it.")
-        and told.sentences[1] == "Where clients are stands in the evidence of u-1."
-    )
-    assert (
-        told.to_do == ["Nothing here, and clear no step of this run: see the evidence of u-1."]
-        and "final" not in told.sentences[2]
-    )
+    assert told.sentences[0].endswith("was continued by u-1: its evidence says what became of it.")
+    assert told.sentences[1] == "Where clients are stands in the evidence of u-1."
+    assert told.to_do == ["Nothing here, and clear no step of this run: see the evidence of u-1."]
+    assert "final" not in told.sentences[2]
 
 
 @pytest.mark.parametrize("outcome", ["refused", "returned", "aborted", "failed"])
@@ -224,10 +206,8 @@ def test_a_continuation_that_did_not_open_says_that_clients_still_stand(outcome:
 def test_a_continuation_that_opened_moved_the_clients() -> None:
     """As every other one."""
     steps = [step(name) for name in ("confirm_source_lost", "open_target", "redirect_clients")]
-    assert (
-        whereabouts(evidence("completed", *steps, continues={"procedure_id": "p-0", "fenced": True}))
-        == "Clients work on west."
-    )
+    found = whereabouts(evidence("completed", *steps, continues={"procedure_id": "p-0", "fenced": True}))
+    assert found == "Clients work on west."
 
 
 def test_excluded_groups_were_not_moved() -> None:
@@ -238,10 +218,8 @@ def test_excluded_groups_were_not_moved() -> None:
         story_of(evidence("completed", step("drain_consumers", excluded=left))),
         story_of(evidence("completed", plan={"excluded": left})),
     ):
-        assert (
-            told.sentences[0] == "All clients but 1 excluded group were moved from east to west."
-            and told.excluded.rows[0]["members"] == "2"
-        )
+        assert told.sentences[0] == "All clients but 1 excluded group were moved from east to west."
+        assert told.excluded.rows[0]["members"] == "2"
     assert story_of(evidence("completed")).sentences[0] == "All clients were moved from east to west."
 
 
@@ -255,14 +233,10 @@ def test_an_approval_of_something_else_is_called_that() -> None:
 
 def test_both_bars_of_rereads_have_one_scale() -> None:
     """The longer one fills the line; with nothing known none does."""
-    assert [p.share for p in story_of(evidence("completed", rereads={"bound": 50, "mirror_maker": 200})).rereads] == [
-        25.0,
-        100.0,
-    ]
-    assert [p.share for p in story_of(evidence("completed", rereads={"bound": 0, "mirror_maker": None})).rereads] == [
-        0.0,
-        0.0,
-    ]
+    found = [p.share for p in story_of(evidence("completed", rereads={"bound": 50, "mirror_maker": 200})).rereads]
+    assert found == [25.0, 100.0]
+    seen = [p.share for p in story_of(evidence("completed", rereads={"bound": 0, "mirror_maker": None})).rereads]
+    assert seen == [0.0, 0.0]
 
 
 def test_the_time_split_fills_its_bar() -> None:
@@ -271,15 +245,11 @@ def test_the_time_split_fills_its_bar() -> None:
         p.share
         for p in story_of(evidence("completed", seconds={"own": 1.0, "drain": 2.0, "people": 4.0, "whole": 7.0})).split
     ) == pytest.approx(100, abs=0.05)
-    assert (
-        sum(
-            p.share
-            for p in story_of(
-                evidence("refused", seconds={"own": 0.0, "drain": 0.0, "people": 0.0, "whole": 0.0})
-            ).split
-        )
-        == 0
+    found = sum(
+        p.share
+        for p in story_of(evidence("refused", seconds={"own": 0.0, "drain": 0.0, "people": 0.0, "whole": 0.0})).split
     )
+    assert found == 0
 
 
 def test_groups_that_would_read_most_again_come_first() -> None:
@@ -299,12 +269,8 @@ def test_long_tables_are_cut_and_counted() -> None:
         for n in range(900)
     ]
     story = story_of(evidence("completed", cut_off=rows, boundary=rows, loss=lost))
-    assert (len(story.ends.rows), story.ends.total, len(story.loss.rows), story.loss.more) == (
-        ROWS_SHOWN,
-        7_000,
-        ROWS_SHOWN,
-        900 - ROWS_SHOWN,
-    )
+    found = (len(story.ends.rows), story.ends.total, len(story.loss.rows), story.loss.more)
+    assert found == (ROWS_SHOWN, 7_000, ROWS_SHOWN, 900 - ROWS_SHOWN)
 
 
 def lost(certain_to: int | None, records: int | None = None) -> dict[str, Any]:
@@ -394,6 +360,5 @@ def test_how_clients_are_kept_from_the_source_is_said_as_it_is(
 ) -> None:
     """An armed fence is neither proven nor none; the watcher that will lay it is to be left running."""
     story = story_of(evidence("completed", *steps, fenced_at=at))
-    assert story.fence == said and ("Leave watch_old_source unpaused" in " ".join(story.to_do)) is said.startswith(
-        "armed: "
-    )
+    assert story.fence == said
+    assert ("Leave watch_old_source unpaused" in " ".join(story.to_do)) is said.startswith("armed: ")

@@ -150,11 +150,8 @@ def test_the_question_says_what_cannot_be_had() -> None:
     """A replay restores no order, drops what a compacted topic's later value would lose to it; recreate deletes."""
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, ORDERS, TABLE, deleted=12_345))
     assert "order among others cannot be restored" in text and "Of compacted topics (table)" in text
-    assert (
-        "are deleted and made anew" in text
-        and "12,345 bytes" in text
-        and "Nothing is there that standby has not any more" in text
-    )
+    assert "are deleted and made anew" in text and "12,345 bytes" in text
+    assert "Nothing is there that standby has not any more" in text
     old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, Stranded("old", records=0, older=1_200)))
     assert "1,200 older records that standby has not any more are in the export only" in old
     kept = return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS))

@@ -130,12 +130,8 @@ def test_an_unanswered_or_expired_gate_names_nobody(airflow, api) -> None:
         "params_input": None,
     }
     gate = api.hitl("d", "r", "approve")
-    assert (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at) == (
-        None,
-        None,
-        (),
-        None,
-    )
+    found = (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at)
+    assert found == (None, None, (), None)
 
 
 def test_a_gate_never_reached_is_none(airflow, api) -> None:
@@ -151,11 +147,8 @@ def test_a_task_has_its_tries_in_order(airflow, api) -> None:
     ]
     airflow.paths["/api/v2/dags/d/dagRuns/r/taskInstances/approve/tries"] = {"task_instances": rows, "total_entries": 2}
     first, second = api.tries("d", "r", "approve")
-    assert (first.state, first.end_date, second.state) == (
-        "success",
-        datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
-        "running",
-    )
+    found = (first.state, first.end_date, second.state)
+    assert found == ("success", datetime(2026, 11, 20, 12, 0, tzinfo=UTC), "running")
     assert api.tries("d", "r", "other") == []
 
 

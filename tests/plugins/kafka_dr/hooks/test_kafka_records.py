@@ -120,12 +120,8 @@ def test_records_come_as_they_were_written(reader: RecordReader) -> None:
 def test_tails_hold_the_last_records_of_every_partition(reader: RecordReader) -> None:
     """At most n by offset, less where there are less, none on an empty partition."""
     tails = reader.last_records(ORDERS, 3)
-    assert {tp: [r.offset for r in tail.records] for tp, tail in tails.items()} == {
-        ORDERS[0]: [],
-        ORDERS[1]: [7, 8, 9],
-        ORDERS[2]: [17, 18, 19],
-        ORDERS[3]: [27, 28, 29],
-    }
+    found = {tp: [r.offset for r in tail.records] for tp, tail in tails.items()}
+    assert found == {ORDERS[0]: [], ORDERS[1]: [7, 8, 9], ORDERS[2]: [17, 18, 19], ORDERS[3]: [27, 28, 29]}
     assert tails[ORDERS[3]].last.value == b"29" and tails[ORDERS[3]].skipped_at_end == 0
     assert tails[ORDERS[0]] == Tail((), 0, 0) and tails[ORDERS[0]].last is None
 
@@ -142,10 +138,8 @@ def test_ranges_are_half_open_and_limited(reader: RecordReader) -> None:
     assert [r.offset for r in reader.range(ORDERS[2], 5, 20, limit=2)] == [5, 6]
     assert reader.range(ORDERS[2], 5, 5) == [] == reader.range(ORDERS[2], 0, 9, limit=0)
     spans = {ORDERS[1]: Span(9, 10), ORDERS[2]: Span(0, 2)}
-    assert {tp: [r.offset for r in rows] for tp, rows in reader.ranges(spans).items()} == {
-        ORDERS[1]: [9],
-        ORDERS[2]: [0, 1],
-    }
+    found = {tp: [r.offset for r in rows] for tp, rows in reader.ranges(spans).items()}
+    assert found == {ORDERS[1]: [9], ORDERS[2]: [0, 1]}
 
 
 def test_a_whole_topic_is_read_in_order(reader: RecordReader) -> None:

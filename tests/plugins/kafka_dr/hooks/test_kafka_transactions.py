@@ -74,10 +74,8 @@ def test_secrets_travel_in_a_private_file_without_a_name(java: Java) -> None:
     assert "hunter2" not in json.dumps([run["argv"], run["env"]])
     assert stat.S_IMODE(run["mode"]) == 0o600 and run["names"] == 0
     told = {p.key: p.value for p in read_properties(run["text"])}
-    assert (
-        'password="hunter2"' in told["sasl.jaas.config"]
-        and int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
-    )
+    assert 'password="hunter2"' in told["sasl.jaas.config"]
+    assert int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
     assert run["argv"][run["argv"].index("--bootstrap-server") + 1] == "b1:9092,b2:9092" and run["argv"][-1] == "list"
 
 

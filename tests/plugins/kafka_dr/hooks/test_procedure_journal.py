@@ -248,10 +248,8 @@ def test_a_lease_is_passed_on_with_an_entry_that_says_so(journal: Journal) -> No
         == 2
     )
     lease, told = journal.lease(PAIR), journal.last("p1", "open", "note")
-    assert (lease.holder, lease.epoch, lease.released_at) == ("p2", 2, None) and (told.payload, told.epoch) == (
-        {"by": "p2"},
-        2,
-    )
+    assert (lease.holder, lease.epoch, lease.released_at) == ("p2", 2, None)
+    assert (told.payload, told.epoch) == ({"by": "p2"}, 2)
     with pytest.raises(LeaseLost):
         journal.append("p1", "s", "note", 1, {})
     with pytest.raises(LeaseLost):
@@ -329,11 +327,8 @@ def test_the_cool_down_that_was_not_waited_for_is_known_afterwards(journal: Jour
     epoch = journal.take_lease(PAIR, "p2", NOON + timedelta(hours=1), renew=True)
     journal.release_lease(PAIR, "p2", epoch, "returned", NOON + timedelta(hours=1))
     assert journal.cool_down(PAIR, "p2", 600) == found
-    assert (
-        journal.cool_down(PAIR, "p2", 60) is None
-        and journal.cool_down(PAIR, "p1", 600) is None
-        and journal.cool_down("a+b", "p2", 600) is None
-    )
+    assert journal.cool_down(PAIR, "p2", 60) is None and journal.cool_down(PAIR, "p1", 600) is None
+    assert journal.cool_down("a+b", "p2", 600) is None
 
 
 def test_an_older_epoch_writes_nothing(journal: Journal) -> None:
@@ -360,11 +355,8 @@ def test_the_newest_sign_of_life_is_kept_and_is_no_entry(url: str) -> None:
     for minutes in (0, 1):
         now[0] = NOON + timedelta(minutes=minutes)
         journal.show_life("watcher")
-    assert (Journal(url).last_sign("watcher"), journal.last_sign("other"), journal.entries()) == (
-        NOON + timedelta(minutes=1),
-        None,
-        [],
-    )
+    found = (Journal(url).last_sign("watcher"), journal.last_sign("other"), journal.entries())
+    assert found == (NOON + timedelta(minutes=1), None, [])
 
 
 def test_times_without_zone_are_refused(journal: Journal) -> None:

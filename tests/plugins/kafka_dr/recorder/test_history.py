@@ -168,12 +168,9 @@ def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
     before.add(Kind.PAIR, topic="orders", partition=0, upstream=1, downstream=1, source_end=9, records=1)
     gone.add(Kind.TOPIC, topic="orders", state="Gone")
     found = known(before, gone, Sample(20))
-    assert (
-        found.gone == ("orders",)
-        and found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist()
-        and found.syncs.empty
-        and found.pairs.empty
-    )
+    assert found.gone == ("orders",)
+    assert found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist() and found.syncs.empty
+    assert found.pairs.empty
     assert set(found.floors["topic"]) == {"pays"} and found.source_at == at(20)
     back = known(before, gone, Sample(20).ends(100, 90))
     assert back.gone == () and sorted(back.partitions["topic"]) == ["orders", "pays"] and len(back.positions) == 2
@@ -271,13 +268,8 @@ def test_an_empty_archive_knows_nothing(tmp_path: Path) -> None:
             found.stretches,
         )
     )
-    assert (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to) == (
-        None,
-        None,
-        (),
-        None,
-        {},
-    )
+    seen = (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to)
+    assert seen == (None, None, (), None, {})
 
 
 def keep(archive: Archive, hour: int, sample: Sample) -> None:
