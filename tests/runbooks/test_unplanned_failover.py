@@ -138,50 +138,21 @@ LISTED = {"records": 7, "bytes": 90, "first_at": 0, "last_at": 5000, "aborted": 
 
 def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int) -> str:
     """A full question of approve_data_loss; ``listed`` is what a source that was read adds to the inventory."""
-    row = {
-        "topic": "orders",
-        "partition": 0,
-        "from_offset": 5,
-        "certain_to": None,
-        "possible_to": None,
-        "written_since": None,
-        "records": None,
-        "evidence": "",
-    }
+    row = {"topic": "orders", "partition": 0, "from_offset": 5, "evidence": ""}
+    row |= dict.fromkeys(("certain_to", "possible_to", "written_since", "records"))
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
     inventory = {
         "certain": 7,
         "possible": None,
-        "losing": 1,
-        "partitions": 1,
-        "unknown": 1,
-        "records_per_second": 3,
-        "groups_ahead": 1,
-        **listed,
+        **dict.fromkeys(("losing", "partitions", "unknown", "groups_ahead"), 1),
     }
-    plan = {
-        "source": "one",
-        "target": "two",
-        "reason": "fire",
-        "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence},
-    }
-    taken = {
-        "procedure_id": "planned",
-        "fenced_at": fenced_at,
-        "partitions": 2,
-        "drained": 1,
-        "positions": 5,
-        "translated": 4,
-        "exact": 3,
-        "missing": 6,
-    }
-    cooling = {
-        "procedure_id": "before",
-        "outcome": "completed",
-        "ended_at": "10:00",
-        "ends_at": "10:15",
-        "acknowledged": "why",
-    }
+    inventory |= {"records_per_second": 3, **listed}
+    confirmed = {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}
+    plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": confirmed}
+    taken = {"procedure_id": "planned", "fenced_at": fenced_at, "partitions": 2, "drained": 1}
+    taken |= {"positions": 5, "translated": 4, "exact": 3, "missing": 6}
+    cooling = {"procedure_id": "before", "outcome": "completed", "acknowledged": "why"}
+    cooling |= {"ended_at": "10:00", "ends_at": "10:15"}
     return loss_markdown(
         {
             **plan,

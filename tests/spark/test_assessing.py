@@ -201,37 +201,20 @@ def test_time_and_growth_by_samples() -> None:
     assert [written_since(floors, offset) for offset in (0, 99, 100, 5_000)] == [0, 0, 40_000, 100_000]
 
 
+SCHEMA = arrow_schema("loss")
+LOSS = dict.fromkeys(SCHEMA.names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
+LISTED = ("from_offset", "certain_to", "records", "bytes", "first_at", "last_at", "aborted", "undecided")
+
+
 def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> None:
     """Positions above what was replicated; the digest does not depend on where records were written."""
-    row = dict.fromkeys(arrow_schema("loss").names) | {
-        "topic": "t",
-        "partition": 0,
-        "from_offset": 10,
-        "certain_to": 30,
-        "exact": False,
-        "evidence": "e",
-        "records_per_second": 2.5,
-    }
-    extra = {
-        "losing": True,
-        "read_source": 0,
-        "read_target": 7,
-        "groups": ["a", "b", "c"],
-        "bounds": [9, 4, None],
-        "moved": [False, True, False],
-    }
-    made = pack(
-        pa.Table.from_pylist(
-            [
-                row | extra,
-                row | extra | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]},
-            ],
-            schema=output_schema(),
-        )
-    )
-    given = write_input(
-        tmp_path / "in", [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)], [], []
-    )
+    row = LOSS | {"from_offset": 10, "certain_to": 30, "records_per_second": 2.5}
+    groups = {"groups": ["a", "b", "c"], "bounds": [9, 4, None], "moved": [False, True, False]}
+    first = row | groups | {"losing": True, "read_source": 0, "read_target": 7}
+    second = first | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]}
+    made = pack(pa.Table.from_pylist([first, second], schema=output_schema()))
+    positions = [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)]
+    given = write_input(tmp_path / "in", positions, [], [])
     inventory = write_inventory([made], given, tmp_path)
     assert inventory.ahead.to_pylist() == [
         {"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))
@@ -261,13 +244,8 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
 
 def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     """All figures are zero."""
-    empty = Inventory(
-        arrow_schema("loss").empty_table(),
-        arrow_schema("ahead").empty_table(),
-        arrow_schema("rereads").empty_table(),
-        {"source": 0, "target": 0},
-        0,
-    )
+    tables = [arrow_schema(name).empty_table() for name in ("loss", "ahead", "rereads")]
+    empty = Inventory(*tables, {"source": 0, "target": 0}, 0)
     figures = summarise(empty, 3, "input")
     assert figures["rereads"] == {"bound": None, "positions": 0, "unknown": 0, "may_have_moved": 0}
     assert [
@@ -278,39 +256,11 @@ def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
 
 def test_only_what_is_certain_counts_as_certain() -> None:
     """A partition of which nothing is certain, or that ends below its beginning, counts 0."""
-    row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
-    read = [
-        row
-        | {
-            "from_offset": 10,
-            "certain_to": 15,
-            "records": 4,
-            "bytes": 9,
-            "first_at": 50,
-            "last_at": 60,
-            "aborted": 1,
-            "undecided": 0,
-        },
-        row
-        | {
-            "from_offset": 0,
-            "certain_to": None,
-            "records": 7,
-            "bytes": 1,
-            "first_at": 40,
-            "last_at": 55,
-            "aborted": 2,
-            "undecided": 3,
-        },
-    ]
-    unread = [
-        row | {"from_offset": 10, "certain_to": 15},
-        row | {"from_offset": 20, "certain_to": 15},
-        row | {"from_offset": 0, "certain_to": None},
-    ]
+    read = [LOSS | dict(zip(LISTED, row)) for row in ((10, 15, 4, 9, 50, 60, 1, 0), (0, None, 7, 1, 40, 55, 2, 3))]
+    unread = [LOSS | dict(zip(LISTED, row)) for row in ((10, 15), (20, 15), (0, None))]
     ahead, rereads = (arrow_schema(name).empty_table() for name in ("ahead", "rereads"))
     told = [
-        summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input")
+        summarise(Inventory(pa.Table.from_pylist(rows, schema=SCHEMA), ahead, rereads, {}, 0), 3, "input")
         for rows in (read, unread)
     ]
     found = [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told]

@@ -19,31 +19,16 @@ from kafka_dr.domain.loss_plan import (
 )
 from kafka_dr.domain.topic_partition import TopicPartition
 
-FIGURES = {
-    "certain": 70,
-    "possible": None,
-    "losing": 1,
-    "partitions": 3,
-    "unknown": 1,
-    "records_per_second": 40,
-    "groups_ahead": 1,
-    "digest": "d" * 64,
-}
+FIGURES = {"certain": 70, "possible": None, "losing": 1, "partitions": 3, "unknown": 1}
+FIGURES |= {"records_per_second": 40, "groups_ahead": 1, "digest": "d" * 64}
 
 
 def row(
     partition: int = 0, start: int = 10, certain: int | None = 80, possible: int | None = None, **more: Any
 ) -> dict[str, Any]:
     """A row of loss."""
-    return {
-        "topic": "orders",
-        "partition": partition,
-        "from_offset": start,
-        "certain_to": certain,
-        "possible_to": possible,
-        "written_since": None,
-        **more,
-    }
+    ends = {"from_offset": start, "certain_to": certain, "possible_to": possible}
+    return {"topic": "orders", "partition": partition, **ends, "written_since": None, **more}
 
 
 def plan(**changes: Any) -> LossPlan:
@@ -88,14 +73,8 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
-LISTED = {
-    "records": 80,
-    "bytes": 100,
-    "first_at": 1_700_000_000_000,
-    "last_at": 1_700_000_060_000,
-    "aborted": 3,
-    "undecided": 2,
-}
+LISTED = {"records": 80, "bytes": 100, "first_at": 1_700_000_000_000, "last_at": 1_700_000_060_000}
+LISTED |= {"aborted": 3, "undecided": 2}
 
 
 def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> None:
@@ -173,18 +152,13 @@ def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
     assert plan(cool_down=told).digest != plan().digest
 
 
+CONTINUED = {"procedure_id": "planned-1", "fenced_at": None, "partitions": 0, "drained": 0, "missing": 0}
+CONTINUED |= dict.fromkeys(("positions", "translated", "exact"))
+
+
 def test_what_is_taken_from_a_continued_run_is_said() -> None:
     """Only what was taken; and it is part of the digest."""
-    told = {
-        "procedure_id": "planned-1",
-        "fenced_at": "10:00",
-        "partitions": 3,
-        "drained": 2,
-        "positions": 5,
-        "translated": None,
-        "exact": None,
-        "missing": 0,
-    }
+    told = CONTINUED | {"fenced_at": "10:00", "partitions": 3, "drained": 2, "positions": 5}
     text = shown(continues=told)
     assert "**This continues planned-1.** Taken from it as proven:" in text and "5 positions are final" in text
     assert "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
@@ -261,19 +235,13 @@ def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: 
 @pytest.mark.parametrize("fenced_at", ["2026-11-21T10:00:00+00:00", None])
 def test_a_fence_that_was_proven_before_the_source_died_is_told(fenced_at: str | None) -> None:
     """By the planned run that is continued; one whose fence was not proven leaves the window open."""
-    told = {
-        "procedure_id": "planned-1",
-        "fenced_at": fenced_at,
-        "partitions": 0,
-        "drained": 0,
-        "positions": None,
-        "translated": None,
-        "exact": None,
-        "missing": 0,
-    }
-    text = shown(confirmed={"state": "lost", "window": "w", "fence": "armed"}, continues=told)
+    confirmed = {"state": "lost", "window": "w", "fence": "armed"}
+    text = shown(confirmed=confirmed, continues=CONTINUED | {"fenced_at": fenced_at})
     assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at)
     assert ("cannot be fenced now" in text) is (fenced_at is None)
+
+
+NOTHING = dict.fromkeys(("certain", "possible", "losing", "unknown", "groups_ahead"), 0) | {"records_per_second": None}
 
 
 def test_nothing_lost_is_said() -> None:
@@ -281,15 +249,7 @@ def test_nothing_lost_is_said() -> None:
     text = shown(
         loss=(),
         groups=(),
-        inventory={
-            **FIGURES,
-            "certain": 0,
-            "possible": 0,
-            "losing": 0,
-            "unknown": 0,
-            "records_per_second": None,
-            "groups_ahead": 0,
-        },
+        inventory=FIGURES | NOTHING,
     )
     assert "was not read" not in text and "was read" not in text
     assert "No partition loses a record." in text and "No group is known" in text and "Possibly lost: at most 0" in text
