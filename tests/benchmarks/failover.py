@@ -49,11 +49,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 
 @contextmanager
 def lab_for(groups: int) -> Iterator[Clusters]:
-    """Bring a lab with Airflow up for so many groups.
-
-    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it looks for groups once a day
-    only: its own would keep both cores busy (runbooks/decisions/0007).
-    """
+    """Bring a lab with Airflow up; from 1,000 groups on the benchmark writes the checkpoints (decision 0007)."""
     asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
     with patch.dict(os.environ, asked), clusters(airflow=True) as site:
         yield site

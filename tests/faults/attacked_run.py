@@ -47,13 +47,7 @@ _PARKED_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class Attackable:
-    """A procedure, and the names of what is attacked of it.
-
-    Attributes:
-        gate: asks for the plan's approval.
-        planning: the step that writes the plan.
-        reviewed: the translation's gate asks, too.
-    """
+    """A procedure: the plan's gate, the step that writes the plan, and whether the translation's gate asks, too."""
 
     dag_id: str
     gate: str

@@ -25,14 +25,7 @@ KINDS = ("stranded", "uncommitted", "older")
 
 
 class FailbackRounds(Rounds):
-    """The lab after an unplanned failover that stranded records of every kind, and the judged end state of one
-    undisturbed failback.
-
-    Nobody writes where clients went: what flowed back in one round could not be taken back before the next one.
-
-    Attributes:
-        rate: records per second under which the source dies.
-    """
+    """The lab after stranded records of every kind, and the judged end of one failback; nobody writes meanwhile."""
 
     dag_id = FAILBACK
     rate = 1_000

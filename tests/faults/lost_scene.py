@@ -40,13 +40,7 @@ def quicken(lab: Lab, **deadlines: float) -> None:
 
 
 class LostScene:
-    """One lab that is up, and one accident.
-
-    Args:
-        rate: records per second of producers that know nothing of failovers.
-        recorded: whether the flight recorder runs.
-        clients: whether the demo application runs, which goes where it is sent.
-    """
+    """One lab and one accident; ``rate`` is the records/s of producers that know nothing of failovers."""
 
     def __init__(
         self,
@@ -75,12 +69,7 @@ class LostScene:
     # -- the accident ------------------------------------------------------------------------------------------------
 
     def put_under_load(self, meanwhile: Act | None = None, seconds: float = 3.0) -> None:
-        """Topics, groups, clients and load, seen by the recorder if there is one.
-
-        Args:
-            meanwhile: called under load, after two of the recorder's samples, and before its last two.
-            seconds: of load after that.
-        """
+        """Put topics, groups, clients and load on it; ``meanwhile`` is called between the recorder's samples."""
         if self._recorded:
             always_on.start(self.lab, always_on.RECORDER)
         # Without it no source that is lost is given up: nobody would fence it when it comes back.

@@ -487,12 +487,7 @@ class Scene:
     def member(
         self, alias: str, group: str, topic: str, principal: str = "admin", lives: float = 3600.0, together: int = 1
     ) -> Iterator[None]:
-        """Consumers of a group that are restarted again and again, or stay.
-
-        Args:
-            lives: seconds after which one leaves and joins again.
-            together: how many there are, so that not all are away at once.
-        """
+        """Consumers of a group, ``together`` at a time, each of which leaves after ``lives`` seconds, or stays."""
         stopped = threading.Event()
         threads = [
             threading.Thread(target=self._restarting, args=(alias, group, topic, principal, lives, n, stopped))

@@ -68,13 +68,7 @@ class Run:
 
 
 class Stepping:
-    """Runs on one lab that needs no Airflow.
-
-    Args:
-        before: called before every step with the run and the step's name; where faults are put in.
-        asked: called when a gate waits, with the run, the gate's name and how long it waits; returns the answer, or
-            None when nobody answers.
-    """
+    """Runs on one lab; ``before`` is called before each step, ``asked`` answers a waiting gate, or gives None."""
 
     def __init__(
         self,
@@ -203,10 +197,7 @@ class Stepping:
     # -- a step, as Airflow drives it ---------------------------------------------------------------------------
 
     def step(self, run: Run, step: str, **how: Any) -> str:
-        """Run a step to its end: `done`, `refused`, or `failed` when its tries are used up.
-
-        `how` goes to its first process only; `meanwhile` is called while that one is frozen, which is then thawed.
-        """
+        """Run a step to its end; `how` goes to its first process, `meanwhile` runs while that one is frozen."""
         self.before(run, step)
         for attempt in range(1, TRIES + 1):
             run.attempts[step] = run.attempts.get(step, 0) + 1
@@ -244,12 +235,7 @@ class Stepping:
         return min(found, key=lambda one: order.index(one["state"]))
 
     def forward(self, run: Run, until: str | None = None, after: str | None = None, **how: dict[str, Any]) -> bool:
-        """Steps in order; False when one did not get done. `how`: step -> what its first process suffers.
-
-        Args:
-            until: the last step to run; None for all.
-            after: begin with the one after this.
-        """
+        """Run steps from behind ``after`` to ``until``, under what they suffer; False when one is not done."""
         start = run.steps.index(after) + 1 if after else 0
         for step in run.steps[start:]:
             if self.step(run, step, **how.get(step, {})) != "done":

@@ -37,13 +37,7 @@ FAR_BIT = 24
 
 
 class DamagedRounds(LostRounds):
-    """Five minutes of load before the source dies, in which groups are born, and MirrorMaker 2 states every pair it
-    can; at last it is held back.
-
-    Attributes:
-        fuller: the evidence of the run with all that is known.
-        figures: what the judge counted in it.
-    """
+    """Five minutes of load and births of groups, then a lag; ``fuller`` is the run with all that is known."""
 
     rate = 500
     saved_after = ()
@@ -190,12 +184,7 @@ def test_the_recorder_was_off_for_five_minutes(damaged: DamagedRounds) -> None:
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
-    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks;
-    without an archive nothing is certain.
-
-    Of gaps and of flips the approver is told nothing: nobody can know of them. What rests on them is no bolder all the
-    same.
-    """
+    """No group skips, no more is claimed than with full knowledge, and the approver sees what can be known to lack."""
     damage, told = DAMAGE[name]
     damage(damaged)
     run, evidence = judged_round(damaged, name)

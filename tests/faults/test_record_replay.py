@@ -53,11 +53,7 @@ def eventually_written(config: dict[str, Any], topic: str, at_least: int, second
 
 @pytest.mark.parametrize("whom", ["task", "both"])
 def test_killed_again_and_again_it_is_there_once(config: dict[str, Any], topic: str, tmp_path: Path, whom: str) -> None:
-    """Processes die by -9 at random moments; the last one finds all that is missing.
-
-    Where only tasks die, what they had handed over is committed behind them, and nothing is aborted. Where their
-    writers die with them, as with the machine, what is left aborted is counted.
-    """
+    """The last of killed processes writes what is missing; tasks' leftovers are committed, dead writers' aborted."""
     records, chance = many(topic), random.Random(4711)
     procedure = opened(failback(tmp_path, config))
     found_stranded(procedure, records)

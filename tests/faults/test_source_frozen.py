@@ -66,12 +66,7 @@ class Thaw:
 
 @pytest.mark.parametrize("step", THAWED_BEFORE)
 def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """By ids: each record that it acknowledged until its fence is on the target or in a list with an end; the window
-    was told, and is measured.
-
-    A run that completes leaves the source fenced. One that goes back because of what it took gives the source back to
-    its clients.
-    """
+    """Each record that it acknowledged is on the target or listed; a run that goes back gives the source back."""
     policy = ("identity", "default")[THAWED_BEFORE.index(step) % 2]
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path) as scene:
         scene.put_under_load()

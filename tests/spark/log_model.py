@@ -120,11 +120,7 @@ def verdict(world: World, position: int, answer: Answer) -> str | None:
 
 
 def _verdict_by_content(world: World, position: int, answer: Answer, exact: int) -> str | None:
-    """Judge where contents recur: every unread content that the target holds must follow, as often as it can.
-
-    Records of one content cannot be told apart, so from the exact position by id up to the greatest one from which all
-    due contents follow every position is as good.
-    """
+    """Judge where contents recur: all due contents must follow, and later positions from which they do are as good."""
     unread = Counter(c.content for c in unread_of(world, position))
     due = unread & contents_from(world.target, world.bounds.target_start)
     greatest = max(
@@ -158,17 +154,7 @@ def make_world(
     drained: bool = True,
     recorded: bool = False,
 ) -> World:
-    """Make a world.
-
-    Args:
-        size: offsets on the source.
-        dice: decides everything else.
-        compaction: whether either log may have been cleaned, each on its own.
-        alphabet: how many contents there are; 0 makes every content unique.
-        retention: whether the heads of the logs may be gone.
-        drained: False lets the last run die early.
-        recorded: whether a recorder sampled both logs' ends.
-    """
+    """Make a world of ``size`` offsets; an ``alphabet`` of 0 makes contents unique, ``drained`` False ends it early."""
     gaps = {dice.randrange(size) for _ in range(dice.choice([0, 3, 25]))} if size else set()
     keys = [dice.randint(0, 5) if compaction else 0 for _ in range(size)]
     symbols = [dice.randint(1, alphabet) if alphabet else number for number in range(1, size + 1)]

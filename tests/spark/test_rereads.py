@@ -22,13 +22,7 @@ MANY = examples(500)
 
 @dataclass
 class Flow:
-    """MirrorMaker 2 from moment to moment; at each the source grows by an offset, and the flow mirrors what it has
-    not.
-
-    Attributes:
-        flushed: the last replicated offset that Connect keeps.
-        lag: offsets that MirrorMaker 2 stays behind the source's end.
-    """
+    """MirrorMaker 2 by moments, ``lag`` offsets behind the source's end; ``flushed`` is what Connect keeps."""
 
     dice: Random
     lag: int
@@ -74,9 +68,7 @@ class Flow:
 
 @dataclass
 class Recorded:
-    """A flow's end: the world, what a recorder wrote down, and the most that was mirrored in any stretch of some
-    moments.
-    """
+    """A flow's end: the world, what was recorded, and the most that was mirrored in any stretch of some moments."""
 
     world: World
     grown: list[int]
@@ -96,15 +88,7 @@ def recorded_flow(
     unique: bool = True,
     pairs: float = 1.0,
 ) -> Recorded:
-    """Let a flow run, with a sample every so many moments, until its source dies.
-
-    Args:
-        every: moments from sample to sample; between its looks at Connect, target, source and newest records a moment
-            passes, or none.
-        flush_every: moments between Connect's flushes; they come late for the samples.
-        crashes: how likely MirrorMaker 2 is killed at a moment.
-        pairs: how likely a sample makes an own pair.
-    """
+    """Run a flow until its source dies, with a sample ``every`` so many moments and crashes and pairs by chance."""
     flow, floors, syncs, grown = Flow(dice, lag, gaps, unique), [], [], [0]
     kept, mirrored, slow = 0, 0, dice.randint(0, 1)
     for moment in range(dice.randint(1, 12 * every)):
@@ -195,9 +179,7 @@ def case_of(*samples: tuple[int, int], boundary: int = 1000) -> Case:
 
 
 def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple[int, list[tuple[int, int]]]:
-    """The bound of one position, and what of the target was read; so many of the records read have a content that
-    stood there before.
-    """
+    """The bound of one position, and what was read; so many of these records have a content from before."""
     read = []
 
     def reader(windows: list[Window]) -> list[Records]:

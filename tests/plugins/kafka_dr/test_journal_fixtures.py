@@ -1,8 +1,4 @@
-"""Journals that an earlier version wrote on a lab: this version reads each one, and makes the same evidence of it.
-
-A fixture holds all rows of the journal's tables, the evidence of its procedure, and the files that the journal's
-procedures had kept beside theirs.
-"""
+"""Journals of an earlier version are read by this one, which makes the same evidence of them."""
 
 from __future__ import annotations
 

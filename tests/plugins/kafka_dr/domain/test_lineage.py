@@ -76,13 +76,7 @@ def test_a_later_beginning_anew_makes_known_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0, 6)), max_size=6), st.integers(0, 9))
 def test_every_record_lies_in_the_segment_of_its_counterpart(trips: list[tuple[int, int, int]], since: int) -> None:
-    """Two logs are written as clients and MirrorMaker 2 do, with repeats and stranded records; the segments find
-    each counterpart's stretch again.
-
-    Args:
-        trips: of each trip, records that clients write, records that are stranded, and records that are mirrored twice.
-        since: records that clients have written since the last one.
-    """
+    """The segments find each counterpart in logs with repeats and stranded records, of any ``trips``."""
     logs: dict[str, list[int | None]] = {A: [], B: []}
     here, there, moves, name = A, B, [], 0
 
