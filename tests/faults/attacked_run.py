@@ -108,25 +108,10 @@ class AttackedRun:
         """Triggered by Airflow's command line, which takes the starter's name from the environment."""
         conf = json.dumps({"source": "primary", "target": "standby", "reason": "an attack"})
         run_id = f"by_hand_{time.time_ns()}"
-        argv = [
-            sys.executable,
-            "-m",
-            "airflow",
-            "dags",
-            "trigger",
-            attacked_on(lab).dag_id,
-            "--conf",
-            conf,
-            "--run-id",
-            run_id,
-        ]
-        subprocess.run(
-            argv,
-            env=environment(lab) | {"LOGNAME": as_name, "USER": as_name},
-            cwd=lab.airflow_home,
-            check=True,
-            capture_output=True,
-        )
+        dag_id = attacked_on(lab).dag_id
+        argv = [*"-m airflow dags trigger".split(), dag_id, "--conf", conf, "--run-id", run_id]
+        own = environment(lab) | {"LOGNAME": as_name, "USER": as_name}
+        subprocess.run([sys.executable, *argv], env=own, cwd=lab.airflow_home, check=True, capture_output=True)
         return cls(lab, run_id)
 
     def user(self, name: str) -> User:
@@ -215,13 +200,8 @@ class AttackedRun:
 
     def clear(self, task_id: str, user: str = "operator", downstream: bool = False) -> None:
         """Clear a task."""
-        body = {
-            "dry_run": False,
-            "dag_run_id": self.run_id,
-            "task_ids": [task_id],
-            "only_failed": False,
-            "include_downstream": downstream,
-        }
+        body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False}
+        body |= {"include_downstream": downstream}
         self.user(user).send("POST", f"/dags/{self.dag_id}/clearTaskInstances", body)
 
     def sql(self, statement: str, *values: Any) -> None:

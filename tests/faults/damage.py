@@ -83,13 +83,8 @@ class SyncsDamage:
 
     def _read(self) -> list[Raw]:
         """All of them, in order."""
-        own = {
-            "group.id": "damage",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",
-            "auto.offset.reset": "earliest",
-        }
+        own = {"group.id": "damage", "enable.auto.commit": False, "enable.partition.eof": True}
+        own |= {"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
         consumer = Consumer({**self._properties, **own})
         consumer.assign([TopicPartition(SYNCS_TOPIC, 0, OFFSET_BEGINNING)])
         found, ends_at = list[Raw](), time.monotonic() + _SECONDS

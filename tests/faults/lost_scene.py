@@ -128,14 +128,8 @@ class LostScene:
     def watched(self, run: Run) -> JournalEntry | None:
         """What the watcher wrote when it had fenced the run's source; None until then."""
         told = Journal(f"sqlite:///{self.lab.journal}").entries(step=always_on.WATCHER, kind=Entry.OUTCOME)
-        return next(
-            (
-                entry
-                for entry in told
-                if entry.payload.get("procedure_id") == run.procedure_id and "accepted" in entry.payload
-            ),
-            None,
-        )
+        of_run = [entry for entry in told if entry.payload.get("procedure_id") == run.procedure_id]
+        return next((entry for entry in of_run if "accepted" in entry.payload), None)
 
     def fence(self, run: Run, evidence: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
         """Figures of the old source's fence, of `fence_source` or of the watcher, which is waited for."""

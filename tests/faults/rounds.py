@@ -19,13 +19,8 @@ from tests.faults.stepping import FORWARD, Run, Stepping
 from tests.faults.world import World, bring_back_journal, keep_journal
 
 #: A run is continued from where it was kept hours ago: neither its fence nor its approval may be too old by then.
-PARAMS = {
-    "source": "primary",
-    "target": "standby",
-    "reason": "again and again",
-    "max_fence_seconds": 86_400.0,
-    "approval_valid_seconds": 86_400.0,
-}
+PARAMS = {"source": "primary", "target": "standby", "reason": "again and again"}
+PARAMS |= {"max_fence_seconds": 86_400.0, "approval_valid_seconds": 86_400.0}
 #: What two runs may rightly differ in.
 RUN_SPECIFIC = set(
     "procedure_id plan plan_digest approvals steps fenced_at seconds digest previous_digest closed_at positions".split()

@@ -47,16 +47,8 @@ from tests.faults.world import World
 
 PAIR = "primary+standby"
 PARAMS = {"source": SOURCE, "target": TARGET, "reason": "a fault will come"}
-DEADLINES = {
-    "stop_seconds": 15.0,
-    "fence_seconds": 15.0,
-    "zero_lag_seconds": 20.0,
-    "drain_seconds": 3.0,
-    "transaction_seconds": 10.0,
-    "return_seconds": 120.0,
-    "max_fence_seconds": 90.0,
-    "verify_seconds": 60.0,
-}
+DEADLINES = {"stop_seconds": 15.0, "fence_seconds": 15.0, "zero_lag_seconds": 20.0, "drain_seconds": 3.0}
+DEADLINES |= {"transaction_seconds": 10.0, "return_seconds": 120.0, "max_fence_seconds": 90.0, "verify_seconds": 60.0}
 #: How long past its deadline a step may still take to say so: an operating system, two cores, a request on its way.
 SLACK_SECONDS = 15.0
 USABLE_SECONDS = 45.0
@@ -418,14 +410,8 @@ class Scene:
     def write(self, alias: str, principal: str, topic: str) -> str:
         """Write one record; Kafka's name of what refused it, or nothing."""
         said: list[str] = []
-        producer = Producer(
-            {
-                **self.lab.client_properties(alias, principal),
-                "message.timeout.ms": 10_000,
-                "message.send.max.retries": 0,
-                "log_level": 0,
-            }
-        )
+        own = {"message.timeout.ms": 10_000, "message.send.max.retries": 0, "log_level": 0}
+        producer = Producer(self.lab.client_properties(alias, principal) | own)
         producer.produce(
             topic,
             f"written by {principal} at {time.time_ns()}".encode(),
@@ -506,14 +492,8 @@ class Scene:
     def _restarting(
         self, alias: str, group: str, topic: str, principal: str, lives: float, number: int, stopped: threading.Event
     ) -> None:
-        own = {
-            "group.id": group,
-            "client.id": f"stubborn-{number}",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6000,
-            "log_level": 0,
-        }
+        own = {"group.id": group, "client.id": f"stubborn-{number}", "session.timeout.ms": 6000, "log_level": 0}
+        own |= {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
         while not stopped.is_set():
             consumer = Consumer({**self.lab.client_properties(alias, principal), **own})
             consumer.subscribe([topic])

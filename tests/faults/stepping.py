@@ -125,18 +125,9 @@ class Stepping:
     def processes(self, run: Run, step: str, copies: int = 1, **how: Any) -> list[dict[str, Any]]:
         """Start so many processes of a step at once, and say how each ended; `how` is what `step_server` knows."""
         self._tell(run, {})
-        asked = {
-            "dag_id": run.dag_id,
-            "run_id": run.run_id,
-            "step": step,
-            "attempt": run.attempts.get(step, 1),
-            "params": run.params,
-            "copies": copies,
-            "triggered_at": run.triggered_at,
-            "folder": str(self.folder),
-            "environment": self.environment,
-            **how,
-        }
+        asked = {"dag_id": run.dag_id, "run_id": run.run_id, "params": run.params, "triggered_at": run.triggered_at}
+        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, **how}
+        asked |= {"folder": str(self.folder), "environment": self.environment}
         return self._served(asked)
 
     def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
@@ -161,19 +152,9 @@ class Stepping:
     ) -> dict[str, Any]:
         """Somebody answers a gate; returns what Airflow would wake the task with."""
         person = {"id": by, "name": by}
-        self._tell(
-            run,
-            {
-                gate: {
-                    "subject": subject,
-                    "body": "",
-                    "options": ["Approve", "Reject"],
-                    "chosen_options": [option],
-                    "responded_by_user": person,
-                    "responded_at": datetime.now(UTC).isoformat(),
-                }
-            },
-        )
+        question = {"subject": subject, "body": "", "options": ["Approve", "Reject"]}
+        answer = {"chosen_options": [option], "responded_by_user": person}
+        self._tell(run, {gate: question | answer | {"responded_at": datetime.now(UTC).isoformat()}})
         return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
 
     def age(self, run: Run, gate: str, seconds: float) -> None:

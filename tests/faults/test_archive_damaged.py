@@ -267,14 +267,8 @@ def test_a_topic_made_again_on_the_target(
 ) -> None:
     """Statements about the log before it count for nothing: nobody skips, and what it lacks is listed."""
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path, recorded=recorded, clients=False) as scene:
-        lose(
-            scene,
-            (
-                next(iter(scene.rehearsal.load.topics))
-                if policy == "identity"
-                else f"{SOURCE}.{next(iter(scene.rehearsal.load.topics))}"
-            ),
-        )
+        topic = next(iter(scene.rehearsal.load.topics))
+        lose(scene, topic if policy == "identity" else f"{SOURCE}.{topic}")
         evidence = scene.completed(scene.run())
         verdict = scene.judged(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))

@@ -75,15 +75,8 @@ class Person:
 
     def prints(self, *which: str) -> str:
         """Print the commands into a folder of their own, with the logins beside them."""
-        argv = [
-            sys.executable,
-            "-m",
-            "kafka_dr.commands.plan",
-            *which,
-            "--commands",
-            "--out",
-            str(self.folder / "hand"),
-        ]
+        out = ["--commands", "--out", str(self.folder / "hand")]
+        argv = [sys.executable, "-m", "kafka_dr.commands.plan", *which, *out]
         done = subprocess.run(argv, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         for end in ("source", "target"):

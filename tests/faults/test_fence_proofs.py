@@ -171,16 +171,8 @@ def _start_second_broker(stage: Stage) -> None:
     }
     path = lab.home / "arguments" / "broker-second.properties"
     write_private(path, properties_text(brokers._properties(lab, "primary") | own))
-    run_to_end(
-        lab,
-        "format-second",
-        "kafka.tools.StorageTool",
-        "format",
-        "-t",
-        lab.load().cluster_ids["primary"],
-        "-c",
-        str(path),
-    )
+    format_as = ["format", "-t", lab.load().cluster_ids["primary"], "-c", str(path)]
+    run_to_end(lab, "format-second", "kafka.tools.StorageTool", *format_as)
     lab.processes.start(
         "broker-second", command(lab, "broker-second", "512m", "kafka.Kafka", str(path)), dict(os.environ), lab.home
     )
@@ -196,13 +188,8 @@ class Reading:
     """A consumer of the ordinary principal that reads and commits every moment until it is stopped."""
 
     def __init__(self, stage: Stage, group: str, topic: str, session_seconds: int = 6) -> None:
-        own = {
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": session_seconds * 1000,
-            "heartbeat.interval.ms": 500,
-        }
+        own = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        own |= {"session.timeout.ms": session_seconds * 1000, "heartbeat.interval.ms": 500}
         self._consumer = Consumer({**stage.properties("consumer"), **own})
         self._consumer.subscribe([topic])
         self.read, self.committed, self.refused = 0, 0, ""

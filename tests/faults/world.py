@@ -175,15 +175,8 @@ def _text(binding: AclBinding) -> str:
 
 def _binding(text: str) -> AclBinding:
     kind, name, pattern, principal, host, operation, permission = json.loads(text)
-    return AclBinding(
-        ResourceType[kind],
-        name,
-        ResourcePatternType[pattern],
-        principal,
-        host,
-        AclOperation[operation],
-        AclPermissionType[permission],
-    )
+    place = (ResourceType[kind], name, ResourcePatternType[pattern])
+    return AclBinding(*place, principal, host, AclOperation[operation], AclPermissionType[permission])
 
 
 def _filter(binding: AclBinding) -> AclBindingFilter:

@@ -68,13 +68,9 @@ def test_lab_shape_is_loaded(tmp_path: Path) -> None:
     found = (topology.drain.connection, topology.routing.path, topology.evidence)
     assert found == ("drain_app", "/state/routing.json", "/state/evidence")
     assert topology.fence_hook.connection == "fence_net"
-    assert (
-        topology.cool_down_seconds,
-        topology.deadlines.max_fence_seconds,
-        topology.deadlines.stable_seconds,
-        topology.deadlines.spark_seconds,
-        topology.deadlines.catch_up_seconds,
-    ) == (0, 600, 1, 1800, 3600)
+    limits = topology.deadlines
+    found = (limits.max_fence_seconds, limits.stable_seconds, limits.spark_seconds, limits.catch_up_seconds)
+    assert (topology.cool_down_seconds, *found) == (0, 600, 1, 1800, 3600)
     assert topology.names.remote("primary", "orders") == "orders"
 
 
@@ -267,27 +263,10 @@ def test_alias_may_be_any_word() -> None:
     assert check_topology(data, "x").aliases == ("host", "token")
 
 
-@pytest.mark.parametrize(
-    "alias",
-    [
-        "",
-        ".",
-        "..",
-        "-x",
-        "a" * 101,
-        "a\x00",
-        "a\nb",
-        "{{ x }}",
-        "$(id)",
-        "../../etc/passwd",
-        "рrimary",
-        "<b>",
-        "a b",
-        "=cmd",
-        "a;b",
-        "'a'",
-    ],
-)
+ODD = ". .. -x a\x00 $(id) ../../etc/passwd рrimary <b> =cmd a;b 'a'"
+
+
+@pytest.mark.parametrize("alias", [*ODD.split(), "", "a" * 101, "a\nb", "{{ x }}", "a b"])
 def test_odd_aliases_are_refused(alias: str) -> None:
     """An alias that is no part of a topic's name, or harmful in print, is refused in one printable line."""
     problems = problems_of(changed(lambda d: d["clusters"].update({alias: {"connection": "third"}})))

@@ -12,13 +12,8 @@ from kafka_dr.domain.java_client import for_java, properties_text
 from kafka_dr.domain.java_properties import read_properties
 from kafka_dr.errors import BadInput
 
-SCRAM = {
-    "bootstrap.servers": "b:9092",
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "SCRAM-SHA-512",
-    "sasl.username": "dr",
-    "sasl.password": "s3cret",
-}
+SCRAM = {"bootstrap.servers": "b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+SCRAM |= {"sasl.username": "dr", "sasl.password": "s3cret"}
 KEY = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n"
 
 
@@ -58,31 +53,17 @@ def test_login_modules(mechanism: str, module: str) -> None:
 
 def test_kerberos_uses_the_keytab() -> None:
     """Principal and keytab stand in the login, the service's name beside it."""
-    java = for_java(
-        {
-            "security.protocol": "sasl_plaintext",
-            "sasl.mechanism": "GSSAPI",
-            "sasl.kerberos.keytab": "/k",
-            "sasl.kerberos.principal": "dr@X",
-            "sasl.kerberos.service.name": "kafka",
-        }
-    )
+    named = {"keytab": "/k", "principal": "dr@X", "service.name": "kafka"}
+    kerberos = {f"sasl.kerberos.{name}": value for name, value in named.items()}
+    java = for_java({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI", **kerberos})
     assert java["security.protocol"] == "SASL_PLAINTEXT" and java["sasl.kerberos.service.name"] == "kafka"
     assert 'keyTab="/k" principal="dr@X";' in java["sasl.jaas.config"]
 
 
 def test_certificates_travel_as_pem() -> None:
     """Contents of PEM files, or a PKCS#12 store; the host name check stays off where it was off."""
-    java = read_back(
-        {
-            "security.protocol": "SSL",
-            "ssl.ca.pem": "CA\n",
-            "ssl.certificate.pem": "CERT\n",
-            "ssl.key.pem": KEY,
-            "ssl.key.password": "p",
-            "ssl.endpoint.identification.algorithm": "none",
-        }
-    )
+    pem = {"ssl.ca.pem": "CA\n", "ssl.certificate.pem": "CERT\n", "ssl.key.pem": KEY, "ssl.key.password": "p"}
+    java = read_back({"security.protocol": "SSL", **pem, "ssl.endpoint.identification.algorithm": "none"})
     found = (java["ssl.truststore.type"], java["ssl.truststore.certificates"], java["ssl.keystore.type"])
     assert found == ("PEM", "CA\n", "PEM")
     assert (

@@ -73,13 +73,7 @@ def test_a_run_says_who_triggered_it(airflow, api) -> None:
     [
         ("rest_api", "alice"),
         ("ui", "alice"),
-        ("cli", None),
-        ("test", None),
-        ("operator", None),
-        ("timetable", None),
-        ("asset", None),
-        ("backfill", None),
-        (None, None),
+        *((how, None) for how in ("cli", "test", "operator", "timetable", "asset", "backfill", None)),
     ],
 )
 def test_only_who_logged_in_is_known_as_the_starter(airflow, api, how, who) -> None:
@@ -124,10 +118,7 @@ def test_an_unanswered_or_expired_gate_names_nobody(airflow, api) -> None:
     """Without a responder both names are None, also where defaults were taken at expiry."""
     airflow.paths["/api/v2/dags/d/dagRuns/r/taskInstances/approve/-1/hitlDetails"] = {
         **GATE,
-        "responded_by_user": None,
-        "chosen_options": None,
-        "responded_at": None,
-        "params_input": None,
+        **dict.fromkeys(("responded_by_user", "chosen_options", "responded_at", "params_input")),
     }
     gate = api.hitl("d", "r", "approve")
     found = (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at)

@@ -105,33 +105,15 @@ def committing(monkeypatch) -> Callable[[dict], tuple[KafkaCluster, Coordinator]
     return make
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "plugin.library.paths",
-        "enable.sasl.oauthbearer.unsecure.jwt",
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.oauthbearer.config",
-        "sasl.kerberos.kinit.cmd",
-        "ssl.engine.location",
-        "ssl.engine.id",
-        "ssl.providers",
-        "enable.ssl.certificate.verification",
-        "ssl.certificate.verify_cb",
-        "error_cb",
-        "oauth_cb",
-        "stats_cb",
-        "logger",
-        "debug",
-        "test.mock.num.brokers",
-        "sasl.jaas.config",
-        "interceptor.classes",
-        "config.providers",
-        "group.id",
-        "Bootstrap.Servers",
-        "",
-    ],
+DANGEROUS = (
+    "plugin.library.paths enable.sasl.oauthbearer.unsecure.jwt sasl.oauthbearer.token.endpoint.url"
+    " sasl.oauthbearer.config sasl.kerberos.kinit.cmd ssl.engine.location ssl.engine.id ssl.providers"
+    " enable.ssl.certificate.verification ssl.certificate.verify_cb error_cb oauth_cb stats_cb logger debug"
+    " test.mock.num.brokers sasl.jaas.config interceptor.classes config.providers group.id Bootstrap.Servers"
 )
+
+
+@pytest.mark.parametrize("key", [*DANGEROUS.split(), ""])
 def test_dangerous_and_unknown_keys_are_refused(key: str) -> None:
     """Only allow-listed keys pass; the error names the key and no value."""
     with pytest.raises(BadInput) as refused:
@@ -304,19 +286,14 @@ def test_many_groups_commit_and_each_is_reported_once(cluster: KafkaCluster) -> 
     assert results == {group: dict.fromkeys(ORDERS, OK) for group in wanted}
 
 
+PASSING = (
+    "NOT_COORDINATOR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE REQUEST_TIMED_OUT _TIMED_OUT _TRANSPORT"
+)
+
+
 def test_a_moving_coordinator_is_asked_again(committing) -> None:
     """NOT_COORDINATOR, loading, unavailable, timeouts and disconnects are repeated until they pass."""
-    passing = [
-        KafkaError(code)
-        for code in (
-            KafkaError.NOT_COORDINATOR,
-            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-            KafkaError.COORDINATOR_NOT_AVAILABLE,
-            KafkaError.REQUEST_TIMED_OUT,
-            KafkaError._TIMED_OUT,
-            KafkaError._TRANSPORT,
-        )
-    ]
+    passing = [KafkaError(getattr(KafkaError, name)) for name in PASSING.split()]
     cluster, coordinator = committing({"g": passing})
     assert cluster.commit("g", {ORDERS[0]: 5}, timeout=10) == {ORDERS[0]: OK}
     assert len(coordinator.calls) == 7

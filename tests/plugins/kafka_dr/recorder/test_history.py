@@ -39,15 +39,8 @@ class Sample(Rows):
     def ends(self, source: int | None, target: int | None, partition: int = 0, **more: Any) -> Sample:
         """A partition's ends."""
         known = {"topic_id": "a", "target_topic_id": "b", "source_start": 0, "target_start": 0, "replicated": 3, **more}
-        self.add(
-            Kind.PARTITION,
-            topic="orders",
-            partition=partition,
-            target_topic="orders",
-            source_end=source,
-            target_end=target,
-            **known,
-        )
+        ends = {"source_end": source, "target_end": target, **known}
+        self.add(Kind.PARTITION, topic="orders", partition=partition, target_topic="orders", **ends)
         return self
 
     def held(self, group: str, position: int | None, partition: int = 0) -> Sample:
@@ -241,33 +234,16 @@ def test_stretches_are_where_every_offset_held_a_record() -> None:
     """By the number of records between a pair and the source's end."""
     sample = Sample(0)
     for upstream, records in ((10, 9), (40, 8)):
-        sample.add(
-            Kind.PAIR,
-            topic="orders",
-            partition=0,
-            upstream=upstream,
-            downstream=1,
-            source_end=upstream + 10,
-            records=records,
-        )
+        pair = {"upstream": upstream, "downstream": 1, "source_end": upstream + 10, "records": records}
+        sample.add(Kind.PAIR, topic="orders", partition=0, **pair)
     assert known(sample).stretches.values.tolist() == [["orders", 0, 10, 20, 1]]
 
 
 def test_an_empty_archive_knows_nothing(tmp_path: Path) -> None:
     """Frames without rows, and no times."""
     found = last_known(Archive(f"file://{tmp_path}", "flow"))
-    assert all(
-        frame.empty
-        for frame in (
-            found.partitions,
-            found.floors,
-            found.syncs,
-            found.pairs,
-            found.positions,
-            found.groups,
-            found.stretches,
-        )
-    )
+    for name in "partitions floors syncs pairs positions groups stretches".split():
+        assert getattr(found, name).empty, name
     seen = (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to)
     assert seen == (None, None, (), None, {})
 
