@@ -18,14 +18,9 @@ from urllib.parse import quote
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     NewTopic,
     OffsetSpec,
-    ResourcePatternType,
-    ResourceType,
 )
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
@@ -37,6 +32,7 @@ from lab.procedure_run import procedure_id
 from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 from tests.faults.stepping import STEPS
+from tests.support.lab_clients import acl_filter
 
 REVIEW = "review_translation"
 TOPIC, PARTITIONS = "orders", 2
@@ -313,9 +309,6 @@ def frozen_scheduler(lab: Lab) -> Iterator[None]:
 def world(lab: Lab) -> dict[str, Any]:
     """What a procedure changes on living clusters: rights, topics, log ends, positions, connectors, routing."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
-    anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
     alive = lab.alive if isinstance(lab, AttackedLab) else ALIASES
     for alias in alive:
         admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
@@ -323,7 +316,7 @@ def world(lab: Lab) -> dict[str, Any]:
         connectors = call(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
         topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
         found[alias] = {
-            "acls": sorted(map(str, admin.describe_acls(anything).result(30))),
+            "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
             "topics": topics,
             "ends": log_ends(admin) if TOPIC in topics else {},
             "positions": positions(admin),

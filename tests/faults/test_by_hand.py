@@ -13,12 +13,8 @@ import pytest
 import requests
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
     AclPermissionType,
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 from kafka_dr.hooks.procedure_journal import Journal
 
@@ -34,6 +30,7 @@ from tests.faults.lost_scene import UNPLANNED, figures_of, quicken
 from tests.faults.scene import until
 from tests.faults.stepping import ROOT, Run, Stepping, stepping
 from tests.faults.world import World
+from tests.support.lab_clients import acl_filter
 from tests.support.rehearsals import SEED
 
 TOOLS = {
@@ -255,9 +252,7 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         requests.patch(url, data=seeds, headers={"Content-Type": "application/json"}, timeout=30).raise_for_status()
         with pytest.raises(AssertionError, match="still there"):
             person.notes(run.procedure_id, "opened")
-        denied = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY
-        )
+        denied = acl_filter(AclPermissionType.DENY)
         admin = AdminClient(lab.client_properties("standby", "admin"))
         for lifted in admin.delete_acls([denied]).values():
             assert lifted.result(30)

@@ -30,7 +30,7 @@ from tests.faults.planted_secrets import (
     Secrets,
     TellingConnect,
     TokenParrot,
-    served,
+    parrot,
 )
 
 MARKER = "m4rk3d-by-the-test"
@@ -146,11 +146,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
                 kept["secrets"] = Secrets(given | kafka | {"airflow password": own["airflow_switchback"]})
                 told = kept["secrets"]["jaas password"]
                 kept["parrots"] = {
-                    "parrot": stack.enter_context(served(Parrot)),
-                    "routing": stack.enter_context(served(RoutingParrot)),
-                    "api": stack.enter_context(served(TokenParrot, token=given["airflow token"])),
+                    "parrot": stack.enter_context(parrot(Parrot)),
+                    "routing": stack.enter_context(parrot(RoutingParrot)),
+                    "api": stack.enter_context(parrot(TokenParrot, token=given["airflow token"])),
                     "connect": stack.enter_context(
-                        served(TellingConnect, behind=lab.connect_url("standby"), trace=trace.format(told))
+                        parrot(TellingConnect, behind=lab.connect_url("standby"), trace=trace.format(told))
                     ),
                 }
             return plant(lab, kept["secrets"], kept["parrots"], good)

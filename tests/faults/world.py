@@ -25,12 +25,11 @@ from confluent_kafka.admin import (
 
 from lab.mirror_maker import FLOWS, call, connector_name
 from lab.state import ALIASES, Lab
+from tests.support.lab_clients import acl_filter
 
 SECONDS = 30.0
 CONNECTOR_SECONDS = 60.0
-ANYTHING = AclBindingFilter(
-    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-)
+ANYTHING = acl_filter()
 
 
 class World:

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from lab.airflow_api import AirflowApi, Refused
@@ -20,6 +15,7 @@ from lab.mirror_maker import call
 from lab.procedure_run import procedure_id
 from lab.progress import wait_until
 from lab.state import ALIASES, Lab
+from tests.support.lab_clients import acl_filter
 
 DAG_ID = "planned_failover"
 GOOD = {"source": "primary", "target": "standby", "reason": "bad input"}
@@ -28,14 +24,11 @@ GOOD = {"source": "primary", "target": "standby", "reason": "bad input"}
 def world(lab: Lab) -> dict[str, Any]:
     """All that a procedure could touch: rights, topics, groups, connectors, the routing record."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
-    anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
     for alias in ALIASES:
         admin = AdminClient(lab.client_properties(alias, "admin"))
         connectors = call(lab, alias, "GET", "/connectors?expand=status").json()
         found[alias] = {
-            "acls": sorted(map(str, admin.describe_acls(anything).result(30))),
+            "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
             "topics": sorted(admin.list_topics(timeout=30).topics),
             "groups": sorted(group.group_id for group in admin.list_consumer_groups().result(30).valid),
             "connectors": {name: entry["status"]["connector"]["state"] for name, entry in connectors.items()},
