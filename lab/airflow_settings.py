@@ -54,12 +54,6 @@ def write_environment(lab: Lab) -> None:
     write_private(lab.airflow_env, "".join(lines))
 
 
-def read_environment(path: Path) -> dict[str, str]:
-    """Read such a file back."""
-    words = shlex.split(path.read_text())
-    return dict(word.split("=", 1) for word in words)
-
-
 def connections(lab: Lab) -> dict[str, dict[str, Any]]:
     """Every connection that the topology names, with its secrets."""
     kafka = {

@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import javaproperties
+
 from lab.errors import LabError
 from lab.jars import LAB, ready_jars
 from lab.state import Lab, write_private
@@ -61,13 +63,8 @@ def temporary_folder(lab: Lab) -> Path:
 
 
 def properties_text(properties: dict[str, object]) -> str:
-    """A Java properties file; anything outside printable ASCII is escaped, for Java reads Latin-1."""
-    return "".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items())
-
-
-def _escaped(value: str) -> str:
-    plain = value.replace("\\", "\\\\")
-    return "".join(char if " " <= char <= "~" else f"\\u{ord(char):04x}" for char in plain)
+    """A Java properties file, in printable ASCII."""
+    return javaproperties.dumps({key: str(value) for key, value in properties.items()}, timestamp=None)
 
 
 def _quoted(argument: str) -> str:

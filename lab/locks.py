@@ -1,4 +1,4 @@
-"""One command at a time on one lab; the lock lies outside the lab's folder, for `down` empties that."""
+"""One process at a time on one file or folder; the lock lies apart, for `down` empties the lab's folder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lab.jars import cache_folder
 
 
 @contextmanager
-def exclusive(state: Path) -> Iterator[None]:
-    """Wait until no other `up` or `down` works on this folder, and keep others waiting meanwhile."""
+def exclusive(path: Path) -> Iterator[None]:
+    """Wait until no other process works on this path, and keep others waiting meanwhile."""
     folder = cache_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / hashlib.sha256(str(state).encode()).hexdigest()[:16]).open("w") as lock:
+    with (folder / hashlib.sha256(str(path).encode()).hexdigest()[:16]).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

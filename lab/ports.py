@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import random
 import socket
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 from lab.jars import cache_folder
+from lab.locks import exclusive
 
 LOWEST, HIGHEST = 15_000, 32_000
 RESERVED_SECONDS = 600.0
@@ -20,11 +20,8 @@ def free_ports(names: list[str]) -> dict[str, int]:
 
     Another lab asking within ten minutes gets others, even if these are not bound yet.
     """
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "ports.lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        book = folder / "ports.json"
+    book = cache_folder() / "ports.json"
+    with exclusive(book):
         taken = _recently_reserved(book)
         chosen = _choose(len(names), taken)
         now = time.time()

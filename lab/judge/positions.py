@@ -66,10 +66,6 @@ class Alignment:
             expected, self._skipped(position, target_position), self._rereads(position, target_position, expected)
         )
 
-    def source_of(self, target_offset: int) -> int | None:
-        """Return the source offset whose last copy stands here; None for an earlier copy of a repeated record."""
-        return self._owners.get(target_offset)
-
     def consumed_again(self, position: int, target_position: int) -> int:
         """Count the records that a group at a source position had consumed and would be given again.
 

@@ -44,7 +44,7 @@ def read_yaml(path: Path) -> Document:
     Raises:
         BadInput: it cannot be read as YAML at all. What is wrong within it stands in `problems` instead.
     """
-    text = _read_text(path)
+    text = read_text(path, "an existing YAML file")
     try:
         _refuse_what_can_explode(path, text)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -68,23 +68,25 @@ def read_yaml(path: Path) -> Document:
     return Document(data, lines, problems)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path, wanted: str, encoding: str = "UTF-8") -> str:
+    """Reads a text file of at most `LARGEST_FILE` bytes.
+
+    Raises:
+        BadInput: it cannot be read, or is larger; `wanted` says what should have been named.
+    """
     try:
         if not path.is_file():
             # also keeps devices and pipes out, which would never end
-            raise BadInput(f"{path} is no file", next_step="name an existing YAML file")
+            raise BadInput(f"{path} is no file", next_step=f"name {wanted}")
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
-        text = raw.decode("utf-8")
+        text = raw.decode(encoding)
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"{path} cannot be read", type(error).__name__, "check its rights, and that it is UTF-8 text"
+            f"{path} cannot be read", type(error).__name__, f"check its rights, and that it is {encoding} text"
         ) from None
     if len(raw) > LARGEST_FILE:
-        raise BadInput(
-            f"{path} has more than {LARGEST_FILE} bytes",
-            next_step="a topology takes a few thousand; is this the right file?",
-        )
+        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="is this the right file?")
     return text
 
 

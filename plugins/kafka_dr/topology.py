@@ -23,13 +23,9 @@ from pydantic import (
 
 from kafka_dr.domain.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.patterns import (
-    NameFilter,
     PatternList,
-    TopicFilter,
-    group_filter_of,
     pattern_list,
     pattern_problem,
-    topic_filter_of,
 )
 from kafka_dr.errors import BadInput
 
@@ -171,15 +167,6 @@ class Flow(Model):
                 "run its connectors in a Connect worker, and name that under `connect` in the topology",
             )
         return self.connect
-
-    @property
-    def group_filter(self) -> NameFilter:
-        """Which groups the flow's stated settings translate."""
-        return group_filter_of(self.mirror_maker)
-
-    def topic_filter(self, naming: Naming) -> TopicFilter:
-        """Which topics of the source the flow's stated settings mirror."""
-        return topic_filter_of(self.mirror_maker, naming, self.target)
 
 
 class GroupPolicy(Model):

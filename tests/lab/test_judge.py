@@ -131,12 +131,6 @@ def test_a_skipped_record_is_named() -> None:
     assert "1 unread records skipped, first is source offset 1" in str(finding)
 
 
-def test_an_earlier_copy_has_no_owner() -> None:
-    """Only the last copy of a repeated record belongs to the source's record."""
-    alignment = align("abc", "abbc")
-    assert [alignment.source_of(offset) for offset in range(4)] == [0, None, 1, 2]
-
-
 def test_a_position_below_the_targets_log_start_is_out_of_range() -> None:
     """A consumer below the log start falls to its reset policy."""
     assert place(align("abc", "abc"), 0, 0, start=1) == {"out of range"}

@@ -21,6 +21,8 @@ from kafka_dr.operators.fencing import commits_end, positions_frame
 from kafka_dr.operators.offsets import local_partitions
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.params import Request
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import AclEntriesToAdd
 from kafka_dr.procedure.run import Run
 from kafka_dr.topology import Topology
 from kafka_dr.vocabulary import Entry, Step
@@ -28,7 +30,7 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.support.airflow import Api
 from tests.support.clusters import Acls, Cluster
 from tests.support.connect import Hook, Worker
-from tests.support.facts import whole
+from tests.support.facts import open_run, tell
 from tests.support.fake_systems import FakeSystems
 
 PAIR = "primary+standby"
@@ -153,16 +155,7 @@ class Bench:
         """A run that holds the lease; the watcher of old sources is alive."""
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
-        epoch = self.journal.take_lease(PAIR, procedure.id)
-        told = {
-            "dag_id": self.dag_id,
-            "run_id": run_id,
-            "source": procedure.request.source,
-            "target": procedure.request.target,
-            "triggered_at": datetime.now(UTC).isoformat(),
-        } | {"request": procedure.request.model_dump(mode="json")}
-        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
-        self.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": PAIR})
+        open_run(procedure)
         return procedure
 
     def done(self, procedure: Run, step: str, **figures: Any) -> None:
@@ -172,22 +165,14 @@ class Bench:
 
     def tell(self, procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
         """Write one entry of a step; figures that are not given are empty."""
-        empty = procedure.artifacts.save("empty", pd.DataFrame())
-        procedure.authority.write(step, kind, whole(step, kind, figures, empty))
+        tell(procedure, step, kind, figures)
 
     def planned(
         self, run_id: str = "r1", remote: str = "orders", groups: tuple[str, ...] = (), excluded: Mapping[str, str] = {}
     ) -> Run:
         """A run that is open, ready, forecast and approved by bob."""
         procedure = self.opened(run_id)
-        self.done(
-            procedure,
-            Step.CHECK_READINESS,
-            isolation="read_uncommitted",
-            topic_ids={},
-            notes=[],
-            records_per_second=0.0,
-        )
+        self.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
         listed = tuple(
             {
                 "group": g,
@@ -219,14 +204,7 @@ class Bench:
             None,
             excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
         )
-        self.done(
-            procedure,
-            Step.FORECAST,
-            plan=plan.as_dict(),
-            plan_digest=plan.digest,
-            active_groups=list(groups),
-            end_sum=0,
-        )
+        self.done(procedure, Step.FORECAST, plan=plan.as_dict(), active_groups=list(groups))
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
         return procedure
@@ -300,7 +278,6 @@ class Bench:
             procedure,
             Step.ASSESS_DATA_LOSS,
             plan=plan.as_dict(),
-            plan_digest=plan.digest,
             active_groups=list(active),
             source_ends=ends,
             bounds=bounds,
@@ -326,7 +303,7 @@ class Bench:
             boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
             replicated=replicated,
         )
-        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64)
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(
             procedure,
@@ -345,21 +322,14 @@ class Bench:
     def stopped_after_drain(self, procedure: Run, groups: list[str], remote: str = "orders") -> None:
         """Everything from the fence to the seed, with these groups frozen."""
         source, target = self.clusters["primary"], self.clusters["standby"]
-        procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
+        record(procedure.authority, Step.FENCE_PRODUCERS, AclEntriesToAdd(adds_acl_entries=[FENCE]))
         source.acls |= {GRANT, FENCE}
         cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset"))
-        procedure.authority.write(
-            Step.FENCE_PRODUCERS, Entry.OUTCOME, {"cut_off": cut_off, "fenced_at": procedure.now()}
-        )
-        positions = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
-        self.done(
-            procedure,
-            Step.DRAIN_CONSUMERS,
-            groups=groups,
-            groups_since_forecast=[],
-            positions=positions,
-            commits_end=commits_end(procedure),
-        )
+        fenced = {"cut_off": cut_off, "fenced_at": procedure.now()}
+        self.tell(procedure, Step.FENCE_PRODUCERS, Entry.OUTCOME, fenced)
+        frozen = procedure.artifacts.save("source_positions", positions_frame(procedure, groups))
+        since = commits_end(procedure)
+        self.done(procedure, Step.DRAIN_CONSUMERS, groups=groups, positions=frozen, commits_end=since)
         self.done(procedure, Step.WAIT_FOR_ZERO_LAG)
         self.workers["standby"].states.update(dict.fromkeys(("p.source", "p.checkpoint"), "STOPPED"))
         at = TopicPartition(remote, 0)
@@ -370,7 +340,7 @@ class Bench:
             Step.STOP_MIRROR_MAKER,
             boundary=procedure.artifacts.save("boundary", partitions_frame({at: target.log_ends[at]}, "offset")),
         )
-        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, exact=0, positions=0, holes=[], cut=[])
+        self.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64)
         self.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
         self.done(
             procedure,

@@ -5,16 +5,55 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
 from typing import Any
 
-from kafka_dr.procedure.entries.fact import _KEYS, shapes_of
-from kafka_dr.procedure.entries.records import Receipt
-from kafka_dr.vocabulary import Entry
+import pandas as pd
+from kafka_dr.domain.canonical import digest_of
+from kafka_dr.errors import Contradiction
+from kafka_dr.procedure.entries import (
+    ApprovedPlan,
+    LeaseTaken,
+    MovePlanned,
+    ProcedureOpened,
+    Receipt,
+    StrandedTopic,
+)
+from kafka_dr.procedure.entries.fact import _KEYS, read_entry, shapes_of
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Entry, Step
+
+NO_FILE = Receipt("none.parquet", 0, "")
+
+
+def open_run(procedure: Run) -> None:
+    """Take the lease and write what a run is opened with."""
+    epoch, request = procedure.journal.take_lease(procedure.pair, procedure.id), procedure.request
+    opened = ProcedureOpened(
+        dag_id=procedure.identity.dag_id,
+        run_id=procedure.identity.run_id,
+        source=request.source,
+        target=request.target,
+        reason=request.reason,
+        triggered_at=procedure.now(),
+        request=request.model_dump(mode="json"),
+    )
+    for fact in (opened, LeaseTaken(epoch=epoch, pair=procedure.pair)):
+        procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())
+
+
+def tell(procedure: Run, step: str, kind: Entry, figures: Mapping[str, Any]) -> None:
+    """Write one entry of a step; figures that are not given are empty."""
+    empty = procedure.artifacts.save("empty", pd.DataFrame())
+    procedure.authority.write(step, kind, whole(step, kind, figures, empty))
 
 
 def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt) -> dict[str, Any]:
     """A payload that a step writes: what is given, and an empty value for each field that is not.
+
+    So are plans of which nothing, or no digest, is given.
 
     Args:
         empty_file: stands for each file that is not given.
@@ -24,8 +63,30 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     """
     known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
     assert known, f"{step} writes no {kind} with {sorted(given)}"
-    shape = min(known, key=lambda shape: len(shape.required - set(given)))
-    return _fields(shape, empty_file) | dict(given)
+    fewest = sorted(known, key=lambda shape: len(shape.required - set(given)))
+    if issubclass(fewest[0], MovePlanned) and not {"plan", "plan_digest"} <= set(given):
+        plan = _fields(ApprovedPlan, empty_file) | given.get("plan", {})
+        given = {"plan_digest": digest_of(plan), **given, "plan": plan}
+    made = [_fields(shape, empty_file) | dict(given) for shape in fewest]
+    # Two facts of one step may differ in a value only: whether a gate asked.
+    return next((one for one in made if _is_read(step, kind, one)), made[0])
+
+
+def _is_read(step: str, kind: Entry, payload: Mapping[str, Any]) -> bool:
+    with suppress(Contradiction):
+        return bool(read_entry(step, kind, payload))
+    return False
+
+
+def entry(step: str, kind: str, at: datetime | None = None, procedure_id: str = "p-1", /, **given: Any) -> Any:
+    """One entry of a journal, its payload as of `whole`."""
+    payload = whole(step, Entry(kind), given, NO_FILE)
+    return types.SimpleNamespace(procedure_id=procedure_id, step=str(step), kind=str(kind), at=at, payload=payload)
+
+
+def stranded_topic(topic: str, **counts: Any) -> dict[str, Any]:
+    """What find_stranded_records says of a topic; counts that are not given are 0."""
+    return _fields(StrandedTopic, NO_FILE) | {"topic": topic, **counts}
 
 
 def _fields(shape: type[Any], empty_file: Receipt) -> dict[str, Any]:

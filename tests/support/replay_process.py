@@ -19,7 +19,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
@@ -31,6 +30,8 @@ from kafka_dr.settings import Request, Topology
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.listing import COMPRESSION, sha256_of
 from kafka_dr_spark.schemas import arrow_schema
+
+from tests.support.facts import open_run, stranded_topic, tell
 
 PAIR = "primary+standby"
 GROUP_ROWS = 500
@@ -118,18 +119,7 @@ def found_stranded(
         for where in {r.topic_partition for r in records}
     }
     told = [
-        {
-            "topic": topic,
-            "partition": 0,
-            "records": n,
-            "bytes": n,
-            "first_at": 1,
-            "last_at": 2,
-            "aborted": 0,
-            "undecided": 0,
-            "lacking": 0,
-            "older": 0,
-        }
+        stranded_topic(topic, records=n, bytes=n, first_at=1, last_at=2)
         for topic, n in pd.Series([r.topic for r in records]).value_counts().items()
     ]
     figures = {
@@ -137,7 +127,7 @@ def found_stranded(
         "frontier": procedure.artifacts.save("frontier", partitions_frame(first, "source_end")),
         "export": {"folder": "export", "files": procedure.artifacts.save("export_files", files)},
     }  # fmt: skip
-    procedure.authority.write(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures)
+    tell(procedure, Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures)
 
 
 def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
@@ -148,22 +138,14 @@ def failed_over(procedure: Run, boundary: Mapping[TopicPartition, int]) -> None:
         procedure.topology,
         procedure.systems.connections,
     )
-    epoch = procedure.journal.take_lease(PAIR, before.id)
-    told = {"dag_id": "planned_failover", "run_id": "r0", "request": before.request.model_dump(mode="json")}
-    procedure.journal.append(before.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+    open_run(before)
+    boundary_file = before.artifacts.save("boundary", partitions_frame(boundary, "offset"))
+    local_ends = before.artifacts.save("local_ends", partitions_frame({}, "offset"))
     plan = {"local_names": {tp.topic: tp.topic for tp in boundary}}
-    before.authority.write(Step.FORECAST, Entry.OUTCOME, {"plan": plan, "plan_digest": digest_of(plan)})
-    before.authority.write(
-        Step.STOP_MIRROR_MAKER,
-        Entry.OUTCOME,
-        {"boundary": before.artifacts.save("boundary", partitions_frame(boundary, "offset"))},
-    )
-    before.authority.write(
-        Step.COMMIT_GROUPS,
-        Entry.OUTCOME,
-        {"local_ends": before.artifacts.save("local_ends", partitions_frame({}, "offset"))},
-    )
-    procedure.journal.release_lease(PAIR, before.id, epoch, "completed")
+    tell(before, Step.FORECAST, Entry.OUTCOME, {"plan": plan})
+    tell(before, Step.STOP_MIRROR_MAKER, Entry.OUTCOME, {"boundary": boundary_file})
+    tell(before, Step.COMMIT_GROUPS, Entry.OUTCOME, {"local_ends": local_ends})
+    procedure.journal.release_lease(PAIR, before.id, before.lease.epoch, "completed")
 
 
 class OneCluster:
@@ -217,9 +199,7 @@ def failback(
 
 def opened(procedure: Run) -> Run:
     """The same, holding the lease."""
-    epoch = procedure.journal.take_lease(PAIR, procedure.id)
-    told = {"dag_id": "failback", "run_id": "r1", "request": procedure.request.model_dump(mode="json")}
-    procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+    open_run(procedure)
     return procedure
 
 
@@ -231,7 +211,7 @@ def replay(procedure: Run) -> dict[str, Any]:
     print("written", flush=True)
     proven = work.prove()
     refuse_unproven(procedure, proven)
-    return figures_of(procedure, proven, work.aborted(), work.transactional_id)
+    return figures_of(procedure, proven, work.aborted(), work.transactional_id).payload()
 
 
 def seen(config: dict[str, Any], topic: str, isolation: str = READ_COMMITTED) -> list[Record]:

@@ -42,9 +42,10 @@ from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.procedure_step import procedure_holding, request_of
+from kafka_dr.procedure.entries import AnswerIgnored, Fact, StepFailed, StepRefused, newest
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import Topology, load_topology
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 _LOOK_SECONDS = 0.7
 _SILENT_SECONDS = 60.0
@@ -281,15 +282,10 @@ class Conductor:
         if self._procedure is None or task.state not in ("failed", "up_for_retry"):
             return
         for entry in self._procedure.journal.entries(self._procedure.id, task.task_id)[-3:]:
-            if entry.sequence in self._told or entry.kind not in (Entry.REFUSAL, Entry.FAILURE, Entry.NOTE):
-                continue
-            self._told.add(entry.sequence)
-            said = [
-                str(entry.payload[key])
-                for key in ("reason", "seen", "next_step", "answer_ignored")
-                if entry.payload.get(key)
-            ]
-            self._terminal.say(f"    {task.task_id}: {'. '.join(said)}")
+            said = _words_of(newest([entry], Fact))
+            if said and entry.sequence not in self._told:
+                self._told.add(entry.sequence)
+                self._terminal.say(f"    {task.task_id}: {'. '.join(said)}")
 
     def _count_down(self) -> None:
         if self._procedure is None or time.monotonic() < self._count_at:
@@ -350,6 +346,16 @@ class Conductor:
             f"outcome={ending.outcome} failing_step={ending.step or '-'} reason={ending.reason or '-'}\n"
         )
         return 0 if ending.good else 1
+
+
+def _words_of(fact: Fact | None) -> list[str]:
+    """Why a step did not do its work, or a gate asks again; empty if the fact says neither."""
+    match fact:
+        case StepRefused() | StepFailed():
+            return [word for word in (fact.reason, fact.seen, fact.next_step) if word]
+        case AnswerIgnored():
+            return [fact.answer_ignored]
+    return []
 
 
 def _seconds(task: TaskInstance) -> float:

@@ -9,7 +9,6 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.by_hand import Hand
@@ -18,9 +17,19 @@ from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
 from kafka_dr.operators.observing import target_rules
 from kafka_dr.operators.offsets import held_positions, local_partitions
 from kafka_dr.operators.positions import by_group, partitions_frame
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    GatePassed,
+    GroupsCommitted,
+    ReverseFlowSeeded,
+    SourceToReopen,
+    StepOutcome,
+    TargetOpened,
+    TargetToOpen,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import steps_of
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 MARKS = ("opening", "opened", "returning")
 
@@ -42,16 +51,14 @@ def note(procedure: Run, hand: Hand, what: str, who: str) -> str:
 def _opening(procedure: Run, hand: Hand, who: str) -> str:
     procedure.progress.refuse_if_going_back()
     if procedure.progress.began(Step.OPEN_TARGET) is None:
-        procedure.authority.write(
-            Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in hand.opening], "by_hand": who}
-        )
+        record(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
     return f"{procedure.id}: {who} opens the target by hand; from now on no step returns by itself"
 
 
 def _returning(procedure: Run, _: Hand, who: str) -> str:
-    if procedure.progress.outcome(Step.OPEN_TARGET) is not None:
+    if procedure.progress.done(TargetOpened) is not None:
         raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
-    procedure.authority.write(Step.RETURN_TO_SOURCE, Entry.INTENT, {"reopens_source": True, "by_hand": who})
+    record(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
     return f"{procedure.id}: {who} returns by hand; from now on no step goes forward"
 
 
@@ -76,15 +83,15 @@ def _opened(procedure: Run, hand: Hand, who: str) -> str:
             "; ".join(wrong[:5]),
             "Print the commands again, run those for it, then note it again.",
         )
-    figures: dict[Step, Callable[[], dict[str, Any]]] = {
-        Step.REVIEW_TRANSLATION: lambda: {"asked": False},
-        Step.COMMIT_GROUPS: lambda: _committed(procedure, hand),
-        Step.SEED_REVERSE_REPLICATION: lambda: {"seeded": len(hand.seeds or {})},
-        Step.OPEN_TARGET: lambda: {"opened_at": procedure.now()},
+    outcomes: dict[Step, Callable[[], StepOutcome]] = {
+        Step.REVIEW_TRANSLATION: lambda: GatePassed(asked=False, by_hand=who),
+        Step.COMMIT_GROUPS: lambda: _committed(procedure, hand, who),
+        Step.SEED_REVERSE_REPLICATION: lambda: ReverseFlowSeeded(seeded=len(hand.seeds or {}), by_hand=who),
+        Step.OPEN_TARGET: lambda: TargetOpened(opened_at=procedure.now(), by_hand=who),
     }
-    for step, tell in figures.items():
+    for step, outcome in outcomes.items():
         if step in left:
-            procedure.authority.write(step, Entry.OUTCOME, {**tell(), "by_hand": who})
+            record(procedure.authority, step, outcome())
     return f"{procedure.id}: read back and noted; Airflow, when it is back, goes on with redirect_clients"
 
 
@@ -120,9 +127,7 @@ def _still_closed(procedure: Run, hand: Hand) -> list[str]:
     return [f"still there: {entry}" for entry in sorted(closed)]
 
 
-def _committed(procedure: Run, hand: Hand) -> dict[str, Any]:
+def _committed(procedure: Run, hand: Hand, who: str) -> GroupsCommitted:
     ends = procedure.systems.target.ends(list(local_partitions(procedure)))
-    return {
-        "positions": len(hand.positions or ()),
-        "local_ends": procedure.artifacts.save("local_ends", partitions_frame(ends, "offset")),
-    }
+    receipt = procedure.artifacts.save("local_ends", partitions_frame(ends, "offset"))
+    return GroupsCommitted(positions=len(hand.positions or ()), local_ends=receipt, by_hand=who)

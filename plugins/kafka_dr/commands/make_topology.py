@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,16 +15,18 @@ import yaml
 
 from kafka_dr.domain.mirror_maker_properties import Converted, topology_from_properties
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.settings import check_topology
-
-LARGEST_FILE = 1_000_000
+from kafka_dr.strict_yaml import read_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; 0 when the files are written, 2 when nothing was."""
     options = _parser().parse_args(arguments)
     try:
-        converted = topology_from_properties(_read(options.properties), options.worker, options.template)
+        # ISO-8859-1, as Java reads it
+        text = read_text(options.properties, "MirrorMaker 2's configuration file", "ISO-8859-1")
+        converted = topology_from_properties(text, options.worker, options.template)
         check_topology(converted.topology, f"what {options.properties} describes")
         files = _files(converted, options.out, options.connections)
         _refuse_to_overwrite(files, options.force)
@@ -67,16 +67,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _read(path: Path) -> str:
-    if not path.is_file():
-        raise BadInput(f"{path} is no file", next_step="name MirrorMaker 2's configuration file")
-    with path.open("rb") as file:
-        raw = file.read(LARGEST_FILE + 1)
-    if len(raw) > LARGEST_FILE:
-        raise BadInput(f"{path} has more than {LARGEST_FILE} bytes", next_step="is this the right file?")
-    return raw.decode("iso-8859-1")  # as Java reads it
-
-
 def _files(converted: Converted, out: Path, folder: Path) -> dict[Path, str]:
     head = "# Made of MirrorMaker 2's configuration. Addresses and secrets are in the Airflow connections named here.\n"
     files = {out: head + yaml.safe_dump(converted.topology, sort_keys=False, allow_unicode=False, width=120)}
@@ -93,22 +83,8 @@ def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
 
 
 def _write(path: Path, text: str, secret: bool) -> None:
-    """Writes aside and renames, so that a file is there whole or not at all; a secret one is never readable to
-    others.
-    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
-    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if not secret:
-            Path(aside).chmod(0o644)
-        Path(aside).replace(path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+    write_whole(path, text, 0o600 if secret else 0o644)
 
 
 def _report(converted: Converted, out: Path, connections: list[Path]) -> str:

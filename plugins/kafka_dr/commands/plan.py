@@ -28,16 +28,17 @@ from kafka_dr.domain.plan import plan_markdown
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.procedure_journal import Journal
-from kafka_dr.operators.clients import removed_entries
 from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.fencing import added_entries, groups_of, partitions_of_plan
-from kafka_dr.operators.fencing_source import asked_fence_hook
+from kafka_dr.operators.fencing import boundary_of, cut_off_of, ends_left, groups_of, partitions_of_plan
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.offsets import missing_topics, not_mirrored, positions_to_commit
-from kafka_dr.operators.positions import COLUMNS, frame_partitions
+from kafka_dr.operators.positions import COLUMNS
 from kafka_dr.operators.procedure_step import procedure_holding
+from kafka_dr.operators.stopping import parts_of
+from kafka_dr.procedure.entries import OffsetsTranslated, ProcedureOpened, newest
 from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow
@@ -92,16 +93,15 @@ def _procedure(options: argparse.Namespace) -> Run:
         raise BadInput("Which procedure?", "", "Name its id, or --source and --target.")
     topology, connections = load_topology(), Connections()
     journal = Journal(connections.journal_url(topology.journal.connection))
-    opened = journal.last(options.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+    opened = newest(journal.entries(options.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
     if opened is None:
         raise BadInput(
             f"The journal knows no procedure {options.procedure_id!a}",
             "",
             "See the ids in the evidence folder, or give --source and --target.",
         )
-    request = Request(**opened.payload["request"])
-    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
-    return Run(identity, request, journal, connections.systems(request, topology))
+    request = Request(**opened.request)
+    return Run(Identity(opened.dag_id, opened.run_id), request, journal, connections.systems(request, topology))
 
 
 def plan_text(procedure: Run) -> str:
@@ -115,9 +115,8 @@ def plan_text(procedure: Run) -> str:
     if planning not in done:
         return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
     shown = loss_markdown if procedure.progress.without_source else plan_markdown
-    return "\n".join(
-        [shown(procedure.progress.plan(), procedure.progress.figures(planning)["plan_digest"]), "", *lines]
-    )
+    move = procedure.progress.move()
+    return "\n".join([shown(move.plan, move.plan_digest), "", *lines])
 
 
 def _planning(procedure: Run) -> Step:
@@ -158,7 +157,10 @@ def hand_of(procedure: Run) -> Hand:
             f"{planning.value} is not done; nothing was touched",
             "Run the procedure to its approval first.",
         )
-    plan, topology, reverse = procedure.progress.plan(), procedure.topology, procedure.reverse_flow
+    plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
+    # By the intents alone, and as if nothing was continued: a person undoes whatever was begun.
+    intents, parts = procedure.progress.entries(Entry.INTENT), parts_of(procedure.flow)
+    undo = left_to_undo(intents, procedure.request.source, parts, continues=False)
     notes = _notes(procedure, done)
     try:
         positions, local = _positions(procedure, done), _missing_topics(procedure, done)
@@ -174,10 +176,11 @@ def hand_of(procedure: Run) -> Hand:
         reverse=_flow(procedure, reverse, given_up) if reverse is not None else None,
         done=done,
         begun=begun,
-        fence=() if given_up else tuple(map(entry_of, plan["fence"])),
-        opening=tuple(map(entry_of, plan["opening"])),
-        added=tuple(added_entries(procedure)),
-        removed=tuple(removed_entries(procedure)),
+        fence=() if given_up else tuple(map(entry_of, plan.fence)),
+        opening=tuple(map(entry_of, plan.opening)),
+        added=tuple(e for one in undo if isinstance(one, RemoveFence) for e in one.entries),
+        removed=tuple(e for one in undo if isinstance(one, CloseTarget) for e in one.entries),
+        stopped=tuple(name for one in undo if isinstance(one, ResumeReplication) for name in one.names),
         positions=positions,
         local_topics=local,
         seeds=None if given_up else _seeds(procedure, done),
@@ -189,7 +192,7 @@ def hand_of(procedure: Run) -> Hand:
         notes=notes,
         fence_hook=(
             _address(procedure, topology.fence_hook.connection)[0]
-            if topology.fence_hook and asked_fence_hook(procedure)
+            if topology.fence_hook and any(isinstance(one, LiftFenceHook) for one in undo)
             else ""
         ),
     )
@@ -255,28 +258,21 @@ def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | N
     """Where the reverse flow goes on: one below the ends at the opening; only for topics whose ends are known."""
     if Step.STOP_MIRROR_MAKER not in done:
         return None
-    ends = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-    )
-    if Step.COMMIT_GROUPS in done:
-        ends |= frame_partitions(
-            procedure.artifacts.load(procedure.progress.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset"
-        )
-    written = set(procedure.progress.plan()["local_names"].values())
-    return {tp: end - 1 if end > 0 else None for tp, end in ends.items() if tp.topic in written}
+    written = set(procedure.progress.move().planned.local_names.values())
+    return {tp: end - 1 if end > 0 else None for tp, end in ends_left(procedure).items() if tp.topic in written}
 
 
 def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
     notes: dict[str, str] = {}
     if Step.TRANSLATE_OFFSETS in done and Step.REVIEW_TRANSLATION not in done:
-        found = procedure.progress.figures(Step.TRANSLATE_OFFSETS)
+        found = procedure.progress.require(OffsetsTranslated)
         more = [
             f"More is lost of {one.topic}-{one.partition} than was approved: {one.why}."
             for one in loss_grown(procedure)
         ]
         notes[Step.REVIEW_TRANSLATION] = " ".join(
             [
-                f"{found['exact']} of {found['positions']} positions are exact; the others may read again, never skip.",
+                f"{found.exact} of {found.positions} positions are exact; the others may read again, never skip.",
                 *more,
             ]
         )
@@ -309,11 +305,12 @@ def _files(procedure: Run, hand: Hand) -> dict[str, str]:
         "routing.json": _route(procedure, hand),
         **{name: text for name, _, text in by_hand.position_files(hand.positions or ())},
     }
-    for step, name in ((Step.FENCE_PRODUCERS, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary")):
+    for step, name, ends in (
+        (Step.FENCE_PRODUCERS, "cut_off", cut_off_of),
+        (Step.STOP_MIRROR_MAKER, "boundary", boundary_of),
+    ):
         if step in hand.done:
-            found[f"{name}.txt"] = by_hand.offset_lines(
-                frame_partitions(procedure.artifacts.load(procedure.progress.figures(step)[name]), "offset")
-            )
+            found[f"{name}.txt"] = by_hand.offset_lines(ends(procedure))
     if hand.reverse is not None and hand.seeds:
         found["reverse_offsets.json"] = by_hand.seeds_json(hand.reverse.alias, hand.seeds)
     return found

@@ -13,6 +13,7 @@ from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput, Refusal
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.params import Request, shown
+from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened, facts_of, newest
 from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.settings import Topology
@@ -62,10 +63,11 @@ def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> 
         BadInput: neither knows it.
         Refusal: the procedure has ended.
     """
-    for entry in reversed(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED)):
-        if name in (entry.procedure_id, entry.payload["run_id"]):
+    known = list(facts_of(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened))
+    for entry, opened in reversed(known):
+        if name in (entry.procedure_id, opened.run_id):
             _refuse_if_closed(journal, entry.procedure_id)
-            return _opened_run(entry, topology)
+            return _opened_run(opened, topology)
     for file in folder.glob(f"*/{_FILE}"):
         run, _ = read_run(file.parent)
         if name in (run.run_id, run.procedure_id):
@@ -77,19 +79,19 @@ def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> 
     )
 
 
-def _opened_run(opened: JournalEntry, topology: Topology) -> RequestedRun:
-    dag_id, conf = opened.payload["dag_id"], params_of(Request(**opened.payload["request"]), topology)
-    conf = without_unstated_deadlines(PROCEDURES[dag_id].params, conf)
-    run = RequestedRun(dag_id, opened.payload["run_id"], conf)
+def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
+    conf = params_of(Request(**opened.request), topology)
+    conf = without_unstated_deadlines(PROCEDURES[opened.dag_id].params, conf)
+    run = RequestedRun(opened.dag_id, opened.run_id, conf)
     refuse_unknown_params(run)
     return run
 
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
     """A procedure that has let go of its lease is over."""
-    opened = journal.last(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME)
-    lease = journal.lease(opened.payload["pair"]) if opened else None
-    if opened and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
+    taken = newest(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
+    lease = journal.lease(taken.pair) if taken else None
+    if taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
         raise Refusal(
             f"{procedure_id} has ended",
             f"outcome {lease.outcome if lease and lease.holder == procedure_id else 'unknown'}",

@@ -27,6 +27,7 @@ from kafka_dr.operators.connections import Connections
 from kafka_dr.operators.evidence import evidence_text
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.params import shown
+from kafka_dr.procedure.entries import ProcedureClosed, newest
 from kafka_dr.settings import load_topology
 from kafka_dr.vocabulary import Entry, Step
 
@@ -181,11 +182,12 @@ def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[s
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"
-    closed = journal.last(evidence["procedure_id"], Step.CLOSE_PROCEDURE, Entry.CLOSED)
+    entries = journal.entries(evidence["procedure_id"], Step.CLOSE_PROCEDURE, Entry.CLOSED)
+    closed = newest(entries, ProcedureClosed)
     if closed is None:
         yield "the journal does not know that this procedure was closed"
-    elif closed.payload["digest"] != evidence["digest"]:
-        yield f"the journal holds another digest: {closed.payload['digest']}"
+    elif closed.digest != evidence["digest"]:
+        yield f"the journal holds another digest: {closed.digest}"
 
 
 def _sha256(path: Path) -> str:

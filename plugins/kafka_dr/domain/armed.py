@@ -10,47 +10,38 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.procedure.entries import (
+    Fact,
+    FenceDisarmed,
+    FenceToArm,
+    Intent,
+    Line,
+    OldMirrorMakerStopped,
+    OldSourceAnswers,
+    ProcedureOpened,
+    SourceFenced,
+    SourceReturned,
+    SourceToFence,
+    SourceToReopen,
+    StepOutcome,
+    WatchedFact,
+    facts_of,
+)
+from kafka_dr.vocabulary import Step
 
-#: Keys of payloads that arm, disarm, and say since when an armed source answers.
-ARMS, DISARMS, ANSWERS_SINCE = "arms_fence", "disarms_fence", "answers_since"
 #: What fence_source says of a source: how it is fenced, or that it could only be armed.
 BY_ACL, BY_HOOK, ARMED = "by acl", "by hook", "armed"
 #: Steps whose entries are looked at.
 TELLING = (Step.OPEN_PROCEDURE, Step.FENCE_SOURCE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
 #: Steps whose entries say which way clients were moved last.
 MOVING = (Step.OPEN_PROCEDURE, Step.OPEN_TARGET, Step.RETURN_TO_SOURCE)
-
-
-class Line(Protocol):
-    """One journal entry, as far as it is looked at."""
-
-    @property
-    def procedure_id(self) -> str:
-        """Whose entry it is."""
-
-    @property
-    def step(self) -> str:
-        """The step that wrote it."""
-
-    @property
-    def kind(self) -> str:
-        """Which kind of entry."""
-
-    @property
-    def at(self) -> datetime:
-        """When, in UTC."""
-
-    @property
-    def payload(self) -> Any:
-        """What it says."""
 
 
 class Watch(StrEnum):
@@ -149,10 +140,19 @@ def watched(entries: Iterable[Line]) -> dict[str, Watched]:
     """By procedure, every source that was ever armed; entries as of `armed_fences`."""
     known: dict[str, Watched] = {}
     targets: dict[str, str] = {}
-    for entry in entries:
-        if (entry.step, entry.kind) == (Step.OPEN_PROCEDURE, Entry.OPENED):
-            targets[entry.procedure_id] = str(entry.payload["target"])
-        known |= dict(_changed(known, entry, targets))
+    for entry, fact in facts_of(entries, Fact):
+        match fact:
+            case ProcedureOpened():
+                targets[entry.procedure_id] = fact.target
+            case FenceToArm():
+                known[entry.procedure_id] = Watched(_armed(known.get(entry.procedure_id), entry, fact.arms_fence))
+            case Intent() if entry.step == Step.OPEN_TARGET:
+                opened = targets.get(entry.procedure_id)
+                known |= {key: _reopened(one, entry) for key, one in known.items() if one.fence.source == opened}
+            case _:
+                procedure_id = _concerned(entry, fact)
+                if procedure_id in known:
+                    known[procedure_id] = _after(known[procedure_id], entry, fact)
     return known
 
 
@@ -179,22 +179,12 @@ def last_moves(entries: Iterable[Line]) -> dict[frozenset[str], Move]:
     """
     opened: dict[str, Move] = {}
     made: dict[str, Move] = {}
-    for entry in entries:
-        if (entry.step, entry.kind) == (Step.OPEN_PROCEDURE, Entry.OPENED):
-            opened[entry.procedure_id] = Move(
-                entry.procedure_id, str(entry.payload["source"]), str(entry.payload["target"])
-            )
-        elif (
-            entry.step == Step.OPEN_TARGET
-            and entry.kind in (Entry.INTENT, Entry.OUTCOME)
-            and entry.procedure_id in opened
-        ):
+    for entry, fact in facts_of(entries, Fact):
+        if isinstance(fact, ProcedureOpened):
+            opened[entry.procedure_id] = Move(entry.procedure_id, fact.source, fact.target)
+        elif entry.step == Step.OPEN_TARGET and isinstance(fact, Intent | StepOutcome) and entry.procedure_id in opened:
             made.setdefault(entry.procedure_id, opened[entry.procedure_id])
-        elif (
-            entry.step == Step.RETURN_TO_SOURCE
-            and isinstance(entry.payload, Mapping)
-            and "reopens_source" in entry.payload
-        ):
+        elif isinstance(fact, SourceToReopen):
             made.pop(entry.procedure_id, None)
     return {move.pair: move for move in made.values()}
 
@@ -204,57 +194,39 @@ def _in(known: Mapping[str, Watched], state: Watch) -> tuple[ArmedFence, ...]:
     return tuple(sorted(found, key=lambda fence: (fence.since, fence.procedure_id)))
 
 
-def _changed(known: Mapping[str, Watched], entry: Line, targets: Mapping[str, str]) -> Iterator[tuple[str, Watched]]:
-    """What one entry changes."""
-    payload = entry.payload if isinstance(entry.payload, Mapping) else {}
-    if entry.step == Step.FENCE_SOURCE and ARMS in payload:
-        yield entry.procedure_id, Watched(_armed(known.get(entry.procedure_id), entry, payload[ARMS]))
-    elif entry.step == Step.OPEN_TARGET and entry.kind == Entry.INTENT:
-        opened = targets.get(entry.procedure_id)
-        yield from (
-            (key, replace(one, state=Watch.REOPENED, reopened_by=entry.procedure_id))
-            for key, one in known.items()
-            if one.fence.source == opened
-        )
-    else:
-        key, told = _own(entry, payload)
-        if told is not None and key in known:
-            yield key, _told(known[key], told, payload, entry)
-
-
-def _armed(before: Watched | None, entry: Line, told: Mapping[str, Any]) -> ArmedFence:
+def _armed(before: Watched | None, entry: Line, wanted: SourceToFence) -> ArmedFence:
     """Armed again while it is armed, it is so since the first time."""
-    fence = ArmedFence(entry.procedure_id, str(told["source"]), str(told["target"]), tuple(told["topics"]), entry.at)
+    fence = ArmedFence(entry.procedure_id, wanted.source, wanted.target, tuple(wanted.topics), entry.at)
     if before is None or before.state is not Watch.ARMED:
         return fence
     return replace(fence, since=before.fence.since, answers_since=before.fence.answers_since)
 
 
-def _own(entry: Line, payload: Mapping[str, Any]) -> tuple[str, Watch | None]:
-    """The procedure whose source an entry is about, and how far its watch is then; None where it says nothing of
-    that.
-    """
-    if entry.step == Step.FENCE_SOURCE and entry.kind == Entry.OUTCOME and payload.get("fenced") in (BY_ACL, BY_HOOK):
-        return entry.procedure_id, Watch.OVER
-    if entry.step == Step.RETURN_TO_SOURCE and (entry.kind == Entry.OUTCOME or "reopens_source" in payload):
-        return entry.procedure_id, Watch.REOPENED
-    if entry.step != Step.WATCH_OLD_SOURCE:
-        return "", None
-    if DISARMS in payload:
-        return str(payload[DISARMS]), Watch.DISARMED
-    about = str(payload.get("procedure_id", ""))
-    if entry.kind == Entry.OUTCOME:
-        return about, Watch.OVER if payload.get("mirror_maker_stopped") else Watch.FENCED
-    return about, Watch.ARMED if ANSWERS_SINCE in payload else None
+def _reopened(known: Watched, entry: Line) -> Watched:
+    return replace(known, state=Watch.REOPENED, reopened_by=entry.procedure_id)
 
 
-def _told(known: Watched, state: Watch, payload: Mapping[str, Any], entry: Line) -> Watched:
-    """The watch after an entry: it goes on from armed to fenced to over, and what ended is not begun again."""
-    if state is Watch.ARMED:
-        first = known.fence.answers_since or str(payload[ANSWERS_SINCE])
-        return replace(known, fence=replace(known.fence, answers_since=first)) if known.state is Watch.ARMED else known
-    if state is Watch.REOPENED:
-        return replace(known, state=state, reopened_by=entry.procedure_id)
-    if known.state in (Watch.OVER, Watch.DISARMED, Watch.REOPENED):
-        return known
-    return replace(known, state=state)
+def _concerned(entry: Line, fact: Fact) -> str | None:
+    """The procedure whose source a fact is about."""
+    if isinstance(fact, FenceDisarmed):
+        return fact.disarms_fence
+    return fact.procedure_id if isinstance(fact, WatchedFact) and fact.procedure_id else entry.procedure_id
+
+
+def _after(known: Watched, entry: Line, fact: Fact) -> Watched:
+    """The watch after a fact: it goes on from armed to fenced to over, and what ended is not begun again."""
+    match fact:
+        case SourceToReopen() | SourceReturned():
+            return _reopened(known, entry)
+        case OldSourceAnswers() if known.state is Watch.ARMED:
+            first = known.fence.answers_since or fact.answers_since
+            return replace(known, fence=replace(known.fence, answers_since=first))
+        case SourceFenced() if fact.fenced != ARMED:
+            state = Watch.OVER
+        case OldMirrorMakerStopped():
+            state = Watch.OVER if fact.mirror_maker_stopped else Watch.FENCED
+        case FenceDisarmed():
+            state = Watch.DISARMED
+        case _:
+            return known
+    return replace(known, state=state) if known.state in (Watch.ARMED, Watch.FENCED) else known

@@ -80,7 +80,8 @@ class Hand:
         flow: None where MirrorMaker 2 runs in dedicated mode.
         done, begun: steps with an outcome, with an intent.
         fence, opening: entries that the plan adds on the source and removes on the target.
-        added, removed: entries that the journal's intents name.
+        added, removed: entries that were added on the source and removed on the target, and that a return puts back.
+        stopped: connectors that a return resumes.
         positions: group, topic, partition and offset on the target; None before they are translated, and where the
             notes of commit_groups say why they are not known.
         local_topics: topics that clients will write to and that are still to be made, with their partitions.
@@ -103,6 +104,7 @@ class Hand:
     opening: tuple[AclEntry, ...]
     added: tuple[AclEntry, ...]
     removed: tuple[AclEntry, ...]
+    stopped: tuple[str, ...]
     positions: tuple[tuple[str, str, int, int], ...] | None
     seeds: Mapping[TopicPartition, int | None] | None
     routing: str
@@ -514,7 +516,7 @@ def _close_target(hand: Hand) -> list[str]:
 
 
 def _resume(hand: Hand) -> list[str]:
-    if hand.flow is None or hand.begun.isdisjoint({Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE}):
+    if hand.flow is None or not hand.stopped:
         return []
     loop = (
         [f"{hand.reverse.ask('GET', hand.reverse.source, '/status')} | grep -q {quote(_STOPPED)}"]
@@ -524,11 +526,7 @@ def _resume(hand: Hand) -> list[str]:
     flow = hand.flow
     return [
         *loop,
-        *(
-            line
-            for name in (flow.source, flow.checkpoint)
-            for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING"))
-        ),
+        *(line for name in hand.stopped for line in (flow.ask("PUT", name, "/resume"), flow.until(name, "RUNNING"))),
     ]
 
 

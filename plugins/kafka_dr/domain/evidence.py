@@ -13,26 +13,30 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.loss import loss_of
+from kafka_dr.procedure.entries import (
+    ConsumersDrained,
+    DataLossAssessed,
+    Line,
+    OffsetsTranslated,
+    Planned,
+    PositionsToRestore,
+    ProcedureAborted,
+    ProcedureOpened,
+    ProducersFenced,
+    SourceConfirmedLost,
+    SourceFenced,
+    SourceReturned,
+    StrandedRecordsFound,
+    continued_by,
+    newest,
+)
 from kafka_dr.procedures import DRAINS, GATES, PROCEDURES
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
-#: Key of the intent that says how many positions a restore is about to write: before it nothing was changed.
-RESTORES = "restores_positions"
 #: State of the watch over an old source that is not over.
 WATCHING = "watching"
 _HIDDEN = {"plan", "topic_ids"}
-
-
-@dataclass(frozen=True)
-class JournalLine:
-    """One journal entry as the evidence needs it; `at` is ISO 8601 UTC."""
-
-    step: str
-    kind: str
-    at: str
-    payload: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,66 +53,68 @@ class LossSince:
     grown: Sequence[Mapping[str, Any]]
 
 
-def _last(lines: Sequence[JournalLine], step: str, kind: str) -> JournalLine | None:
+def _last(lines: Sequence[Line], step: str, kind: str) -> Line | None:
     found = [line for line in lines if line.step == step and line.kind == kind]
     return found[-1] if found else None
 
 
-def outcome_of(lines: Sequence[JournalLine], dag_id: str) -> Outcome:
+def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
     """How a procedure of this DAG ended, by its journal."""
     definition = PROCEDURES[dag_id]
     if _last(lines, definition.last_step, Entry.OUTCOME):
         return Outcome.COMPLETED
-    returned = _last(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
+    returned = newest(lines, SourceReturned)
     if returned is not None and _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT) is not None:
         return Outcome.ABORTED
     if returned is not None:
-        return Outcome.RETURNED if returned.payload.get("touched") else Outcome.REFUSED
+        return Outcome.RETURNED if returned.touched else Outcome.REFUSED
     if _last(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
-    return (
-        Outcome.REFUSED
-        if not definition.moves_clients
-        and not any(line.step == Step.RESTORE_POSITIONS and RESTORES in line.payload for line in lines)
-        else Outcome.FAILED
-    )
+    changes = definition.moves_clients or newest(lines, PositionsToRestore) is not None
+    return Outcome.FAILED if changes else Outcome.REFUSED
 
 
-def steps_of(lines: Sequence[JournalLine], order: Sequence[str]) -> list[dict[str, Any]]:
+def steps_of(lines: Sequence[Line], order: Sequence[str]) -> list[dict[str, Any]]:
     """One row per step that began, in the procedure's order: state, times, figures, and why it failed."""
     return [row for step in order if (row := _step(lines, step)) is not None]
 
 
-def _step(lines: Sequence[JournalLine], step: str) -> dict[str, Any] | None:
+def _step(lines: Sequence[Line], step: str) -> dict[str, Any] | None:
     mine = [line for line in lines if line.step == step and line.kind != Entry.OPENED]
     if not mine:
         return None
-    verdicts = [line for line in mine if line.kind in (Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
-    telling = [line for line in mine if line.kind in (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)]
-    # Begun again after its outcome, and without another one: what it had proven may have expired.
-    done = telling[-1] if telling and telling[-1].kind == Entry.OUTCOME else None
-    failures = [line for line in verdicts if line.kind != Entry.OUTCOME]
+    last = _newest_state(lines, step)
+    done = last if last and last.kind == Entry.OUTCOME else None
+    failures = [line for line in mine if line.kind in (Entry.REFUSAL, Entry.FAILURE)]
     # The watch over an old source goes on after the procedure: that it is not over is no failure of this one.
     unfinished = WATCHING if step == Step.WATCH_OLD_SOURCE and not failures else "failed"
     return {
         "id": step,
         "state": "done" if done else unfinished,
-        "started_at": mine[0].at,
-        "ended_at": (done or mine[-1]).at,
+        "started_at": mine[0].at.isoformat(),
+        "ended_at": (done or mine[-1]).at.isoformat(),
         "figures": {k: v for k, v in (done.payload if done else {}).items() if k not in _HIDDEN},
-        "failures": [{"at": f.at, **f.payload} for f in failures],
+        "failures": [{"at": f.at.isoformat(), **f.payload} for f in failures],
         "notes": [dict(line.payload) for line in mine if line.kind == Entry.NOTE],
     }
 
 
+def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
+    """The newest entry that says how a step stands; begun again after its outcome, what it had proven may have
+    expired.
+    """
+    kinds = (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)
+    return next((line for line in reversed(lines) if line.step == step and line.kind in kinds), None)
+
+
 def reason_for(
-    outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: Mapping[str, Any] | None = None
+    outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
 ) -> tuple[str | None, str]:
     """The step that failed and why; (None, ...) for a completed procedure."""
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
     if outcome is Outcome.ABORTED and aborted is not None:
-        return Step.ABORT_PROCEDURE.value, f"{aborted['by']} aborted the procedure: {aborted['reason']}"
+        return Step.ABORT_PROCEDURE.value, f"{aborted.by} aborted the procedure: {aborted.reason}"
     for step in steps:
         if step["state"] == "failed":
             failure = step["failures"][-1] if step["failures"] else None
@@ -125,14 +131,15 @@ def _sentence(failure: Mapping[str, Any]) -> str:
     return " ".join(part.rstrip(".") + "." for part in parts if part)
 
 
-def seconds_of(steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str) -> dict[str, float]:
+def seconds_of(
+    steps: Sequence[Mapping[str, Any]], triggered_at: str, closed_at: str, confirming: float = 0.0
+) -> dict[str, float]:
     """Own time, drain, and people: own is trigger to end without gates, catching up, draining, waiting for zero lag,
     and the window in which a source is confirmed to be lost.
     """
     spent = {s["id"]: _between(s["started_at"], s["ended_at"]) for s in steps}
     people = sum(spent.get(gate, 0.0) for gate in GATES)
     drain = sum(spent.get(step, 0.0) for step in DRAINS)
-    confirming = sum(s["figures"].get("window_seconds", 0.0) for s in steps if s["id"] == Step.CONFIRM_SOURCE_LOST)
     whole = _between(triggered_at, closed_at)
     return {
         "own": round(max(0.0, whole - people - drain - confirming), 3),
@@ -149,7 +156,7 @@ def _between(start: str, end: str) -> float:
 def evidence_of(
     procedure_id: str,
     request: Mapping[str, str],
-    lines: Sequence[JournalLine],
+    lines: Sequence[Line],
     order: Sequence[str],
     bounds: Mapping[str, list[dict[str, Any]]],
     closed_at: str,
@@ -167,48 +174,48 @@ def evidence_of(
         since: what is lost by now of what an inventory lists; None where the plan's own rows stand.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
-    if outcome is Outcome.COMPLETED:
-        steps = [
-            {**s, "state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE and _was_refused(lines, s["id"]) else s
-            for s in steps
-        ]
-    figures = {s["id"]: s["figures"] for s in steps}
-    plans = (_last(lines, step, Entry.OUTCOME) for step in (Step.FORECAST, Step.ASSESS_DATA_LOSS, Step.PLAN_RESTORE))
-    forecast = next((plan for plan in plans if plan is not None), None)
-    translated = figures.get(Step.TRANSLATE_OFFSETS, {})
-    lost = since.rows if since else forecast.payload["plan"].get("loss", ()) if forecast else ()
-    opened, aborted = _last(lines, Step.OPEN_PROCEDURE, Entry.OPENED), _last(lines, Step.ABORT_PROCEDURE, Entry.ABORT)
-    failing, why = reason_for(outcome, steps, aborted.payload if aborted else None)
+    states = [state for step in order if (state := _newest_state(lines, step))]
+    if outcome is Outcome.COMPLETED and (Step.RETURN_TO_SOURCE, Entry.REFUSAL) in [(s.step, s.kind) for s in states]:
+        # Its way back was tried while the target was open.
+        steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
+    planned, assessed = newest(lines, Planned), newest(states, DataLossAssessed)
+    opened, aborted = newest(lines, ProcedureOpened), newest(lines, ProcedureAborted)
+    confirmed, drained = newest(states, SourceConfirmedLost), newest(states, ConsumersDrained)
+    fenced = newest(states, ProducersFenced) or newest(states, SourceFenced)
+    translated, stranded = newest(states, OffsetsTranslated), newest(states, StrandedRecordsFound)
+    inventory = newest(lines, DataLossAssessed)
+    lost = since.rows if since else inventory.planned.loss if inventory else ()
+    missing = loss_of(translated.holes, translated.cut) if translated else []
+    failing, why = reason_for(outcome, steps, aborted)
     evidence = {
         "procedure_id": procedure_id,
         **request,
         "outcome": outcome.value,
         "failing_step": failing,
         "reason_for_outcome": why,
-        "plan": forecast.payload["plan"] if forecast else None,
-        "plan_digest": forecast.payload["plan_digest"] if forecast else None,
-        "aborted_by": dict(aborted.payload) if aborted else None,
-        "continues": opened.payload.get("continues") if opened else None,
+        "plan": planned.plan if planned else None,
+        "plan_digest": planned.plan_digest if planned else None,
+        "aborted_by": _plain(aborted),
+        "continues": _plain(opened and opened.continues),
         "continued_by": continued_by(lines),
-        "cool_down": opened.payload.get("cool_down") if opened else None,
-        "excluded_groups": figures.get(Step.DRAIN_CONSUMERS, {}).get("excluded", []),
+        "cool_down": _plain(opened and opened.cool_down),
+        "excluded_groups": [_plain(group) for group in drained.excluded] if drained else [],
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,
-        "fenced_at": figures.get(Step.FENCE_PRODUCERS, figures.get(Step.FENCE_SOURCE, {})).get("fenced_at"),
+        "fenced_at": getattr(fenced, "fenced_at", None),
         "cut_off": bounds["cut_off"],
         "boundary": bounds["boundary"],
-        "classes": translated.get("classes", {}),
-        "rereads": {"bound": translated.get("bound"), "mirror_maker": translated.get("mirror_maker_bound")},
-        "repeats": translated.get("repeats", {}),
-        "loss": [*map(dict, lost), *loss_of(translated.get("holes", []), translated.get("cut", []))],
+        **_exactness(translated),
+        "loss": [*map(dict, lost), *missing],
         "loss_grown": list(since.grown) if since else [],
-        "positions": _file(translated.get("translation")),
-        "stranded": (
-            figures.get(Step.ASSESS_DATA_LOSS, {}).get("stranded")
-            or figures.get(Step.FIND_STRANDED_RECORDS, {}).get("export", {}).get("folder")
-            or None
+        "positions": translated.translation.file if translated else None,
+        "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
+        "seconds": seconds_of(
+            steps,
+            opened.triggered_at if opened else closed_at,
+            closed_at,
+            confirmed.window_seconds if confirmed else 0.0,
         ),
-        "seconds": seconds_of(steps, opened.payload["triggered_at"] if opened else closed_at, closed_at),
         "problems": list(problems),
         "closed_at": closed_at,
         "previous_digest": previous_digest,
@@ -216,17 +223,17 @@ def evidence_of(
     return {**evidence, "digest": digest_of(evidence)}
 
 
-def _was_refused(lines: Sequence[JournalLine], step: str) -> bool:
-    """Whether a refusal is the last that is known of a step: in a completed procedure its way back was tried while
-    the target was open.
-    """
-    mine = [
-        line.kind
-        for line in lines
-        if line.step == step and line.kind in (Entry.INTENT, Entry.OUTCOME, Entry.REFUSAL, Entry.FAILURE)
-    ]
-    return mine[-1:] == [Entry.REFUSAL]
+def _exactness(found: OffsetsTranslated | None) -> dict[str, Any]:
+    return {
+        "classes": found.classes if found else {},
+        "rereads": {
+            "bound": found.bound if found else None,
+            "mirror_maker": found.mirror_maker_bound if found else None,
+        },
+        "repeats": found.repeats if found else {},
+    }
 
 
-def _file(receipt: Mapping[str, Any] | None) -> str | None:
-    return None if receipt is None else str(receipt["file"])
+def _plain(record: object | None) -> dict[str, Any] | None:
+    """A record as the journal holds it, in the order of its keys."""
+    return None if record is None else dict(sorted(vars(record).items()))

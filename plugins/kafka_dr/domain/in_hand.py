@@ -8,14 +8,23 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
-from kafka_dr.domain.continued import continued_by
 from kafka_dr.domain.evidence import WATCHING
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
+from kafka_dr.procedure.entries import (
+    Line,
+    MovePlanned,
+    ProcedureClosed,
+    ProcedureOpened,
+    SourceReturned,
+    StepNotDone,
+    continued_by,
+    facts_of,
+    newest,
+)
 from kafka_dr.procedures import GATES, steps_of
 from kafka_dr.vocabulary import Entry, Step
 
@@ -30,26 +39,6 @@ _STATES = {
 }
 _STOPPED = ": the procedure has stopped, and nothing happens by itself. Mend what failed and clear that task"
 _TROUBLE = (Entry.REFUSAL, Entry.FAILURE)
-
-
-class Line(Protocol):
-    """One journal entry, as far as it is looked at."""
-
-    @property
-    def step(self) -> str:
-        """The step that wrote it."""
-
-    @property
-    def kind(self) -> str:
-        """Which kind of entry."""
-
-    @property
-    def at(self) -> datetime:
-        """When, in UTC."""
-
-    @property
-    def payload(self) -> Any:
-        """What it says."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +113,12 @@ class InHand:
 
 def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand | None:
     """What a procedure's entries tell at a time; None before it has opened."""
-    opened = _newest(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
+    opened = newest(lines, ProcedureOpened)
     if opened is None:
         return None
-    told = {name: str(opened.payload.get(name, "")) for name in ("dag_id", "run_id", "source", "target", "reason")}
     outcome = _outcome(lines)
-    steps = _steps(lines, now, outcome, told["dag_id"])
-    fence = fence_of(lines, told["source"], told["target"], now)
+    steps = _steps(lines, now, outcome, opened.dag_id)
+    fence = fence_of(lines, opened.source, opened.target, now)
     successor = continued_by(lines)
     if fence and (outcome or successor) and fence.state != "over":
         fence = replace(
@@ -138,7 +126,11 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
         )
     return InHand(
         procedure_id,
-        **told,
+        opened.dag_id,
+        opened.run_id,
+        opened.source,
+        opened.target,
+        opened.reason,
         outcome=outcome,
         steps=steps,
         fence=fence,
@@ -149,8 +141,8 @@ def in_hand(procedure_id: str, lines: Sequence[Line], now: datetime) -> InHand |
 
 def _outcome(lines: Sequence[Line]) -> str | None:
     """How it was closed; a failed one whose step was cleared is in hand again."""
-    newest = lines[-1]
-    return str(newest.payload.get("outcome")) if newest.kind == Entry.CLOSED else None
+    closed = newest(lines[-1:], ProcedureClosed)
+    return None if closed is None else closed.outcome
 
 
 # -- steps -------------------------------------------------------------------------------------------------------
@@ -194,12 +186,13 @@ def _told(state: str, lines: Sequence[Line]) -> str:
     """Why it failed; or what it noted while it is not done."""
     if state == "done":
         return ""
-    newest = next((line for line in reversed(lines) if line.kind in (*_TROUBLE, Entry.NOTE)), None)
-    if newest is None:
+    last = next((line for line in reversed(lines) if line.kind in (*_TROUBLE, Entry.NOTE)), None)
+    if last is None:
         return ""
-    if newest.kind != Entry.NOTE:
-        return shortened(newest.payload.get("reason", ""), 300)
-    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in newest.payload.items()), 300)
+    trouble = newest([last], StepNotDone)
+    if trouble is not None:
+        return shortened(trouble.reason, 300)
+    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in last.payload.items()), 300)
 
 
 # -- the fence ---------------------------------------------------------------------------------------------------
@@ -208,8 +201,8 @@ def _told(state: str, lines: Sequence[Line]) -> str:
 def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> Fence | None:
     """How clients stand; None when they were not fenced."""
     began = next((line.at for line in lines if (line.step, line.kind) == (Step.FENCE_PRODUCERS, Entry.INTENT)), None)
-    back = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME)
-    if began is None or (back and not back.payload.get("touched", True)):
+    back, returned = _newest(lines, Step.RETURN_TO_SOURCE, Entry.OUTCOME), newest(lines, SourceReturned)
+    if began is None or (returned and not returned.touched):
         return None
     ended = back or _newest(lines, Step.REDIRECT_CLIENTS, Entry.OUTCOME)
     seconds = max(0.0, ((ended.at if ended else now) - began).total_seconds())
@@ -258,12 +251,9 @@ def _standing(
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
     """A deadline by its name: as the plan says, or as the run was asked."""
-    plan = _newest(lines, Step.FORECAST, Entry.OUTCOME) or _newest(lines, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
-    opened = _newest(lines, Step.OPEN_PROCEDURE, Entry.OPENED)
-    told: list[Mapping[str, Any]] = [plan.payload.get("plan", {})] if plan else []
-    told += [opened.payload.get("request", {})] if opened else []
-    found = [one["deadlines"][name] for one in told if name in one.get("deadlines", {})]
-    return float(found[0]) if found else None
+    plan, opened = newest(lines, MovePlanned), newest(lines, ProcedureOpened)
+    known = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
+    return known.get(name)
 
 
 # -- people and trouble ------------------------------------------------------------------------------------------
@@ -281,12 +271,17 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: Fence | N
 
 
 def _trouble(lines: Sequence[Line], steps: Sequence[LiveStep]) -> Trouble | None:
-    found = next((line for line in reversed(lines) if line.kind in _TROUBLE), None)
-    if found is None:
+    found = list(facts_of(lines, StepNotDone))
+    if not found:
         return None
-    said = {name: shortened(found.payload.get(name) or "") for name in ("reason", "seen", "next_step")}
+    line, trouble = found[-1]
     return Trouble(
-        found.step, found.at, **said, mended=any(step.id == found.step and step.state == "done" for step in steps)
+        line.step,
+        line.at,
+        shortened(trouble.reason),
+        shortened(trouble.seen),
+        shortened(trouble.next_step),
+        mended=any(step.id == line.step and step.state == "done" for step in steps),
     )
 
 

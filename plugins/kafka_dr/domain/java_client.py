@@ -47,18 +47,6 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
     return java
 
 
-def properties_text(properties: Mapping[str, str]) -> str:
-    """A Java properties file; what is not printable ASCII is escaped, for Java reads Latin-1."""
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
-
-
-def _escaped(value: str) -> str:
-    text = value.replace("\\", "\\\\")
-    units = [text.encode("utf-16-be")[i : i + 2] for i in range(0, len(text.encode("utf-16-be")), 2)]
-    plain = "".join(chr(unit[1]) if unit[0] == 0 and 32 <= unit[1] < 127 else f"\\u{unit.hex()}" for unit in units)
-    return "\\" + plain if plain.startswith(" ") else plain
-
-
 def _login(config: Mapping[str, Any]) -> dict[str, str]:
     mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI")
     if mechanism not in _LOGIN_MODULES:

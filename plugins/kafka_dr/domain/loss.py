@@ -7,16 +7,14 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from kafka_dr.procedure.entries import MissingRange
 
-def loss_of(*findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+
+def loss_of(*findings: Iterable[MissingRange]) -> list[dict[str, Any]]:
     """Rows of loss from what the translation found missing.
-
-    Args:
-        findings: ranges with `topic`, `partition`, `from_offset`, `to_offset` (exclusive), `records` and `reason`;
-            source names and offsets.
 
     Returns:
         `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records`, `reason`; ordered.
@@ -24,13 +22,13 @@ def loss_of(*findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     rows = [
         {
-            "topic": found["topic"],
-            "partition": int(found["partition"]),
-            "from_offset": int(found["from_offset"]),
-            "certain_to": int(found["to_offset"]),
-            "possible_to": int(found["to_offset"]),
-            "records": int(found["records"]),
-            "reason": found["reason"],
+            "topic": found.topic,
+            "partition": found.partition,
+            "from_offset": found.from_offset,
+            "certain_to": found.to_offset,
+            "possible_to": found.to_offset,
+            "records": found.records,
+            "reason": found.reason,
         }
         for some in findings
         for found in some

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kafka_dr.domain.armed import ARMED, BY_HOOK
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.plain_text import counted, duration, moment
+from kafka_dr.domain.plain_text import counted, duration, first_few, moment
 from kafka_dr.domain.plan import cell, cool_down_told
 from kafka_dr.domain.topic_partition import TopicPartition
 
@@ -378,11 +378,10 @@ def _gone(plan: Mapping[str, Any]) -> list[str]:
     topics = plan["gone"]
     if not topics:
         return []
-    more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
     return [
         (
             f"{len(topics)} topics are no part of this: {plan['source']} had deleted them before. What {plan['target']}"
-            f" has of them is left as it is: {cell(', '.join(topics[:_SHOWN]))}{more}."
+            f" has of them is left as it is: {cell(first_few(topics, _SHOWN))}."
         ),
         "",
     ]

@@ -337,7 +337,7 @@ def _form_notes(entries: Iterable[Property]) -> list[str]:
             )
         first[entry.key] = entry.line
         if re.search(r"(topics|groups)(\.exclude|\.blacklist)?$", entry.key) and re.search(
-            r"(?<!\\)(\\\\)*\\[^\\]", entry.written
+            r"(?<!\\)(\\\\)*\\[^\\\r\n]", entry.written
         ):
             read = f"{entry.key!a} is read as {entry.value!a}"
             notes.append(f"line {entry.line}: Java drops a single backslash, so {read}; double it to keep it")

@@ -34,6 +34,11 @@ def first_of(rows: Iterable[Any], limit: int) -> Shown:
     return Shown(everything[:limit], len(everything))
 
 
+def first_few(names: Sequence[object], most: int) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def number(value: Any) -> str:
     """A count with its thousands apart; what is no number stays as it is, and nothing is called unknown."""
     if value is None:

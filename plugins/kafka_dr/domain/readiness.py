@@ -16,6 +16,7 @@ from kafka_dr.domain.acl import ANY_PRINCIPAL, AclRules
 from kafka_dr.domain.fence import ANYONE, FenceScope, client_principals, opening_entries
 from kafka_dr.domain.kafka_version import kafka_version
 from kafka_dr.domain.observation import ConnectorView, FlowView, Observation, Sample
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 
 _BYTE_ARRAY = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -54,11 +55,6 @@ def blockers(observation: Observation) -> list[Blocker]:
 def notes(observation: Observation) -> list[str]:
     """What cannot be proven or should be known before approving."""
     return [note for source in NOTES for note in source(observation)]
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
 
 
 def connectors_run(o: Observation) -> Iterator[Blocker]:
@@ -212,7 +208,7 @@ def replication_moves(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "replication_moves",
             "The flow makes no progress",
-            f"partitions that grew on the source only: {_few([str(tp) for tp in stuck])}",
+            f"partitions that grew on the source only: {first_few(stuck, _LISTED)}",
             "Look for `Failure during poll` in the worker's log; restart the source connector.",
         )
 
@@ -230,7 +226,7 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "topics_match",
             "Topics are not on the target yet",
-            _few(missing),
+            first_few(missing, _LISTED),
             "Wait for MirrorMaker 2 to create them, or check its topic filter and rights.",
         )
     for names in (o.scope, o.local_names):
@@ -305,7 +301,7 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
             yield Blocker(
                 "clients_may_work_on_target",
                 f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
-                _few(lacking),
+                first_few(lacking, _LISTED),
                 "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.",
             )
 
@@ -356,7 +352,7 @@ def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "users_exist_on_target",
             "Users of clients do not exist on the target",
-            _few(lacking),
+            first_few(lacking, _LISTED),
             "Create them there: MirrorMaker 2 copies no users.",
         )
 
@@ -368,7 +364,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "groups_idle_on_target",
             "Groups already have members on the target",
-            _few(active),
+            first_few(active, _LISTED),
             "Stop those consumers on the target.",
         )
 
@@ -442,13 +438,13 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
     if ignored:
         yield (
             "Groups not moved (excluded by the flow's filter, of another type, or without a position on its topics):"
-            f" {_few(ignored)}."
+            f" {first_few(ignored, _LISTED)}."
         )
     others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
     if others:
         yield (
             "Topics not replicated by the flow, fenced with the others where a client's right is a wildcard or prefix:"
-            f" {_few(others)}."
+            f" {first_few(others, _LISTED)}."
         )
 
 
@@ -459,7 +455,7 @@ def _tombstone_note(o: Observation) -> Iterator[str]:
     if brief:
         yield (
             "Compacted topics that keep tombstones for less than an hour: a deletion made while MirrorMaker 2 was"
-            f" further behind than that never reached the target, and cannot be found: {_few(brief)}."
+            f" further behind than that never reached the target, and cannot be found: {first_few(brief, _LISTED)}."
         )
 
 

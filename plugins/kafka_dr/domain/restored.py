@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.plain_text import counted, shortened
+from kafka_dr.domain.plain_text import counted, first_few, shortened
 from kafka_dr.domain.plan import cell
 from kafka_dr.vocabulary import Outcome, Step
 
@@ -99,12 +99,7 @@ def _said(plan: RestorePlan) -> list[str]:
         )
     ]
     lines += (
-        [
-            (
-                "Groups that held nothing before are deleted:"
-                f" {', '.join(map(cell, plan.deletes[:_SHOWN]))}{_more(len(plan.deletes))}."
-            )
-        ]
+        [(f"Groups that held nothing before are deleted: {cell(first_few(plan.deletes, _SHOWN))}.")]
         if plan.deletes
         else []
     )
@@ -135,10 +130,6 @@ def _said(plan: RestorePlan) -> list[str]:
     return [*lines, *([synced[plan.group_sync]] if plan.group_sync in synced else [])]
 
 
-def _more(count: int) -> str:
-    return f" and {count - _SHOWN} more" if count > _SHOWN else ""
-
-
 def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
     if not by_group:
         return []
@@ -147,7 +138,7 @@ def _table(title: str, by_group: Mapping[str, int]) -> list[str]:
         f"| {title}: group | positions |",
         "| --- | --- |",
         *[f"| {cell(group)} | {count} |" for group, count in rows[:_SHOWN]],
-        *([f"| {_more(len(rows)).strip()} groups | |"] if len(rows) > _SHOWN else []),
+        *([f"| and {len(rows) - _SHOWN} more groups | |"] if len(rows) > _SHOWN else []),
         "",
     ]
 

@@ -8,16 +8,16 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.patterns import ALL, pattern_list
-from kafka_dr.domain.plain_text import counted, duration, moment
+from kafka_dr.domain.plain_text import counted, duration, first_few, moment
 from kafka_dr.domain.plan import cell
+from kafka_dr.procedure.entries import StrandedTopic
 
 _SHOWN = 50
 #: A rate that a time is told for: records a second. What MirrorMaker 2 does depends on their size, on its tasks and on
@@ -297,7 +297,7 @@ def _said(planned: Return) -> list[str]:
 def _gone(planned: Return) -> list[str]:
     """What an earlier run has made of it."""
     topics = [one.topic for one in planned.stranded if one.records and one.topic in planned.gone]
-    named = cell(", ".join(topics[:_SHOWN])) + (f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else "")
+    named = cell(first_few(topics, _SHOWN))
     return (
         [
             (
@@ -357,9 +357,7 @@ def _mode(planned: Return) -> str:
 
 def _whole(planned: Return) -> str:
     """What mode append makes of topics that an earlier run has deleted."""
-    named = cell(", ".join(planned.gone[:_SHOWN])) + (
-        f" and {len(planned.gone) - _SHOWN} more" if len(planned.gone) > _SHOWN else ""
-    )
+    named = cell(first_few(planned.gone, _SHOWN))
     return f" What an earlier run has deleted is copied whole: {named}." if planned.gone else ""
 
 
@@ -392,18 +390,21 @@ _MEANS = {
 }
 
 
-def stranded_by_topic(rows: Sequence[Mapping[str, Any]], compacted: Iterable[str]) -> tuple[Stranded, ...]:
-    """Rows by partition, as find_stranded_records tells them, summed by topic; topics without any are left out."""
-    cleaned, topics = set(compacted), sorted({str(row["topic"]) for row in rows})
-    summed = (_summed(topic, [row for row in rows if row["topic"] == topic], topic in cleaned) for topic in topics)
-    return tuple(one for one in summed if one.records or one.lacking or one.older)
-
-
-def _summed(topic: str, rows: Sequence[Mapping[str, Any]], compacted: bool) -> Stranded:
-    sums = {
-        name: sum(int(row[name] or 0) for row in rows)
-        for name in ("records", "bytes", "aborted", "undecided", "lacking", "older")
-    }
-    first = min((int(row["first_at"]) for row in rows if row["first_at"] is not None), default=None)
-    last = max((int(row["last_at"]) for row in rows if row["last_at"] is not None), default=None)
-    return Stranded(topic, first_at=first, last_at=last, compacted=compacted, **sums)
+def stranded_by_topic(found: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[Stranded, ...]:
+    """What find_stranded_records says of each topic, by name; topics without any are left out."""
+    return tuple(
+        Stranded(
+            one.topic,
+            records=one.records,
+            bytes=one.bytes,
+            first_at=one.first_at,
+            last_at=one.last_at,
+            aborted=one.aborted,
+            undecided=one.undecided,
+            lacking=one.lacking,
+            older=one.older,
+            compacted=one.topic in compacted,
+        )
+        for one in sorted(found, key=lambda one: one.topic)
+        if one.records or one.lacking or one.older
+    )

@@ -9,10 +9,9 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from kafka_dr.domain.acl import ANY_NAME, AclRules
 from kafka_dr.domain.topic_partition import TopicPartition
@@ -47,10 +46,6 @@ class OpenTransaction:
     def at(self) -> TopicPartition:
         """The partition it is open on."""
         return TopicPartition(self.topic, self.partition)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
     def named(self, now_ms: int) -> str:
         """As a person reads it."""
@@ -193,15 +188,14 @@ def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
     )
 
 
-def may_be_ended(transaction: Mapping[str, Any], known: Iterable[KnownTransaction], all_seen: bool) -> bool:
+def may_be_ended(transaction: OpenTransaction, known: Iterable[KnownTransaction], all_seen: bool) -> bool:
     """Whether a transaction, as it was named, may be ended by decision now.
 
     Args:
-        transaction: as `OpenTransaction.as_dict` gave it.
         known: what the coordinators know now.
         all_seen: whether they show us all they know.
     """
-    mine = [k for k in known if k.producer_id == transaction["producer_id"] and k.open]
-    if transaction["transactional_id"] is not None:
-        return any(k.transactional_id == transaction["transactional_id"] and k.state == ONGOING for k in mine)
-    return transaction["producer_id"] is not None and all_seen and not mine
+    mine = [k for k in known if k.producer_id == transaction.producer_id and k.open]
+    if transaction.transactional_id is not None:
+        return any(k.transactional_id == transaction.transactional_id and k.state == ONGOING for k in mine)
+    return transaction.producer_id is not None and all_seen and not mine

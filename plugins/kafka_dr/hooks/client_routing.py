@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from kafka_dr.domain.canonical import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
 from kafka_dr.hooks.http_endpoint import JsonEndpoint
 from kafka_dr.hooks.outside_text import one_line
+from kafka_dr.hooks.whole_file import write_whole
 
 
 @dataclass(frozen=True)
@@ -125,33 +125,11 @@ class FileRouting(ClientRouting):
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
         try:
-            self._replace(json.dumps(document, indent=2) + "\n")
+            mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o644
+            write_whole(self._path, json.dumps(document, indent=2) + "\n", mode)
         except OSError as error:
             raise HookUnavailable("the routing record cannot be written", one_line(error), f"look at {self}") from error
         return f"written to {self._path}"
-
-    def _replace(self, text: str) -> None:
-        mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o644
-        descriptor, aside = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            Path(aside).replace(self._path)
-        except OSError:
-            Path(aside).unlink()
-            raise
-        self._sync_folder()
-
-    def _sync_folder(self) -> None:
-        """Make the rename itself survive a power cut."""
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:

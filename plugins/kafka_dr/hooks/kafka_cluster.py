@@ -6,7 +6,6 @@ Figures come as frozen values; nothing is decided here. Every call ends within i
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -30,6 +29,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ReadBackFailed
 from kafka_dr.hooks.group_requests import (
@@ -223,18 +223,6 @@ class KafkaCluster:
         with self._border("asking for brokers"):
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
 
-    def broker_configs(self, broker_id: int | None = None, timeout: float = _REQUEST_SECONDS) -> Settings:
-        """Configuration of one broker (the first when none is named). Brokers hide keys they do not know, see
-        `Settings.hidden`.
-        """
-        wanted = self.brokers(timeout)[0].id if broker_id is None else broker_id
-        resource = ConfigResource(ConfigResource.Type.BROKER, str(wanted))
-        what = f"reading the configuration of broker {wanted}"
-        with self._border(what):
-            return Settings(
-                self._admin.describe_configs([resource], request_timeout=timeout)[resource].result(timeout + 5)
-            )
-
     def users(self, timeout: float = _REQUEST_SECONDS) -> frozenset[str] | None:
         """Names of SCRAM users; None where they may not be listed."""
         try:
@@ -324,8 +312,7 @@ class KafkaCluster:
         deleted = [name for batch in batches(wanted, _BATCH) for name in self._deleted(batch, timeout)]
         while left := sorted(self.topics(wanted, timeout)) if wanted else []:
             if time.monotonic() > ends_at:
-                shown = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
-                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", shown)
+                raise ReadBackFailed(f"topics of {self.alias} were deleted and are still there", first_few(left, 10))
             time.sleep(0.1)
         return deleted
 
@@ -380,20 +367,6 @@ class KafkaCluster:
         busy = [group.group_id for group in listing.valid if _state(group.state) not in ("Empty", "Dead")]
         described_groups = self._described_groups(busy, timeout)
         return {g.group_id: described_groups.get(g.group_id) or _listed(g) for g in listing.valid}
-
-    def other_groups(self, timeout: float = 60.0) -> dict[str, str]:
-        """Groups that are no consumer groups (MirrorMaker 2 ignores them too), with their protocol type.
-
-        `connect` for Connect workers; empty where Kafka does not tell: share groups and groups of the newer Streams
-        protocol.
-        """
-        with self._border("listing all groups"), warnings.catch_warnings():
-            # Deprecated, but the only call of the client that shows groups other than consumers'.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            consumers = {
-                g.group_id for g in self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5).valid
-            }
-            return {g.id: g.protocol_type for g in self._admin.list_groups(timeout=timeout) if g.id not in consumers}
 
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0

@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as WirePartition
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_client import border, client_config, described, outcome_of
@@ -422,11 +423,10 @@ class RecordReader:
         )
 
     def _unfinished(self, waiting: Mapping[TopicPartition, Span], complaint: str) -> KafkaUnavailable:
-        names = ", ".join(f"{tp} up to {span.end}" for tp, span in list(waiting.items())[:5])
-        more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+        names = first_few([f"{tp} up to {span.end}" for tp, span in waiting.items()], 5)
         said = f"; the client says: {complaint}" if complaint else ""
         return KafkaUnavailable(
-            f"not everything on {self._alias} could be read in time", f"not reached: {names}{more}{said}", "ask again"
+            f"not everything on {self._alias} could be read in time", f"not reached: {names}{said}", "ask again"
         )
 
 

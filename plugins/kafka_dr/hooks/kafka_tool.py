@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from kafka_dr.domain.java_client import for_java, properties_text
+import javaproperties
+
+from kafka_dr.domain.java_client import for_java
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.kafka_client import client_config
 from kafka_dr.hooks.outside_text import without_secrets
@@ -121,7 +123,7 @@ class KafkaTool:
     def _settings_file(self) -> Iterator[IO[str]]:
         """The connection for Java, in a nameless file that nobody else may read."""
         with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
-            file.write(properties_text({**for_java(self._with_pem_contents()), **_LIMITS}))
+            file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
             file.flush()
             file.seek(0)
             yield file

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import (
     BadInput,
@@ -176,19 +177,6 @@ class MirrorMaker:
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
         )
 
-    def restart_failed(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
-        """Restart what FAILED, connector and tasks; returns the status right after (a restart takes a moment)."""
-        status = self.status(name, timeout)
-        if "FAILED" not in {status.state, *status.tasks.values()}:
-            return status
-        path = f"{_path(name)}/restart"
-        answer = self._endpoint.attempt(
-            "POST", path, timeout=timeout, params={"includeTasks": "true", "onlyFailed": "true"}
-        )
-        if not answer.timed_out:
-            self._endpoint.accept(answer, f"POST {path}")
-        return self.status(name, timeout)
-
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Last replicated offset per partition, under every alias there is; as of the last flush, up to a minute
         old.
@@ -224,9 +212,10 @@ class MirrorMaker:
         after = self._change_until_seen(name, cluster_alias, last_replicated, before, wanted, timeout)
         differing = _differing(wanted, after.by_alias)
         if differing:
-            shown = ", ".join(differing[:10]) + (f" and {len(differing) - 10} more" if len(differing) > 10 else "")
             raise ReadBackFailed(
-                f"Connect does not keep the offsets written for {name}", shown, "write them again while it is STOPPED"
+                f"Connect does not keep the offsets written for {name}",
+                first_few(differing, 10),
+                "write them again while it is STOPPED",
             )
         return after
 
@@ -240,7 +229,7 @@ class MirrorMaker:
             if last is not None and (type(last) is not int or last < 0)
         ]
         if wrong:
-            raise BadInput("last replicated offsets must be 0 or more, or None to start at 0", ", ".join(wrong[:10]))
+            raise BadInput("last replicated offsets must be 0 or more, or None to start at 0", first_few(wrong, 10))
         own = self.config(name, timeout).get("source.cluster.alias", _DEFAULT_ALIAS)
         if alias != own:
             raise BadInput(

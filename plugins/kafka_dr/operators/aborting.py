@@ -9,9 +9,11 @@ from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.procedure_step import ProcedureStep, procedure_holding
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import AbortNoted, ProcedureAborted, SourceReturned, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import foreign_params
-from kafka_dr.vocabulary import Entry, Outcome, Step
+from kafka_dr.vocabulary import Outcome, Step
 
 #: How long the aborted run is given to see the abort and to begin its own return.
 _OWN_RETURN_SECONDS = 15.0
@@ -28,11 +30,8 @@ class AbortedStep(ProcedureStep):
         the pair.
         """
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
-        mine = [
-            e
-            for e in holder.journal.entries(step=Step.ABORT_PROCEDURE, kind=Entry.ABORT)
-            if e.payload["run_id"] == context["dag_run"].run_id
-        ]
+        aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
+        mine = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
         return (holder.other(mine[-1].procedure_id) if mine else None) or holder
 
 
@@ -63,17 +62,10 @@ class AbortProcedure(AbortedStep):
                     "Go on forward: clear its failed step, or fail back later.",
                 )
             run = context["dag_run"]
-            procedure.authority.write(
-                self.task_id,
-                Entry.ABORT,
-                {
-                    "by": starter_of(procedure, run),
-                    "reason": str(context["params"]["reason"]),
-                    "run_id": run.run_id,
-                    "at": procedure.now(),
-                },
-            )
-            procedure.authority.write(self.task_id, Entry.OUTCOME, {"aborted": procedure.id})
+            reason, at = str(context["params"]["reason"]), procedure.now()
+            abort = ProcedureAborted(by=starter_of(procedure, run), reason=reason, run_id=run.run_id, at=at)
+            for fact in (abort, AbortNoted(aborted=procedure.id)):
+                record(procedure.authority, self.task_id, fact)
         return {"done": self.task_id, "procedure_id": procedure.id}
 
 
@@ -93,7 +85,7 @@ class ReturnAborted(AbortedStep, ReturnToSource):
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Its own return has the first turn: two at once would take each other's epochs."""
         ends_at = time.monotonic() + _OWN_RETURN_SECONDS
-        while not woken and time.monotonic() < ends_at and procedure.progress.outcome(self.task_id) is None:
+        while not woken and time.monotonic() < ends_at and procedure.progress.done(SourceReturned) is None:
             time.sleep(_LOOK_AGAIN_SECONDS)
         return super().run_once(procedure, context, woken)
 

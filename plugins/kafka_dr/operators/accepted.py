@@ -5,8 +5,7 @@ knows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -18,8 +17,8 @@ from kafka_dr.operators.observing import source_rules
 from kafka_dr.operators.open_transactions import transaction_tool
 from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.still_ends import newest_records
+from kafka_dr.procedure.entries import AcceptedRecords, DataLossAssessed, OldSourceProducers, Receipt
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Step
 
 _STILL_LOOKS = 5
 _NAMED = 10
@@ -31,11 +30,11 @@ _ANYBODY = "anybody, where a topic had no entries"
 
 def known_ends(procedure: Run) -> dict[TopicPartition, int]:
     """Where the source's logs were last known to end, by the procedure's inventory; empty without one."""
-    receipt = (procedure.progress.outcome(Step.ASSESS_DATA_LOSS) or {}).get("source_ends")
-    return frame_partitions(procedure.artifacts.load(receipt), "offset") if receipt else {}
+    assessed = procedure.progress.done(DataLossAssessed)
+    return frame_partitions(procedure.artifacts.load(assessed.source_ends), "offset") if assessed else {}
 
 
-def accepted_since(procedure: Run, topics: Iterable[str]) -> dict[str, Any]:
+def accepted_since(procedure: Run, topics: Iterable[str]) -> AcceptedRecords:
     """What the source accepted since it was left: by its still log ends behind the fence, above those the inventory
     knows.
     """
@@ -44,21 +43,21 @@ def accepted_since(procedure: Run, topics: Iterable[str]) -> dict[str, Any]:
     rows = accepted(known, ends)
     most = sorted(rows, key=lambda row: (row.from_offset or 0) - row.to_offset)[:_NAMED]
     frame = pd.DataFrame(rows, columns=["topic", "partition", "from_offset", "to_offset"])
-    return {
-        "accepted": procedure.artifacts.save(
+    return AcceptedRecords(
+        accepted=procedure.artifacts.save(
             "accepted", frame.astype({"topic": str, "partition": "int32", "from_offset": "Int64", "to_offset": "int64"})
         ),
-        "records_at_most": sum(row.to_offset - (row.from_offset or 0) for row in rows),
-        "partitions_written": len(rows),
-        "partitions_not_known_before": sum(row.from_offset is None for row in rows),
-        "logs_shorter_than_known": shrunk(known, ends)[:_NAMED],
-        "newest_records": newest_records(
+        records_at_most=sum(row.to_offset - (row.from_offset or 0) for row in rows),
+        partitions_written=len(rows),
+        partitions_not_known_before=sum(row.from_offset is None for row in rows),
+        logs_shorter_than_known=shrunk(known, ends)[:_NAMED],
+        newest_records=newest_records(
             procedure, {TopicPartition(r.topic, r.partition): r.from_offset or 0 for r in most}
         ),
-        "may_have_written": _writers_by_right(procedure, {row.topic for row in rows}),
-        "ends_at_fence": procedure.artifacts.save("ends_at_fence", partitions_frame(ends, "offset")),
-        "known_ends_problem": problem,
-    }
+        may_have_written=_writers_by_right(procedure, {row.topic for row in rows}),
+        ends_at_fence=procedure.artifacts.save("ends_at_fence", partitions_frame(ends, "offset")),
+        known_ends_problem=problem,
+    )
 
 
 def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
@@ -72,8 +71,8 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
     return sorted(named | ({_ANYBODY} if rules.allow_everyone else set()))
 
 
-def producers_since(procedure: Run, receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; empty where
+def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
+    """Producers of the partitions that accepted most, as their leaders and coordinators remember them; None where
     nothing was accepted, or Kafka's tool is not there.
 
     Takes seconds. An id tells one producer from another; only a transactional one has a name.
@@ -83,19 +82,17 @@ def producers_since(procedure: Run, receipt: Mapping[str, Any]) -> dict[str, Any
     """
     tool, rows = transaction_tool(procedure), procedure.artifacts.load(receipt)
     if tool is None or rows.empty:
-        return {}
+        return None
     most = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(_ASKED, "count")
     places = [TopicPartition(topic, int(p)) for topic, p in zip(most["topic"], most["partition"], strict=True)]
     try:
         names = {known.producer_id: known.transactional_id for known in tool.known()}
-        return {
-            "producers": {
-                str(tp): [one.named(names.get(one.producer_id)) for one in tool.producers_on(tp)[:_NAMED]]
-                for tp in places
-            }
+        found = {
+            str(tp): [one.named(names.get(one.producer_id)) for one in tool.producers_on(tp)[:_NAMED]] for tp in places
         }
+        return OldSourceProducers(producers=found)
     except (SystemUnavailable, BadInput) as error:
-        return {"producers": {}, "producers_problem": str(error)}
+        return OldSourceProducers(producers={}, producers_problem=str(error))
 
 
 def _known_ends(procedure: Run) -> tuple[dict[TopicPartition, int], str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_digest
@@ -11,8 +11,9 @@ from kafka_dr.domain.plan import cell, plan_markdown
 from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.offsets import groups_born, must_be_reviewed
 from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import APPROVE, REJECT, Step, TranslationClass
+from kafka_dr.vocabulary import APPROVE, REJECT, TranslationClass
 
 _SHOWN = 50
 
@@ -25,11 +26,11 @@ class ApproveFailover(ProcedureGate):
 
     def question(self, procedure: Run) -> tuple[str, str, str]:
         """The forecast, bound to the plan's digest."""
-        plan, digest = procedure.progress.plan(), procedure.progress.figures(Step.FORECAST)["plan_digest"]
+        move = procedure.progress.move()
         return (
-            f"Move all clients from {plan['source']} to {plan['target']}? Plan {digest}",
-            plan_markdown(plan, digest),
-            digest,
+            f"Move all clients from {move.planned.source} to {move.planned.target}? Plan {move.plan_digest}",
+            plan_markdown(move.plan, move.plan_digest),
+            move.plan_digest,
         )
 
 
@@ -41,14 +42,15 @@ class ApproveDataLoss(ProcedureGate):
 
     def question(self, procedure: Run) -> tuple[str, str, str]:
         """The inventory, bound to its digest."""
-        plan, digest = procedure.progress.plan(), procedure.progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+        move = procedure.progress.move()
+        plan = move.planned
         return (
             (
-                f"Give up {plan['source']}, lose {plan['inventory']['certain']} records or more, and go on with"
-                f" {plan['target']}? Plan {digest}"
+                f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and go on with"
+                f" {plan.target}? Plan {move.plan_digest}"
             ),
-            loss_markdown(plan, digest),
-            digest,
+            loss_markdown(move.plan, move.plan_digest),
+            move.plan_digest,
         )
 
 
@@ -72,22 +74,19 @@ class ReviewTranslation(ProcedureGate):
         more = loss_grown(procedure)
         if not more and not must_be_reviewed(procedure):
             return None
-        figures = procedure.progress.figures(Step.TRANSLATE_OFFSETS)
-        digest = review_digest(figures["digest"], more)
+        found = procedure.progress.require(OffsetsTranslated)
+        digest = review_digest(found.digest, more)
         born = groups_born(procedure)
-        rows = procedure.artifacts.load(figures["translation"])
+        rows = procedure.artifacts.load(found.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(
             [
                 *grown_markdown(more),
                 f"{len(inexact)} of {len(rows)} positions are not exact; {refused} of them have no position at all.",
-                _rereads(figures),
-                f"{_records(figures['holes'])} records below the cut-off were not found on the target.",
-                (
-                    f"{_records(figures['cut'])} unread records have already been deleted from the target by its"
-                    " retention."
-                ),
+                _rereads(found),
+                f"{_records(found.holes)} records below the cut-off were not found on the target.",
+                (f"{_records(found.cut)} unread records have already been deleted from the target by its retention."),
                 (
                     f"{len(born)} groups were born after the forecast and move too:"
                     f" {cell(', '.join(born[:20])) or 'none'}."
@@ -97,7 +96,7 @@ class ReviewTranslation(ProcedureGate):
                 "| --- | --- | --- | --- | --- | --- | --- |",
                 *[_row(r) for r in inexact.head(_SHOWN).to_dict("records")],
                 "",
-                f"Translation digest `{figures['digest']}`",
+                f"Translation digest `{found.digest}`",
                 *([f"Digest of both, translation and loss: `{digest}`"] if more else []),
             ]
         )
@@ -109,12 +108,12 @@ class ReviewTranslation(ProcedureGate):
         return f"{asked} {digest}", body, digest
 
 
-def _rereads(figures: dict[str, Any]) -> str:
+def _rereads(translated: OffsetsTranslated) -> str:
     """The most that one position may read again, and of how many positions the group may have gone on since it was
     seen.
     """
-    largest = "of some nobody knows how many" if figures.get("bound") is None else f"at most {figures['bound']}"
-    moved = figures.get("may_have_moved", 0)
+    largest = "of some nobody knows how many" if translated.bound is None else f"at most {translated.bound}"
+    moved = translated.may_have_moved
     since = (
         f" {moved} positions are of groups that may have gone on since they were seen: they are taken to have read all"
         " that the target holds."
@@ -124,8 +123,8 @@ def _rereads(figures: dict[str, Any]) -> str:
     return f"Records that one position reads again: {largest}.{since}"
 
 
-def _records(ranges: list[dict[str, Any]]) -> int:
-    return sum(found["records"] for found in ranges)
+def _records(ranges: Sequence[MissingRange]) -> int:
+    return sum(found.records for found in ranges)
 
 
 def _row(row: Mapping[Hashable, Any]) -> str:

@@ -14,7 +14,6 @@ import pandas as pd
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.fence import FenceScope, client_principals, opening_entries
 from kafka_dr.domain.loss_plan import LastKnownGroup, LastSeen, LossPlan
-from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.kafka_cluster import KafkaCluster, TopicInfo
@@ -26,7 +25,7 @@ from kafka_dr.operators.continuing import (
     what_was_proven,
     with_what_was_proven,
 )
-from kafka_dr.operators.fencing_source import fence_ahead, mirrored_of
+from kafka_dr.operators.fencing_source import fence_ahead, found_lost, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
 from kafka_dr.operators.observing import copies_of_target, local_names, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
@@ -34,6 +33,7 @@ from kafka_dr.operators.positions import partitions_frame, placed
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
 from kafka_dr.operators.translating_ahead import made_ahead, write_ahead
+from kafka_dr.procedure.entries import DataLossAssessed, SourceConfirmedLost
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Step
@@ -68,7 +68,7 @@ class AssessDataLoss(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> DataLossAssessed:
         """Gather, let Spark assess, and write the plan: nothing is changed on either cluster."""
         with side_by_side() as start:
             gathered = start(known_now, procedure)
@@ -95,39 +95,33 @@ class AssessDataLoss(ProcedureStep):
             rows = procedure.artifacts.load(translated) if translated else None
             assessed = with_rereads(assessed, summary["rereads"], rereads, rows)
         plan = assessed.as_dict()
-        return {
-            "plan": plan,
-            "plan_digest": digest_of(plan),
-            "inventory_digest": summary["digest"],
-            "loss": procedure.artifacts.save("loss", loss),
-            "positions": procedure.artifacts.save("source_positions", with_movement(known)),
-            "floors": procedure.artifacts.save("floors", known.recorded.floors),
-            "syncs": procedure.artifacts.save("offset_syncs", known.syncs),
-            "pairs": procedure.artifacts.save("pairs", known.recorded.pairs),
-            "bounds": procedure.artifacts.save("bounds", bounds),
-            "active_groups": sorted(known.active),
-            "source_ends": procedure.artifacts.save(
-                "source_ends", partitions_frame(source.ends or last_ends(known) | proven.cut_off, "offset")
-            ),
-            "cut_off": (
-                procedure.artifacts.save("cut_off", partitions_frame(proven.cut_off, "offset"))
-                if proven.cut_off
-                else None
-            ),
-            "earlier_positions": None
-            if proven.rows is None
-            else procedure.artifacts.save("earlier_positions", proven.rows),
-            "earlier_translation": dict(proven.translated),
-            "translated_ahead": translated,
-            "source_readable": source.readable,
-            "stranded": made.name if source.readable else None,
-            "last_sample_at": known.recorded.last_at,
-            "source_last_seen_at": known.recorded.source_at,
-            "missing": list(known.missing),
-            "copied_anew": sorted(copied_anew(known)),
-            "flowed_back": known.recorded.flowed_back,
-            "records_read": summary["records_read"],
-        }
+        cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
+        save = procedure.artifacts.save
+        return DataLossAssessed(
+            plan=plan,
+            plan_digest=digest_of(plan),
+            inventory_digest=summary["digest"],
+            loss=save("loss", loss),
+            positions=save("source_positions", with_movement(known)),
+            floors=save("floors", known.recorded.floors),
+            syncs=save("offset_syncs", known.syncs),
+            pairs=save("pairs", known.recorded.pairs),
+            bounds=save("bounds", bounds),
+            active_groups=sorted(known.active),
+            source_ends=save("source_ends", partitions_frame(ends, "offset")),
+            cut_off=save("cut_off", partitions_frame(cut_off, "offset")) if cut_off else None,
+            earlier_positions=None if proven.rows is None else save("earlier_positions", proven.rows),
+            earlier_translation=proven.translated,
+            translated_ahead=translated,
+            source_readable=source.readable,
+            stranded=made.name if source.readable else None,
+            last_sample_at=known.recorded.last_at,
+            source_last_seen_at=known.recorded.source_at,
+            missing=known.missing,
+            copied_anew=sorted(copied_anew(known)),
+            flowed_back=known.recorded.flowed_back,
+            records_read=summary["records_read"],
+        )
 
 
 class SourceNow:
@@ -158,7 +152,7 @@ def known_now(procedure: Run) -> tuple[LastKnown, SourceNow, Proven]:
     continued run had proven.
     """
     known, source = what_is_known(procedure), SourceNow({}, {}, {})
-    lost = procedure.progress.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST
+    lost = found_lost(procedure)
     proven = still_proven(procedure, what_was_proven(procedure), last_ends(known), lost)
     known = with_what_was_proven(procedure, known, proven)
     if not lost:
@@ -417,8 +411,8 @@ def plan_of(
     continues: dict[str, Any] | None = None,
 ) -> LossPlan:
     """The plan: what is lost, who is concerned, and what will be opened."""
-    confirmed = procedure.progress.figures(Step.CONFIRM_SOURCE_LOST)
-    window = f"{confirmed['verdict']['rounds']} rounds in {confirmed['window_seconds']:.0f} s"
+    confirmed = procedure.progress.require(SourceConfirmedLost)
+    window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
     local = local_names(procedure, {topic: name for topic, (name, _, _) in known.topics.items()})
     return LossPlan(
         procedure_id=procedure.id,
@@ -436,9 +430,9 @@ def plan_of(
         ),
         deadlines=procedure.request.deadlines.model_dump(),
         confirmed={
-            "state": confirmed["state"],
+            "state": confirmed.state,
             "window": window,
-            "override": confirmed["override"] if confirmed["overridden"] else None,
+            "override": confirmed.override if confirmed.overridden else None,
             "fence": fence_ahead(procedure),
         },
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},

@@ -11,11 +11,9 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.client_routing import Route
 from kafka_dr.hooks.kafka_records import Accepted
-from kafka_dr.operators.fencing import active_groups, fenced_groups, groups_of, topics_of
-from kafka_dr.operators.loss_since import LOOKED_AT
+from kafka_dr.operators.fencing import active_groups, boundary_of, fenced_groups, groups_of, topics_of
 from kafka_dr.operators.observing import source_rules, target_rules
 from kafka_dr.operators.offsets import require_reviewed
-from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import (
     groups_still_at_rest,
@@ -25,10 +23,12 @@ from kafka_dr.operators.still_true import (
     source_still_fenced,
     target_ends_are_boundary,
 )
-from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.entries import ClientsRedirected, ClientsVerified, DrainHookAnswer, TargetOpened, TargetToOpen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import CANARY_TOPIC, Entry, Step
+from kafka_dr.procedure.undo import removed_acl_entries
+from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 class OpenTarget(ProcedureStep):
@@ -42,7 +42,7 @@ class OpenTarget(ProcedureStep):
     def intend(self, procedure: Run, context: Any) -> None:
         """Nothing is meant yet: the intent is written only after the last look."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> TargetOpened:
         """Look, write the intent, remove the target's denials, read back, write and read a canary."""
         scopes = self.client_scopes(procedure)
         begun = procedure.progress.began(self.task_id) is not None
@@ -54,9 +54,8 @@ class OpenTarget(ProcedureStep):
             ]
             _refuse_unplanned(procedure, closed)
             procedure.authority.hold()
-            procedure.authority.write(
-                self.task_id, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in closed], LOOKED_AT: newest}
-            )
+            intent = TargetToOpen(removes_acl_entries=closed, looked_at_entry=newest)
+            record(procedure.authority, self.task_id, intent)
         lifted = removed_entries(procedure)
         with acting(procedure.authority, lambda: procedure.systems.target_acls.add(lifted)):
             procedure.systems.target_acls.remove(lifted)
@@ -72,13 +71,13 @@ class OpenTarget(ProcedureStep):
                 ", ".join(map(str, lifted[:5])),
                 "Clear open_target: it goes on from here.",
             )
-        return {
-            "acl_entries_removed": len(lifted),
-            "clients_refused": refused[:100],
-            "positions_unchanged": unchanged,
-            "canary": write_canary(procedure),
-            "opened_at": procedure.now(),
-        }
+        return TargetOpened(
+            acl_entries_removed=len(lifted),
+            clients_refused=refused[:100],
+            positions_unchanged=unchanged,
+            canary=write_canary(procedure),
+            opened_at=procedure.now(),
+        )
 
     def look_again(self, procedure: Run, begun: bool) -> str:
         """Once begun, clients may already be on the target, and the approval was checked; the source must still be
@@ -106,19 +105,15 @@ class OpenTarget(ProcedureStep):
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
         """What clients will do on the target, and the principals that do it on the source."""
-        plan, rules, exempt = (
-            procedure.progress.plan(),
-            source_rules(procedure),
-            procedure.exempt(procedure.request.source),
-        )
+        rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
-        local = FenceScope.writes(plan["local_names"].values())
+        local = FenceScope.writes(procedure.progress.move().planned.local_names.values())
         return [(local, client_principals(rules, writes, exempt)), (reads, client_principals(rules, reads, exempt))]
 
 
 def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
     """Only denials that the approved plan names are removed."""
-    unplanned = sorted({str(e) for e in closed} - set(procedure.progress.plan()["opening"]))
+    unplanned = sorted({str(e) for e in closed} - set(procedure.progress.move().planned.opening))
     if unplanned:
         raise Refusal(
             "Somebody denied clients something on the target after the forecast",
@@ -129,8 +124,7 @@ def _refuse_unplanned(procedure: Run, closed: list[AclEntry]) -> None:
 
 def removed_entries(procedure: Run) -> list[AclEntry]:
     """The target's denials this procedure meant to remove, by its intent in the journal."""
-    intents = procedure.journal.entries(procedure.id, step=Step.OPEN_TARGET, kind=Entry.INTENT)
-    return list(dict.fromkeys(AclEntry(**e) for entry in intents for e in entry.payload.get("removes_acl_entries", [])))
+    return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
 
 
 def write_canary(procedure: Run) -> dict[str, Any]:
@@ -157,7 +151,7 @@ def write_canary(procedure: Run) -> dict[str, Any]:
 class RedirectClients(ProcedureStep):
     """Change where clients connect, read it back, and tell the applications to go on."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ClientsRedirected:
         """The routing record names the target; the drain hook is told to resume."""
         require_opened(procedure)
         procedure.authority.hold()
@@ -165,58 +159,58 @@ class RedirectClients(ProcedureStep):
             "bootstrap.servers"
         ]
         done = procedure.systems.routing.redirect(Route(procedure.request.target, servers))
-        return {
-            "changed": done.changed,
-            "answered": done.answered,
-            "clients_see": asdict(done.seen),
-            "drain_hook": tell_to_resume(procedure),
-        }
+        return ClientsRedirected(
+            changed=done.changed,
+            answered=done.answered,
+            clients_see=asdict(done.seen),
+            drain_hook=tell_to_resume(procedure),
+        )
 
 
 def require_opened(procedure: Run) -> None:
     """The target is open: by this procedure, whose approvals still hold, or by hand; then the journal names who
     opened it, and asking now would undo nothing.
     """
-    if "by_hand" not in procedure.progress.figures(Step.OPEN_TARGET):
+    if procedure.progress.require(TargetOpened).by_hand is None:
         require_reviewed(procedure)
 
 
-def tell_to_resume(procedure: Run) -> dict[str, Any]:
+def tell_to_resume(procedure: Run) -> DrainHookAnswer:
     """Tell the application's drain hook to go on where the routing record points; its silence is reported, not
     fatal.
     """
     if procedure.systems.drain is None:
-        return {"told": False}
+        return DrainHookAnswer(told=False)
     try:
         state = procedure.systems.drain.tell_to_resume(procedure.id)
     except HookUnavailable as error:
-        return {"told": True, "answered": False, "error": str(error)}
-    return {
-        "told": True,
-        "answered": True,
-        "producers_running": state.producers_running,
-        "consumers_running": state.consumers_running,
-    }
+        return DrainHookAnswer(told=True, answered=False, error=str(error))
+    return DrainHookAnswer(
+        told=True,
+        answered=True,
+        producers_running=state.producers_running,
+        consumers_running=state.consumers_running,
+    )
 
 
 class VerifyClients(ProcedureStep):
     """Groups that were active at the forecast become active on the target; nobody is left on the source."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ClientsVerified:
         """Wait for the groups; count what was written past the boundary."""
-        expected = procedure.progress.figures(procedure.progress.planning[0])["active_groups"]
+        expected = list(procedure.progress.move().active_groups)
         procedure.progress.wait(
             self.task_id,
             "Groups on the target",
             lambda: self._arrived(procedure, expected),
             procedure.request.deadlines.verify_seconds,
         )
-        figures = {
-            "expected_groups": len(expected),
-            "left_on_source": None if procedure.progress.without_source else 0,
-            "records_since_opening": self._written(procedure),
-        }
-        return figures if expected else {**figures, "note": "no group was active at the forecast: nothing to wait for"}
+        return ClientsVerified(
+            expected_groups=len(expected),
+            left_on_source=None if procedure.progress.without_source else 0,
+            records_since_opening=self._written(procedure),
+            note=None if expected else "no group was active at the forecast: nothing to wait for",
+        )
 
     def _arrived(self, procedure: Run, expected: list[str]) -> None:
         left = (
@@ -233,10 +227,7 @@ class VerifyClients(ProcedureStep):
             )
 
     def _written(self, procedure: Run) -> int:
-        boundary = frame_partitions(
-            procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-        )
-        names = set(procedure.progress.plan()["local_names"].values())
+        boundary, names = boundary_of(procedure), set(procedure.progress.move().planned.local_names.values())
         topics = procedure.systems.target.topics(sorted(names))
         ends = procedure.systems.target.ends(
             [TopicPartition(t, p) for t, info in topics.items() for p in info.partitions]

@@ -10,8 +10,10 @@ from kafka_dr.errors import SourceNotLost
 from kafka_dr.operators.fencing_source import watcher_seen
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import confirmed, pace_of
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import SourceConfirmedLost, SourceVerdict
+from kafka_dr.procedure.entries import SourceNotLost as SourceNotLostNoted
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry
 
 _OVERRIDE = (
     "If it must be left all the same, start a new run that says why in override_source_lost: the second person who"
@@ -28,7 +30,7 @@ class ConfirmSourceLost(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> SourceConfirmedLost:
         """Look, note who saw what, and refuse a source that is neither lost nor given up."""
         override, began, pace = (
             procedure.request.choices.get("override_source_lost"),
@@ -36,23 +38,22 @@ class ConfirmSourceLost(ProcedureStep):
             pace_of(procedure.request.deadlines),
         )
         verdict = confirmed(procedure, lambda line: self.log.info("%s", line))
-        figures = {
+        looks: dict[str, Any] = {
             "state": verdict.state.value,
             "override": override,
-            "overridden": not verdict.lost,
+            "overridden": not verdict.lost and override is not None,
             "window_seconds": round(time.monotonic() - began, 3),
             "rounds_planned": pace.rounds,
             "look_seconds": pace.seconds,
             "slow_seconds": procedure.request.deadlines.slow_seconds,
-            "verdict": verdict.as_dict(),
+            "verdict": SourceVerdict(**verdict.as_dict()),
         }
         if not verdict.lost and override is None:
-            procedure.authority.write(self.task_id, Entry.NOTE, {**figures, "overridden": False})
+            record(procedure.authority, self.task_id, SourceNotLostNoted(**looks))
             raise refusal_of(verdict)
-        if verdict.lost and procedure.systems.fence_hook is None:
-            # It can only be armed: better refused now, while nothing is touched, than at its fence.
-            figures["watcher_seen_at"] = watcher_seen(procedure)
-        return figures
+        # Without a hook it can only be armed: better refused now, while nothing is touched, than at its fence.
+        armed = verdict.lost and procedure.systems.fence_hook is None
+        return SourceConfirmedLost(**looks, watcher_seen_at=watcher_seen(procedure) if armed else None)
 
 
 def refusal_of(verdict: Verdict) -> SourceNotLost:

@@ -18,7 +18,6 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.domain.continued import CONTINUED_BY
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, FenceNotProven, LeaseLost, Refusal, SystemUnavailable
 from kafka_dr.hooks.procedure_journal import CONTINUED, JournalEntry
@@ -26,6 +25,20 @@ from kafka_dr.operators.last_known import NO_POSITION, LastKnown
 from kafka_dr.operators.observing import remote_partitions
 from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.still_true import source_ends_are_cut_off, source_reopened, source_still_fenced
+from kafka_dr.procedure.entries import (
+    ConsumersDrained,
+    ContinuedRun,
+    FailoverForecast,
+    LeasePassed,
+    MirrorMakerStopped,
+    OffsetsTranslated,
+    ProcedureAborted,
+    ProducersFenced,
+    Receipt,
+    StepRefused,
+    facts_of,
+    newest,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import PLANNED_FAILOVER
 from kafka_dr.recorder.history import PARTITION
@@ -61,12 +74,12 @@ def take_over(procedure: Run) -> None:
     if earlier is None:
         raise Refusal(f"{continued} cannot be continued", *_UNKNOWN)
     holder = None if lease is None or lease.released_at is not None else lease.holder
-    newest = procedure.journal.entries(continued)
+    known = procedure.journal.entries(continued)
     why = _why_not(procedure, earlier, holder)
     if why is not None:
         raise Refusal(f"{continued} cannot be continued", *why)
-    told = (earlier.id, Step.OPEN_PROCEDURE, Entry.NOTE, {CONTINUED_BY: procedure.id})
-    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, told, seen=newest[-1].sequence)
+    told = _entry_of(earlier, LeasePassed(continued_by=procedure.id))
+    procedure.journal.pass_lease(procedure.pair, earlier.id, procedure.id, CONTINUED, told, seen=known[-1].sequence)
 
 
 _UNKNOWN = ("the journal knows no procedure of this name", "Its id is the name of its evidence folder.")
@@ -87,12 +100,10 @@ def _why_not(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str
         )
     if earlier.progress.began(Step.OPEN_TARGET) is not None:
         return "open_target had begun", "There is only forward: clear its failed step."
-    aborted = earlier.progress.aborted()
-    return (
-        (f"{aborted['by']} aborted it", "Wait until its return_to_source is done: it needs the source.")
-        if aborted
-        else None
-    )
+    aborted = earlier.progress.done(ProcedureAborted)
+    if aborted is None:
+        return None
+    return f"{aborted.by} aborted it", "Wait until its return_to_source is done: it needs the source."
 
 
 def way_on(procedure: Run, error: LeaseLost) -> LeaseLost:
@@ -113,23 +124,22 @@ def way_on(procedure: Run, error: LeaseLost) -> LeaseLost:
 
 def give_back(procedure: Run, earlier: Run, outcome: str) -> None:
     """Give the lease back to the planned run, whose own return_to_source then lifts its fence."""
-    told = (
-        earlier.id,
-        Step.OPEN_PROCEDURE,
-        Entry.NOTE,
-        {CONTINUED_BY: None, "given_back_by": procedure.id, "outcome": outcome},
-    )
+    told = _entry_of(earlier, LeasePassed(continued_by=None, given_back_by=procedure.id, outcome=outcome))
     procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, told)
 
 
-def what_is_continued(procedure: Run) -> dict[str, Any] | None:
-    """For the journal: the planned run, and whether it had begun to fence the source; None where nothing is
+def _entry_of(earlier: Run, passed: LeasePassed) -> tuple[str, str, str, dict[str, Any]]:
+    return earlier.id, Step.OPEN_PROCEDURE, passed.kind, passed.payload()
+
+
+def what_is_continued(procedure: Run) -> ContinuedRun | None:
+    """The planned run, and whether it had begun to fence the source; None where nothing is
     continued.
     """
     if procedure.progress.continues is None:
         return None
     earlier = procedure.require_other(procedure.progress.continues)
-    return {"procedure_id": earlier.id, "fenced": earlier.progress.began(Step.FENCE_PRODUCERS) is not None}
+    return ContinuedRun(earlier.id, fenced=earlier.progress.began(Step.FENCE_PRODUCERS) is not None)
 
 
 # -- what it had proven --------------------------------------------------------------------------------------------
@@ -185,73 +195,74 @@ def what_was_proven(procedure: Run) -> Proven:
     if procedure.progress.continues is None:
         return Proven()
     earlier = procedure.require_other(procedure.progress.continues)
-    forecast = earlier.progress.outcome(Step.FORECAST)
+    forecast = earlier.progress.done(FailoverForecast)
     if forecast is None:
         return Proven(earlier.id)
-    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.plan()["topics"]}
-    found = Proven(earlier.id, topics, active=frozenset(forecast["active_groups"]))
+    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.move().planned.topics}
+    found = Proven(earlier.id, topics, active=frozenset(forecast.active_groups))
     done = _standing(earlier)
-    if Step.FENCE_PRODUCERS not in done:
-        return found
-    doubt = _doubt(earlier, done[Step.FENCE_PRODUCERS])
-    return (
-        found.without_proofs(doubt)
-        if doubt
-        else _read(earlier, found, {step: entry.payload for step, entry in done.items()})
-    )
+    for entry, fenced in facts_of(done, ProducersFenced):
+        doubt = _doubt(earlier, entry, fenced)
+        return found.without_proofs(doubt) if doubt else _read(earlier, found, fenced, done)
+    return found
 
 
-def _standing(earlier: Run) -> dict[Step, JournalEntry]:
+def _standing(earlier: Run) -> list[JournalEntry]:
     """Outcomes of the proving steps, as far as each came after the one before, and was not begun again since."""
-    found: dict[Step, JournalEntry] = {}
-    since = 0
+    found: list[JournalEntry] = []
     for step in _PROVING:
         entries = [
             e
             for e in earlier.journal.entries(earlier.id, step)
             if e.kind in (Entry.INTENT, Entry.OUTCOME, Entry.FAILURE)
         ]
+        since = found[-1].sequence if found else 0
         if not entries or entries[-1].kind != Entry.OUTCOME or entries[-1].sequence < since:
             break
-        found[step], since = entries[-1], entries[-1].sequence
+        found.append(entries[-1])
     return found
 
 
-def _doubt(earlier: Run, fenced: JournalEntry) -> str:
+def _doubt(earlier: Run, entry: JournalEntry, fenced: ProducersFenced) -> str:
     """Why the source's log may go on behind the cut-off; empty if nothing says so."""
-    if fenced.payload["fenced_at"] is None:
+    if fenced.fenced_at is None:
         return "its fence was not proven on every broker"
     if source_reopened(earlier):
         return "it had begun to give the source back"
-    since = [e for e in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL) if e.sequence > fenced.sequence]
-    against = [e for e in since if e.payload["error"] in _AGAINST]
-    return f"{against[-1].step} found: {against[-1].payload['reason']}" if against else ""
+    since = [e for e in earlier.journal.entries(earlier.id, kind=Entry.REFUSAL) if e.sequence > entry.sequence]
+    refusals = facts_of(since, StepRefused)
+    against = [f"{e.step} found: {refused.reason}" for e, refused in refusals if refused.error in _AGAINST]
+    return against[-1] if against else ""
 
 
-def _read(earlier: Run, found: Proven, done: Mapping[Step, Mapping[str, Any]]) -> Proven:
+def _read(earlier: Run, found: Proven, fenced: ProducersFenced, done: list[JournalEntry]) -> Proven:
     """With what stands in the files of the steps that are done, each of the very content that the journal knows."""
     doubts: list[str] = []
 
-    def kept(step: Step, name: str) -> pd.DataFrame | None:
+    def kept(step: Step, receipt: Receipt | None) -> pd.DataFrame | None:
         try:
-            return earlier.artifacts.load(done[step][name]) if step in done else None
+            return None if receipt is None else earlier.artifacts.load(receipt)
         except Contradiction as error:
             doubts.append(f"what {step} of {earlier.id} had proven is not taken over: {error}")
             return None
 
-    ends = kept(Step.FENCE_PRODUCERS, "cut_off")
+    ends = kept(Step.FENCE_PRODUCERS, fenced.cut_off)
     if ends is None:
         return replace(found, doubts=tuple(doubts))
-    cut_off, left = frame_partitions(ends, "offset"), kept(Step.STOP_MIRROR_MAKER, "boundary")
-    translated = done.get(Step.TRANSLATE_OFFSETS, {})
+    drained, stopped = newest(done, ConsumersDrained), newest(done, MirrorMakerStopped)
+    translated = newest(done, OffsetsTranslated)
+    cut_off, left = (
+        frame_partitions(ends, "offset"),
+        kept(Step.STOP_MIRROR_MAKER, stopped.boundary if stopped else None),
+    )
     return replace(
         found,
         cut_off=cut_off,
-        fenced_at=done[Step.FENCE_PRODUCERS]["fenced_at"],
-        positions=kept(Step.DRAIN_CONSUMERS, "positions"),
+        fenced_at=fenced.fenced_at,
+        positions=kept(Step.DRAIN_CONSUMERS, drained.positions if drained else None),
         boundary={} if left is None else _by_source(earlier, cut_off, frame_partitions(left, "offset")),
-        translated={name: translated[name] for name in _FIGURES if name in translated},
-        rows=kept(Step.TRANSLATE_OFFSETS, "translation"),
+        translated={n: value for n, value in translated.payload().items() if n in _FIGURES} if translated else {},
+        rows=kept(Step.TRANSLATE_OFFSETS, translated.translation if translated else None),
         doubts=tuple(doubts),
     )
 

@@ -126,7 +126,7 @@ def originals_of(procedure: Run) -> dict[TopicPartition, TopicPartition]:
     """Partitions of the source that are copies -> the target's partitions that they are copies of, of the plan's
     copies; only pairs that both clusters have.
     """
-    copies = procedure.progress.plan().get("copies", {})
+    copies = procedure.progress.move().planned.copies
     here, there = (
         cluster.topics(sorted(names))
         for cluster, names in (

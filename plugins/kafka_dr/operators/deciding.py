@@ -13,6 +13,7 @@ from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
 from kafka_dr.operators.procedure_step import ProcedureGate
 from kafka_dr.operators.stranded_export import Writers, written_with
 from kafka_dr.operators.way_back import names_protect
+from kafka_dr.procedure.entries import Approval, StrandedRecordsFound, StrandedRecordsFoundWithSizes
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import APPROVE, REJECT, Step
 
@@ -29,12 +30,11 @@ def planned_return(procedure: Run) -> Return:
     Raises:
         NotReady: what was asked for cannot be done with what was found.
     """
-    found, mode = procedure.progress.figures(Step.FIND_STRANDED_RECORDS), mode_of(procedure)
-    stranded = stranded_by_topic(found["topics"], found["compacted"])
+    found, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
+    sizes = found if mode is Mode.RECREATE and isinstance(found, StrandedRecordsFoundWithSizes) else None
+    stranded, gone = stranded_by_topic(found.topics, found.compacted), tuple(found.gone or ())
     decisions, problems = decide([one.topic for one in stranded], procedure.request.choices.get("stranded", {}))
-    problems += impossible(
-        mode, stranded, decisions, procedure.request.target, names_protect(procedure), found.get("gone", ())
-    )
+    problems += impossible(mode, stranded, decisions, procedure.request.target, names_protect(procedure), gone)
     problems += decided_otherwise(procedure, decisions)
     if problems:
         raise NotReady(
@@ -47,14 +47,14 @@ def planned_return(procedure: Run) -> Return:
         target=procedure.request.target,
         reason=procedure.request.reason,
         mode=mode,
-        found=found["digest"],
+        found=found.digest,
         stranded=stranded,
         decisions=decisions,
-        deleted=found.get("bytes_there") if mode is Mode.RECREATE else None,
-        copied=found.get("records_to_copy"),
-        copied_bytes=found.get("bytes_to_copy") if mode is Mode.RECREATE else None,
+        deleted=sizes.bytes_there if sizes else None,
+        copied=found.records_to_copy,
+        copied_bytes=sizes.bytes_to_copy if sizes else None,
         apart=names_protect(procedure),
-        gone=tuple(found.get("gone", ())),
+        gone=gone,
     )
 
 
@@ -73,13 +73,13 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
     ]
 
 
-def require_decided(procedure: Run) -> dict[str, Any] | None:
+def require_decided(procedure: Run) -> Approval | None:
     """The valid approval of what is done with the returned cluster's logs; None where nothing had to be asked.
 
     Raises:
         ApprovalMissing: nobody gave one, or it is of something else.
     """
-    procedure.progress.figures(Step.DECIDE_STRANDED_RECORDS)
+    procedure.progress.outcome_entry(Step.DECIDE_STRANDED_RECORDS)
     planned = planned_return(procedure)
     return procedure.approvals.require(Step.DECIDE_STRANDED_RECORDS, planned.digest) if planned.needs_a_person else None
 

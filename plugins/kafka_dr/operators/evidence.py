@@ -9,13 +9,22 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_dr.domain.evidence import JournalLine, LossSince, evidence_of
+from kafka_dr.domain.evidence import LossSince, evidence_of
 from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.continuing import give_back
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.loss_since import loss_grown, loss_since
 from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload, run_with_bad_params
+from kafka_dr.procedure.entries import (
+    ClosingBegun,
+    DataLossAssessed,
+    MirrorMakerStopped,
+    ProcedureClosed,
+    ProducersFenced,
+    Receipt,
+    newest,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -40,19 +49,15 @@ class CloseProcedure(ProcedureStep):
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Runs whatever happened before it, also without a lease."""
-        closed = procedure.journal.last(procedure.id, self.task_id, Entry.CLOSED)
-        if closed is not None and Outcome(closed.payload["outcome"]) in _TERMINAL:
-            outcome = closed.payload
-        else:
-            outcome = self._close(procedure)
-        self._let_go(procedure, outcome["outcome"])
-        if outcome["outcome"] != self.green:
-            raise AirflowFailException(
-                f"{outcome['outcome']}: {outcome['failing_step'] or '-'}: {outcome['reason_for_outcome']}"
-            )
-        return {"done": self.task_id, "outcome": outcome["outcome"]}
+        closed = procedure.progress.done(ProcedureClosed)
+        if closed is None or Outcome(closed.outcome) not in _TERMINAL:
+            closed = self._close(procedure)
+        self._let_go(procedure, closed.outcome)
+        if closed.outcome != self.green:
+            raise AirflowFailException(f"{closed.outcome}: {closed.failing_step or '-'}: {closed.reason_for_outcome}")
+        return {"done": self.task_id, "outcome": closed.outcome}
 
-    def _close(self, procedure: Run) -> dict[str, Any]:
+    def _close(self, procedure: Run) -> ProcedureClosed:
         if procedure.lease.ever_held:
             procedure.authority.hold()
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
@@ -76,8 +81,8 @@ class CloseProcedure(ProcedureStep):
             procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)
 
 
-def file_evidence(procedure: Run, epoch: int) -> dict[str, Any]:
-    """Write a procedure's evidence and the entry that closes it, and return that entry's payload.
+def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
+    """Write a procedure's evidence and the entry that closes it.
 
     Args:
         epoch: of the lease, 0 without one; a procedure that is continued is closed under the lease of the one that goes
@@ -89,11 +94,12 @@ def file_evidence(procedure: Run, epoch: int) -> dict[str, Any]:
         for e in procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED)
         if e.procedure_id != procedure.id and e.sequence < closing_at.sequence
     ]
-    evidence = assemble(procedure, closing_at, before[-1].payload["digest"] if before else None)
+    previous = newest(before, ProcedureClosed)
+    evidence = assemble(procedure, closing_at, previous.digest if previous else None)
     write_evidence(procedure.artifacts.folder, evidence)
-    closing = {k: evidence[k] for k in ("outcome", "failing_step", "reason_for_outcome", "digest")}
-    procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED, epoch, closing)
-    return closing
+    closed = ProcedureClosed.from_payload(evidence)
+    procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, closed.kind, epoch, closed.payload())
+    return closed
 
 
 def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
@@ -101,13 +107,12 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
     byte.
     """
     entries = procedure.journal.entries(procedure.id)
-    newest = max((e.sequence for e in entries if e.step != Step.CLOSE_PROCEDURE), default=0)
-    begun = [e for e in entries if e.step == Step.CLOSE_PROCEDURE and e.kind == Entry.INTENT and e.sequence > newest]
-    return (
-        begun[0]
-        if begun
-        else procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, Entry.INTENT, epoch, {"after": newest})
-    )
+    last = max((e.sequence for e in entries if e.step != Step.CLOSE_PROCEDURE), default=0)
+    begun = [e for e in entries if e.step == Step.CLOSE_PROCEDURE and e.kind == Entry.INTENT and e.sequence > last]
+    if begun:
+        return begun[0]
+    begins = ClosingBegun(after=last)
+    return procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, begins.kind, epoch, begins.payload())
 
 
 def assemble(procedure: Run, closing_at: JournalEntry, previous_digest: str | None) -> dict[str, Any]:
@@ -117,7 +122,6 @@ def assemble(procedure: Run, closing_at: JournalEntry, previous_digest: str | No
         for e in procedure.journal.entries(procedure.id)
         if e.step != Step.CLOSE_PROCEDURE and e.sequence < closing_at.sequence
     ]
-    lines = [JournalLine(e.step, e.kind, e.at.isoformat(), e.payload) for e in entries]
     request = {
         "dag_id": procedure.identity.dag_id,
         "source": procedure.request.source,
@@ -126,16 +130,18 @@ def assemble(procedure: Run, closing_at: JournalEntry, previous_digest: str | No
     }
     problems: list[str] = []
     # Without its source a procedure has the cut-off that a continued one had proven, if any.
-    fencing = Step.ASSESS_DATA_LOSS if procedure.progress.without_source else Step.FENCE_PRODUCERS
+    progress = procedure.progress
+    fenced = progress.done(DataLossAssessed) if progress.without_source else progress.done(ProducersFenced)
+    stopped = progress.done(MirrorMakerStopped)
     bounds = {
-        name: _offsets(procedure, step, name, problems)
-        for step, name in ((fencing, "cut_off"), (Step.STOP_MIRROR_MAKER, "boundary"))
+        "cut_off": _offsets(procedure, fenced.cut_off if fenced else None, problems),
+        "boundary": _offsets(procedure, stopped.boundary if stopped else None, problems),
     }
     since = _loss_since(procedure, closing_at.sequence, problems)
     return evidence_of(
         procedure.id,
         request,
-        lines,
+        entries,
         [s.value for s in Step],
         bounds,
         closing_at.at.isoformat(),
@@ -145,8 +151,7 @@ def assemble(procedure: Run, closing_at: JournalEntry, previous_digest: str | No
     )
 
 
-def _offsets(procedure: Run, step: Step, name: str, problems: list[str]) -> list[dict[Any, Any]]:
-    receipt = (procedure.progress.outcome(step) or {}).get(name)
+def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> list[dict[Any, Any]]:
     try:
         return [] if receipt is None else procedure.artifacts.load(receipt).to_dict("records")
     except Contradiction as error:
@@ -158,7 +163,7 @@ def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | 
     """What is lost by all that was found out before the closing began; None without an inventory, or where its files
     are gone: then what was approved stands.
     """
-    if procedure.progress.outcome(Step.ASSESS_DATA_LOSS) is None:
+    if procedure.progress.done(DataLossAssessed) is None:
         return None
     try:
         return LossSince(loss_since(procedure, until), [one._asdict() for one in loss_grown(procedure, until)])

@@ -26,10 +26,21 @@ from kafka_dr.operators.open_transactions import aborted_transactions, named_tra
 from kafka_dr.operators.positions import frame_partitions, partitions_frame, positions_of
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import wait_until_still
-from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.entries import (
+    AclEntriesToAdd,
+    ConsumersDrained,
+    DrainHookAnswer,
+    ExcludedNow,
+    GroupsCommitted,
+    MirrorMakerStopped,
+    PlannedExclusion,
+    ProducersFenced,
+)
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry, Step
+from kafka_dr.procedure.undo import added_acl_entries
+from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry
 
 _POLITE_SECONDS = 5.0
 _COMMITS_SECONDS = 5.0
@@ -42,24 +53,24 @@ class FenceProducers(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ProducersFenced:
         """Ask, fence, probe, wait until the log ends are still and no transaction is open; the ends are the cut-off."""
         approval = procedure.approvals.require_plan()
         asked = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)
         ends, waited = wait_until_still(procedure, self.task_id, partitions_of_plan(procedure))
-        return {
-            "approval": approval,
-            "drain_hook": asked,
-            "acl_entries_added": fence.added,
-            "brokers_refusing": fence.refusing,
-            "still_after_seconds": round(waited, 3),
-            "open_transactions": named_transactions(procedure, self.task_id),
-            "transactions_aborted": aborted_transactions(procedure, self.task_id),
-            "fenced_at": procedure.now() if fence.proven else None,
-            "cut_off": procedure.artifacts.save("cut_off", partitions_frame(ends, "offset")),
-        }
+        return ProducersFenced(
+            approval=approval,
+            drain_hook=asked,
+            acl_entries_added=fence.added,
+            brokers_refusing=fence.refusing,
+            still_after_seconds=round(waited, 3),
+            open_transactions=named_transactions(procedure, self.task_id),
+            transactions_aborted=aborted_transactions(procedure, self.task_id),
+            fenced_at=procedure.now() if fence.proven else None,
+            cut_off=procedure.artifacts.save("cut_off", partitions_frame(ends, "offset")),
+        )
 
 
 class DrainConsumers(ProcedureStep):
@@ -67,12 +78,12 @@ class DrainConsumers(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ConsumersDrained:
         """Empty, fenced, empty still; then positions read as stable offsets, twice alike or with no commit
         meanwhile.
         """
         procedure.approvals.require_plan()
-        planned, left_alone = planned_groups(procedure), [group["group"] for group in excluded_groups(procedure)]
+        planned, left_alone = planned_groups(procedure), [one.group for one in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
         add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *left_alone]))
         # Groups born since the forecast move too; the review asks about them, since nobody approved them yet.
@@ -80,14 +91,14 @@ class DrainConsumers(ProcedureStep):
         added = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *left_alone]))
         wait_until_empty(procedure, self.task_id, groups)
         frame, since = self._frozen_positions(procedure, groups)
-        return {
-            "groups": groups,
-            "groups_since_forecast": sorted(set(groups) - set(planned)),
-            "excluded": excluded_now(procedure),
-            "acl_entries_added": len(added),
-            "positions": procedure.artifacts.save("source_positions", frame),
-            "commits_end": since,
-        }
+        return ConsumersDrained(
+            groups=groups,
+            groups_since_forecast=sorted(set(groups) - set(planned)),
+            excluded=excluded_now(procedure),
+            acl_entries_added=len(added),
+            positions=procedure.artifacts.save("source_positions", frame),
+            commits_end=since,
+        )
 
     def _let_finish(self, procedure: Run, groups: list[str]) -> None:
         """Give consumers the time they were promised to leave by themselves; then their reads are fenced."""
@@ -118,10 +129,10 @@ class DrainConsumers(ProcedureStep):
         )
 
 
-def ask_to_stop(procedure: Run) -> dict[str, Any]:
+def ask_to_stop(procedure: Run) -> DrainHookAnswer:
     """Ask the application's drain hook and give it a moment; what it does not do, the fence does."""
     if procedure.systems.drain is None:
-        return {"asked": False}
+        return DrainHookAnswer(asked=False)
     try:
         procedure.systems.drain.ask_to_stop(procedure.id)
         deadline = time.monotonic() + _POLITE_SECONDS
@@ -130,35 +141,47 @@ def ask_to_stop(procedure: Run) -> dict[str, Any]:
             time.sleep(0.1)
             state = procedure.systems.drain.state()
     except HookUnavailable as error:
-        return {"asked": True, "answered": False, "error": str(error)}
-    return {
-        "asked": True,
-        "answered": True,
-        "producers_running": state.producers_running,
-        "consumers_running": state.consumers_running,
-    }
+        return DrainHookAnswer(asked=True, answered=False, error=str(error))
+    return DrainHookAnswer(
+        asked=True,
+        answered=True,
+        producers_running=state.producers_running,
+        consumers_running=state.consumers_running,
+    )
 
 
 def topics_of(procedure: Run) -> list[str]:
     """The plan's topics, by their names on the source."""
-    return [topic for topic, _, _, _ in procedure.progress.plan()["topics"]]
+    return [planned.topic for planned in procedure.progress.move().planned.topics]
 
 
 def topics_with_positions(procedure: Run) -> set[str]:
     """Topics on the source whose positions move: the plan's, and those that are copies of the target's."""
-    return {*topics_of(procedure), *procedure.progress.plan().get("copies", {})}
+    return {*topics_of(procedure), *procedure.progress.move().planned.copies}
+
+
+def cut_off_of(procedure: Run) -> dict[TopicPartition, int]:
+    """Where the source's logs stood still behind the fence."""
+    return frame_partitions(procedure.artifacts.load(procedure.progress.require(ProducersFenced).cut_off), "offset")
+
+
+def boundary_of(procedure: Run) -> dict[TopicPartition, int]:
+    """Where the target's logs ended once MirrorMaker 2 was stopped."""
+    return frame_partitions(procedure.artifacts.load(procedure.progress.require(MirrorMakerStopped).boundary), "offset")
+
+
+def ends_left(procedure: Run) -> dict[TopicPartition, int]:
+    """The boundary, and once groups are committed the ends of the topics that clients will write to."""
+    committed = procedure.progress.done(GroupsCommitted)
+    local = None if committed is None else procedure.artifacts.load(committed.local_ends)
+    return boundary_of(procedure) | ({} if local is None else frame_partitions(local, "offset"))
 
 
 def boundary_moved(procedure: Run) -> list[str]:
     """Partitions of the target, the topics clients will write to included, whose log ends are not where they were
     left.
     """
-    left = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-    )
-    committed = procedure.progress.outcome(Step.COMMIT_GROUPS)
-    if committed is not None:
-        left |= frame_partitions(procedure.artifacts.load(committed["local_ends"]), "offset")
+    left = ends_left(procedure)
     ends = procedure.systems.target.ends(list(left))
     return [f"{tp}: {left[tp]} -> {ends[tp]}" for tp in sorted(left) if ends[tp] != left[tp]]
 
@@ -167,35 +190,31 @@ def groups_of(procedure: Run) -> list[str]:
     """The groups that are waited for: the plan's, and once they are frozen those born since as well; no excluded
     ones.
     """
-    frozen = procedure.progress.outcome(Step.DRAIN_CONSUMERS)
-    return frozen["groups"] if frozen else planned_groups(procedure)
+    frozen = procedure.progress.done(ConsumersDrained)
+    return list(frozen.groups) if frozen else planned_groups(procedure)
 
 
 def planned_groups(procedure: Run) -> list[str]:
     """The groups that the approver saw: the plan's."""
-    return [group["group"] for group in procedure.progress.plan()["groups"]]
+    return [planned.group for planned in procedure.progress.move().planned.groups]
 
 
-def excluded_groups(procedure: Run) -> list[dict[str, Any]]:
-    """The groups that the plan excludes, each with `group`, `reason` and `policy`: fenced, but not waited for."""
-    excluded: list[dict[str, Any]] = procedure.progress.plan().get("excluded", [])
-    return excluded
+def excluded_groups(procedure: Run) -> Sequence[PlannedExclusion]:
+    """The groups that the plan excludes: fenced, but not waited for."""
+    return procedure.progress.move().planned.excluded
 
 
 def fenced_groups(procedure: Run) -> list[str]:
     """All groups whose reads are fenced on the source: those that are waited for, and the excluded ones."""
-    return sorted({*groups_of(procedure), *(group["group"] for group in excluded_groups(procedure))})
+    return sorted({*groups_of(procedure), *(one.group for one in excluded_groups(procedure))})
 
 
-def excluded_now(procedure: Run) -> list[dict[str, Any]]:
-    """The excluded groups with their reasons and policies, and how many members each still has on the source."""
+def excluded_now(procedure: Run) -> list[ExcludedNow]:
+    """The excluded groups, and how many members each still has on the source."""
     excluded = excluded_groups(procedure)
-    active = active_groups(procedure.systems.source, [group["group"] for group in excluded])
+    active = active_groups(procedure.systems.source, [one.group for one in excluded])
     members = {name: len(info.members) for name, info in active.items()}
-    return [
-        {"group": g["group"], "reason": g["reason"], "policy": g["policy"], "members": members.get(g["group"], 0)}
-        for g in excluded
-    ]
+    return [ExcludedNow(one.group, one.reason, one.policy, members.get(one.group, 0)) for one in excluded]
 
 
 def groups_now(procedure: Run) -> list[str]:
@@ -206,15 +225,13 @@ def groups_now(procedure: Run) -> list[str]:
     found = held_in_scope(
         procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)
     )
-    return sorted(
-        {*found["group"].tolist(), *planned_groups(procedure)}
-        - {group["group"] for group in excluded_groups(procedure)}
-    )
+    left_alone = {one.group for one in excluded_groups(procedure)}
+    return sorted({*found["group"].tolist(), *planned_groups(procedure)} - left_alone)
 
 
 def refuse_changed_topics(procedure: Run) -> None:
     """The plan's topics are what the flow replicates now: same names, ids and partition counts."""
-    planned = {topic: (topic_id, count) for topic, _, count, topic_id in procedure.progress.plan()["topics"]}
+    planned = {one.topic: (one.topic_id, one.partitions) for one in procedure.progress.move().planned.topics}
     infos = procedure.systems.source.topics()
     now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_now(procedure, infos)}
     changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))
@@ -228,9 +245,8 @@ def refuse_changed_topics(procedure: Run) -> None:
 
 def partitions_of_plan(procedure: Run) -> list[TopicPartition]:
     """All partitions of the plan's topics on the source."""
-    return [
-        TopicPartition(topic, p) for topic, _, count, _ in procedure.progress.plan()["topics"] for p in range(count)
-    ]
+    topics = procedure.progress.move().planned.topics
+    return [TopicPartition(planned.topic, p) for planned in topics for p in range(planned.partitions)]
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
@@ -246,9 +262,8 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     # The probe's entries last: metadata is applied in order, so a broker that refuses the probe refuses all others.
     missing.sort(key=lambda e: e.name == PROBE_TOPIC)
     if missing:
-        procedure.authority.write(
-            step, Entry.INTENT, {"cluster": procedure.request.source, "adds_acl_entries": [vars(e) for e in missing]}
-        )
+        intent = AclEntriesToAdd(cluster=procedure.request.source, adds_acl_entries=missing)
+        record(procedure.authority, step, intent)
         with acting(procedure.authority, lambda: procedure.systems.source_acls.remove(missing)):
             procedure.systems.source_acls.add(missing)
     open_ = still_allowed(source_rules(procedure), scope, exempt)
@@ -311,23 +326,8 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
 
 
 def added_entries(procedure: Run) -> list[AclEntry]:
-    """Every ACL entry this procedure meant to add on the source, and the watcher of its old source for it, by their
-    intents in the journal.
-
-    An intent that names no cluster is of a time when entries were added on the source only.
-    """
-    source = procedure.request.source
-    intents = procedure.journal.entries(procedure.id, kind=Entry.INTENT)
-    watcher = procedure.journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, Entry.INTENT)
-    intents += [entry for entry in watcher if entry.payload["procedure_id"] == procedure.id]
-    return list(
-        dict.fromkeys(
-            AclEntry(**e)
-            for entry in intents
-            if entry.payload.get("cluster", source) == source
-            for e in entry.payload.get("adds_acl_entries", [])
-        )
-    )
+    """Every ACL entry this procedure, or the watcher of its old source for it, meant to add on the source."""
+    return list(added_acl_entries(procedure.progress.entries(Entry.INTENT), procedure.request.source))
 
 
 def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:

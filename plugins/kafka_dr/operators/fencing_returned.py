@@ -18,6 +18,7 @@ from kafka_dr.operators.observing import copies_of_target, group_views, held_in_
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.watching import disarm
 from kafka_dr.operators.way_back import flow_runs, partitions_of, refuse_dedicated, stop_flows, written_since
+from kafka_dr.procedure.entries import ReturnedClusterFenced
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
@@ -32,7 +33,7 @@ class FenceReturnedCluster(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
         """Fence, probe, stop; then its log ends stand still, unless the flow back writes there."""
         refuse_dedicated(procedure)
         there, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())
@@ -50,19 +51,19 @@ class FenceReturnedCluster(ProcedureStep):
         disarmed = disarm(
             procedure, procedure.request.target, f"fenced by {procedure.id}, which takes clients back to it"
         )
-        return {
-            "returned_cluster": procedure.request.target,
-            "topics": len(topics),
-            "groups": len(groups),
-            "acl_entries_added": fence.added,
-            "authorizer": fence.authorizer,
-            "brokers_refusing": fence.refusing,
-            "fenced_at": procedure.now() if fence.proven else None,
-            "groups_active": sorted(active_groups(procedure.systems.target, groups)),
-            "stopped": stopped,
-            "disarmed": [armed.procedure_id for armed in disarmed],
-            "still_partitions": self._still(procedure, topics),
-        }
+        return ReturnedClusterFenced(
+            returned_cluster=procedure.request.target,
+            topics=len(topics),
+            groups=len(groups),
+            acl_entries_added=fence.added,
+            authorizer=fence.authorizer,
+            brokers_refusing=fence.refusing,
+            fenced_at=procedure.now() if fence.proven else None,
+            groups_active=sorted(active_groups(procedure.systems.target, groups)),
+            stopped=stopped,
+            disarmed=[armed.procedure_id for armed in disarmed],
+            still_partitions=self._still(procedure, topics),
+        )
 
     def _refuse_unfenced(self, procedure: Run, fence: WriteFence) -> None:
         """Without an authorizer something else must keep clients away: a hook that says it does, or applications

@@ -7,12 +7,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import wait
-from dataclasses import asdict
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, TypeVar
 
-from kafka_dr.domain.armed import ARMED, ARMS, BY_ACL, BY_HOOK, TELLING, Watched, watched
+from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK, TELLING, Watched, watched
 from kafka_dr.domain.source_lost import SourceState
 from kafka_dr.errors import (
     BadInput,
@@ -31,7 +30,20 @@ from kafka_dr.operators.fencing import WriteFence, fence_writes
 from kafka_dr.operators.observing import scope_now, scope_of
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.source_views import in_background
-from kafka_dr.procedure.authority import Authority, acting
+from kafka_dr.procedure.authority import Authority, acting, record
+from kafka_dr.procedure.entries import (
+    Approval,
+    DataLossAssessed,
+    FenceHookAnswer,
+    FenceHookToAsk,
+    FenceToArm,
+    SourceConfirmedLost,
+    SourceFenceArmed,
+    SourceFenced,
+    SourceFencedByAcl,
+    SourceFencedByHook,
+    SourceToFence,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -54,7 +66,7 @@ class FenceSource(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> SourceFenced:
         """By ACL, by the fence hook, or armed; the approval of the inventory is also that of a window between answer
         and fence.
         """
@@ -63,13 +75,13 @@ class FenceSource(ProcedureStep):
         unproven: FenceNotProven | DeadlinePassed | None = None
         try:
             if source_answers(procedure, _LOST_ANSWER_SECONDS if found_lost(procedure) else _ANSWER_SECONDS):
-                figures = attempt_within(
+                fenced = attempt_within(
                     procedure,
                     _fence_limit(procedure),
-                    lambda attempt: fenced_coming_back(attempt, self.task_id, topics),
+                    lambda attempt: fenced_coming_back(attempt, self.task_id, topics, approval),
                 )
-                if figures is not None:
-                    return {"approval": approval, **figures}
+                if fenced is not None:
+                    return fenced
                 unproven = FenceNotProven(
                     "The source answers and has no authorizer",
                     "nothing but an ACL can fence it from here",
@@ -80,29 +92,34 @@ class FenceSource(ProcedureStep):
             self.log.info("The source is out of reach: %s", error)
         except (FenceNotProven, DeadlinePassed) as error:
             unproven = error
-        return {"approval": approval, **self._from_outside(procedure, topics, unproven)}
+        return self._from_outside(procedure, topics, approval, unproven)
 
     def _from_outside(
-        self, procedure: Run, topics: list[str], unproven: FenceNotProven | DeadlinePassed | None
-    ) -> dict[str, Any]:
+        self,
+        procedure: Run,
+        topics: list[str],
+        approval: Approval,
+        unproven: FenceNotProven | DeadlinePassed | None,
+    ) -> SourceFenced:
         """Armed at once, before the hook is asked: the source may answer meanwhile. A hook that fences it makes that
         needless.
         """
         # A source that works, and lets clients in: both sides would accept writes, and no watcher could change that.
         works = unproven if unproven is not None and source_answers(procedure) else None
-        armed_at = None if works is not None else arm(procedure, self.task_id, topics).fence.since.isoformat()
+        armed_at = "" if works is not None else arm(procedure, self.task_id, topics).fence.since.isoformat()
         answer = ask_fence_hook(procedure, self.task_id)
-        if answer is not None and answer["fenced"]:
-            return {"fenced": BY_HOOK, "answer": answer, "fenced_at": procedure.now()}
+        if answer is not None and answer.fenced:
+            return SourceFencedByHook(approval=approval, fenced=BY_HOOK, answer=answer, fenced_at=procedure.now())
         if works is not None:
             raise works
-        return {
-            "fenced": ARMED,
-            "answer": answer,
-            "armed_at": armed_at,
-            "topics": len(topics),
-            "watcher_seen_at": watcher_seen(procedure),
-        }
+        return SourceFenceArmed(
+            approval=approval,
+            fenced=ARMED,
+            answer=answer,
+            armed_at=armed_at,
+            topics=len(topics),
+            watcher_seen_at=watcher_seen(procedure),
+        )
 
 
 class TimedAttempt:
@@ -167,40 +184,41 @@ def _fence_limit(procedure: Run) -> float:
     return _FENCE_SECONDS if found_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
 
 
-def fenced_coming_back(procedure: Run, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
+def fenced_coming_back(
+    procedure: Run, step: str, topics: Iterable[str], approval: Approval
+) -> SourceFencedByAcl | None:
     """As `fenced_by_acl`; of a source that was found lost and answers by now, the first seconds without a proof are
     no refusal.
     """
     ends_at = time.monotonic() + (_COMING_BACK_SECONDS if found_lost(procedure) else 0.0)
     while True:
         try:
-            return fenced_by_acl(procedure, step, topics)
+            return fenced_by_acl(procedure, step, topics, approval)
         except FenceNotProven:
             if time.monotonic() >= ends_at:
                 raise
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def fenced_by_acl(procedure: Run, step: str, topics: Iterable[str]) -> dict[str, Any] | None:
+def fenced_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
     """Fence a source that answers, and list what it accepted since it was left; None where it has no authorizer."""
     fence, every = fence_old_source(procedure, step, topics)
-    return {**by_acl(procedure, fence), **accepted_since(procedure, every)} if fence.authorizer else None
-
-
-def by_acl(procedure: Run, fence: WriteFence) -> dict[str, Any]:
-    """Figures of a fence by ACL."""
-    return {
-        "fenced": BY_ACL,
-        "answer": None,
-        "acl_entries_added": fence.added,
-        "brokers_refusing": fence.refusing,
-        "fenced_at": procedure.now() if fence.proven else None,
-    }
+    if not fence.authorizer:
+        return None
+    return SourceFencedByAcl(
+        approval=approval,
+        fenced=BY_ACL,
+        answer=None,
+        acl_entries_added=fence.added,
+        brokers_refusing=fence.refusing,
+        fenced_at=procedure.now() if fence.proven else None,
+        **vars(accepted_since(procedure, every)),
+    )
 
 
 def found_lost(procedure: Run) -> bool:
     """Whether the source did not answer when it was looked for."""
-    return bool(procedure.progress.figures(Step.CONFIRM_SOURCE_LOST)["state"] == SourceState.LOST)
+    return procedure.progress.require(SourceConfirmedLost).state == SourceState.LOST
 
 
 def source_answers(procedure: Run, seconds: float = _ANSWER_SECONDS) -> bool:
@@ -244,34 +262,32 @@ def topics_left(procedure: Run) -> list[str]:
     """The topics that the clients of a lost source leave there, by the inventory; also those of which nobody saw
     where they ended.
     """
-    planned = (procedure.progress.outcome(Step.ASSESS_DATA_LOSS) or {}).get("plan", {}).get("topics", ())
-    return sorted({tp.topic for tp in known_ends(procedure)} | {topic for topic, *_ in planned})
+    assessed = procedure.progress.done(DataLossAssessed)
+    planned = {one.topic for one in assessed.planned.topics} if assessed else set()
+    return sorted({tp.topic for tp in known_ends(procedure)} | planned)
 
 
-def ask_fence_hook(procedure: Run, step: str) -> dict[str, Any] | None:
+def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
     """Ask the fence hook to keep clients from the source, and look whether it says so again; None without a hook."""
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None:
         return None
-    procedure.authority.write(step, Entry.INTENT, {"asks_fence_hook": source})
+    record(procedure.authority, step, FenceHookToAsk(asks_fence_hook=source))
     try:
         with acting(procedure.authority, lambda: hook.unfence(procedure.id, source)):
             answer = hook.fence(procedure.id, source)
-        return {**asdict(answer), "fenced": answer.fenced and hook.state(source).fenced}
+        return FenceHookAnswer(answer.fenced and hook.state(source).fenced, answer.by, answer.detail)
     except HookUnavailable as error:
-        return {"fenced": False, "by": "", "detail": "", "error": str(error)}
+        return FenceHookAnswer(False, "", error=str(error))
 
 
 def asked_fence_hook(procedure: Run) -> bool:
     """Whether this procedure asked the fence hook to keep clients from the source, by its intents in the journal."""
-    return any(
-        "asks_fence_hook" in e.payload for e in procedure.journal.entries(procedure.id, Step.FENCE_SOURCE, Entry.INTENT)
-    )
+    return bool(procedure.progress.facts(FenceHookToAsk))
 
 
-def lift_fence_hook(procedure: Run) -> dict[str, Any]:
-    """Have the fence hook let clients in again where this procedure asked it to keep them out; figures, empty if it
-    did not.
+def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
+    """Have the fence hook let clients in again where this procedure asked it to keep them out; None if it did not.
 
     Raises:
         HookUnavailable: it does not answer.
@@ -279,7 +295,7 @@ def lift_fence_hook(procedure: Run) -> dict[str, Any]:
     """
     hook, source = procedure.systems.fence_hook, procedure.request.source
     if hook is None or not asked_fence_hook(procedure):
-        return {}
+        return None
     procedure.authority.hold()
     hook.unfence(procedure.id, source)
     answer = hook.state(source)
@@ -289,13 +305,13 @@ def lift_fence_hook(procedure: Run) -> dict[str, Any]:
             answer.by,
             "Clear return_to_source: it goes on from here.",
         )
-    return {"fence_hook": asdict(answer)}
+    return FenceHookAnswer(**vars(answer))
 
 
 def arm(procedure: Run, step: str, topics: Iterable[str]) -> Watched:
     """Have the watcher fence the source as soon as it answers; read back from the journal."""
-    told = {"source": procedure.request.source, "target": procedure.request.target, "topics": sorted(topics)}
-    procedure.authority.write(step, Entry.INTENT, {ARMS: told})
+    source = SourceToFence(procedure.request.source, procedure.request.target, sorted(topics))
+    record(procedure.authority, step, FenceToArm(arms_fence=source))
     armed = watched(telling_entries(procedure.journal)).get(procedure.id)
     if armed is None:
         raise ReadBackFailed("The armed fence is not in the journal", procedure.id, "Look at the journal's database.")

@@ -35,19 +35,31 @@ from kafka_dr.operators.reverse_replication import (
     refuse_loop,
 )
 from kafka_dr.operators.way_back import (
-    CREATES,
-    DELETES,
+    PairJournal,
     failed_over,
     flow_runs,
     names_protect,
     refuse_dedicated,
     refuse_lacking,
     refuse_replaced,
+    seeded_by,
     topics_back,
     written_since,
 )
-from kafka_dr.procedure.authority import acting
-from kafka_dr.procedure.entries import Receipt
+from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.entries import (
+    FlowBackCaughtUp,
+    FlowBackSeeded,
+    FlowStarted,
+    OffsetsToSeed,
+    Receipt,
+    SourceEndsNoted,
+    StrandedRecordsFound,
+    TopicsPrepared,
+    TopicsToCreate,
+    TopicsToDelete,
+    facts_of,
+)
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -78,13 +90,13 @@ class Told:
 class SeedFlowBack(ProcedureStep):
     """Tell the flow back where to begin: behind what both logs hold already, at the beginning of what was made anew."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
         """Write what differs while it is STOPPED, read back, compare as a whole; a flow that has run since the
         failover goes on.
         """
         require_decided(procedure)
         refuse_dedicated(procedure)
-        prepared = procedure.artifacts.load(procedure.progress.figures(Step.PREPARE_TOPICS)["prepared"])
+        prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
         flow, told, ids = procedure.flow, told_before(procedure), refuse_lacking(procedure, prepared["topic"])
         worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
         if flow_runs(procedure, flow):
@@ -93,22 +105,21 @@ class SeedFlowBack(ProcedureStep):
         begin = beginnings(procedure, told, now)
         wanted = {tp: None if last == _NOTHING else last for tp, last in begin.items()} | forgotten(procedure, now)
         changes = {tp: last for tp, last in wanted.items() if now.get(tp) != last}
-        procedure.authority.write(self.task_id, Entry.INTENT, {"partitions": len(changes)})
+        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
         procedure.authority.hold()
         after = worker.change_offsets(name, flow.source, changes)
         refuse_other_offsets(after.of(flow.source), wanted)
-        kept = self._kept(procedure, begin)
-        return {
-            "seeded": len(changes),
-            "unchanged": len(wanted) - len(changes),
-            "ran_before": told.ran,
-            "connector": name,
-            "other_aliases": sorted(after.aliases - {flow.source}),
-            "seeds": kept,
-            "topic_ids": ids,
-        }
+        return FlowBackSeeded(
+            seeded=len(changes),
+            unchanged=len(wanted) - len(changes),
+            ran_before=told.ran,
+            connector=name,
+            other_aliases=sorted(after.aliases - {flow.source}),
+            seeds=self._kept(procedure, begin),
+            topic_ids=ids,
+        )
 
-    def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> dict[str, Any]:
+    def _running(self, procedure: Run, told: Told, ids: dict[str, str]) -> FlowBackSeeded:
         """Nothing can be written to a running connector; it may go on only where somebody told it where to begin, or
         names part the directions.
         """
@@ -127,14 +138,14 @@ class SeedFlowBack(ProcedureStep):
                 "Stop it, and start a new run with mode recreate: what it has copied cannot be told from what is"
                 " there.",
             )
-        return {
-            "seeded": 0,
-            "ran_before": True,
-            "connector": name,
-            "why_not": f"{name} runs, and goes on from where it is",
-            "seeds": self._kept(procedure, {}),
-            "topic_ids": ids,
-        }
+        return FlowBackSeeded(
+            seeded=0,
+            ran_before=True,
+            connector=name,
+            why_not=f"{name} runs, and goes on from where it is",
+            seeds=self._kept(procedure, {}),
+            topic_ids=ids,
+        )
 
     def _kept(self, procedure: Run, begin: dict[TopicPartition, int]) -> Receipt:
         return procedure.artifacts.save("flow_back_seeds", partitions_frame(begin, "replicated"))
@@ -143,26 +154,18 @@ class SeedFlowBack(ProcedureStep):
 def told_before(procedure: Run) -> Told:
     """What the journal says of the flow back since the failover."""
     failover = failed_over(procedure)
-    seeded = failover.progress.outcome(Step.SEED_REVERSE_REPLICATION) or {}
-    replicated = frame_partitions(failover.artifacts.load(seeded["seeds"]), "replicated") if "seeds" in seeded else {}
-    ids = {topic: topic_id for topic, _, _, topic_id in failover.progress.plan()["topics"] if topic_id}
+    replicated, ids = seeded_by(failover), failover.progress.move().planned.topic_ids
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
-    for entry in earlier_seeds(procedure, failover):
-        before = procedure.require_other(entry.procedure_id)
-        replicated |= frame_partitions(before.artifacts.load(entry.payload["seeds"]), "replicated")
-        ids |= entry.payload["topic_ids"]
+    for _, before, seeded in earlier_seeds(procedure, failover):
+        replicated |= frame_partitions(before.artifacts.load(seeded.seeds), "replicated")
+        ids |= seeded.topic_ids
         ran = ran or _started(before, Step.START_FLOW_BACK)
     return Told(replicated, ids, ran)
 
 
-def earlier_seeds(procedure: Run, failover: Run) -> list[JournalEntry]:
+def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run, FlowBackSeeded]]:
     """Outcomes of seed_flow_back since the failover in the same direction, this run's own included, oldest first."""
-    left_at = _left_at(failover)
-    return [
-        e
-        for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
-        if e.sequence > left_at and _same_way(procedure, e)
-    ]
+    return PairJournal(procedure).same_way(FlowBackSeeded, Step.SEED_FLOW_BACK, _left_at(failover))
 
 
 def told_last(procedure: Run) -> int:
@@ -170,7 +173,7 @@ def told_last(procedure: Run) -> int:
     failover, or an earlier failback seeded.
     """
     failover = failed_over(procedure)
-    return max([_left_at(failover), *(e.sequence for e in earlier_seeds(procedure, failover))])
+    return max([_left_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
 
 def _left_at(failover: Run) -> int:
@@ -179,17 +182,10 @@ def _left_at(failover: Run) -> int:
     return -1 if opened is None else opened.sequence
 
 
-def _same_way(procedure: Run, entry: JournalEntry) -> bool:
-    other = procedure.other(entry.procedure_id)
-    return other is not None and (other.request.source, other.request.target) == (
-        procedure.request.source,
-        procedure.request.target,
-    )
-
-
 def _started(procedure: Run, step: Step) -> bool:
     """Whether a step may have resumed the flow: it began, and did not say that it had nothing to start."""
-    return procedure.progress.began(step) is not None and (procedure.progress.outcome(step) or {}).get("started", True)
+    started = procedure.progress.facts(FlowStarted, step)
+    return started[-1].started if started else procedure.progress.began(step) is not None
 
 
 def beginnings(procedure: Run, told: Told, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
@@ -249,32 +245,18 @@ def made_anew(procedure: Run, told: Told) -> set[str]:
     A run that was killed after it had deleted or made them has no outcome; its intents say which they were.
     """
     scope, ids, told_at = topics_back(procedure), topic_ids(procedure), told_last(procedure)
-    preparing = [
-        e
-        for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT)
-        if e.sequence > told_at and _same_way(procedure, e)
-    ]
-    deleting, created = (
-        [e for e in preparing if DELETES in e.payload],
-        {name for e in preparing for name in e.payload.get(CREATES, ())},
-    )
-    before = [
-        told.topic_ids,
-        *(
-            {name: was["topic_id"] for name, was in (noted_topics(one, Step.PREPARE_TOPICS) or {}).items()}
-            for one in (procedure.require_other(e.procedure_id) for e in deleting)
-        ),
-    ]
-    receipts = [
-        (e.procedure_id, e.payload["recreated"])
-        for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME)
-        if e.sequence > told_at
-    ]
+    journal = PairJournal(procedure)
+    deleting = journal.same_way(TopicsToDelete, Step.PREPARE_TOPICS, told_at)
+    creating = journal.same_way(TopicsToCreate, Step.PREPARE_TOPICS, told_at)
+    created = {name for *_, making in creating for name in making.creates_topics}
+    noted = [noted_topics(one) or {} for _, one, _ in deleting]
+    before = [told.topic_ids, *({name: was.topic_id for name, was in topics.items()} for topics in noted)]
+    prepared = facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME), TopicsPrepared)
     made = {
         topic_id
-        for name, receipt in receipts
-        if receipt["rows"]
-        for topic_id in procedure.require_other(name).artifacts.load(receipt)["topic_id"]
+        for entry, done in prepared
+        if entry.sequence > told_at and done.recreated.rows
+        for topic_id in procedure.require_other(entry.procedure_id).artifacts.load(done.recreated)["topic_id"]
     }
     return {
         topic
@@ -316,21 +298,22 @@ def refuse_other_offsets(found: dict[TopicPartition, int | None], wanted: dict[T
 class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies what follows where it was told to begin, and nothing else."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> FlowStarted:
         """The flow the other way stands; both connectors run; the first copies are the first records. One that has
         run before goes on.
         """
         require_decided(procedure)
-        flow, seeded = procedure.flow, procedure.progress.figures(Step.SEED_FLOW_BACK)
+        flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
-        copies = None if seeded["ran_before"] or names_protect(procedure) else self._copies(procedure, seeded)
+        copies = None if seeded.ran_before or names_protect(procedure) else self._copies(procedure, seeded)
         connectors = [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
             refuse_loop(procedure)
             with acting(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
-            return {"started": True, "connectors": connectors, "note": "it goes on from where it was: nothing to prove"}
+            note = "it goes on from where it was: nothing to prove"
+            return FlowStarted(started=True, connectors=connectors, note=note)
         try:
             flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
@@ -338,13 +321,12 @@ class StartFlowBack(ProcedureStep):
         except Contradiction:
             worker.stop(flow.connectors.source, deadline=seconds)
             raise
-        return {"started": True, "connectors": connectors, "partitions_flowing": flowing}
+        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
-    def _copies(self, procedure: Run, seeded: dict[str, Any]) -> ReverseCopies:
+    def _copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
         """The partitions beside their copies, from where the flow begins on each side."""
         begin = {
-            tp: last + 1
-            for tp, last in frame_partitions(procedure.artifacts.load(seeded["seeds"]), "replicated").items()
+            tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
         }
         starts = procedure.systems.source.starts(list(begin))
         since = {tp: max(first, starts[tp]) for tp, first in begin.items()}
@@ -365,9 +347,8 @@ class StartFlowBack(ProcedureStep):
         """A record that came since would stand in the log as if it had been replicated: nobody would decide on it."""
         if mode_of(procedure) is Mode.RECREATE:
             return
-        seen = frame_partitions(
-            procedure.artifacts.load(procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]), "offset"
-        )
+        found = procedure.progress.require(StrandedRecordsFound)
+        seen = frame_partitions(procedure.artifacts.load(found.returned_ends), "offset")
         infos = procedure.systems.target.topics({tp.topic for tp in seen})
         written = written_since(
             procedure,
@@ -387,14 +368,14 @@ class WaitForCatchUp(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
         """All that the new primary held a short time ago is on the returned cluster."""
         near = Nearness(procedure, self.task_id)
-        figures = procedure.progress.wait(
+        caught_up = procedure.progress.wait(
             self.task_id, "The flow back catching up", near.look, procedure.request.deadlines.catch_up_seconds
         )
         refuse_replaced(procedure)
-        return figures
+        return caught_up
 
 
 class Nearness:
@@ -411,7 +392,7 @@ class Nearness:
         # The drain may last so long; half of it is left for what is written while people read the forecast.
         self._allowed = procedure.request.deadlines.zero_lag_seconds / 2
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> FlowBackCaughtUp:
         """Figures, once what was there not long ago has been copied.
 
         Raises:
@@ -432,7 +413,7 @@ class Nearness:
         if age > self._allowed:
             self._note()
             raise NotYet(f"what was written {age:.0f} s ago is copied; what came since is looked at next")
-        return {"partitions": len(ends), "behind_seconds": round(age, 3), "allowed_seconds": self._allowed}
+        return FlowBackCaughtUp(partitions=len(ends), behind_seconds=round(age, 3), allowed_seconds=self._allowed)
 
     def _refuse_standing(self) -> None:
         flow = self._procedure.flow
@@ -447,28 +428,23 @@ class Nearness:
     def _moment(self) -> tuple[float, dict[TopicPartition, int]]:
         """When the newest look at the new primary's log ends was made in this try, and what it saw."""
         began = self._procedure.progress.clock(self._step)
-        noted = [
-            e
-            for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
-            if "source_ends" in e.payload and e.at.timestamp() >= began
-        ]
-        entry = noted[-1] if noted else self._note()
-        return entry.at.timestamp(), frame_partitions(
-            self._procedure.artifacts.load(entry.payload["source_ends"]), "offset"
-        )
+        noted = [one for one in self._noted() if one[0].at.timestamp() >= began]
+        entry, note = noted[-1] if noted else self._note()
+        return entry.at.timestamp(), frame_partitions(self._procedure.artifacts.load(note.source_ends), "offset")
 
-    def _note(self) -> JournalEntry:
+    def _noted(self) -> list[tuple[JournalEntry, SourceEndsNoted]]:
+        entries = self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
+        return list(facts_of(entries, SourceEndsNoted))
+
+    def _note(self) -> tuple[JournalEntry, SourceEndsNoted]:
         scope = topics_back(self._procedure)
         infos = self._procedure.systems.source.topics(scope)
         ends = self._procedure.systems.source.ends(
             [TopicPartition(topic, p) for topic, info in infos.items() for p in info.partitions]
         )
-        self._procedure.authority.write(
-            self._step,
-            Entry.NOTE,
-            {"source_ends": self._procedure.artifacts.save("ends_to_catch_up", partitions_frame(ends, "offset"))},
-        )
-        return self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)[-1]
+        kept = self._procedure.artifacts.save("ends_to_catch_up", partitions_frame(ends, "offset"))
+        record(self._procedure.authority, self._step, SourceEndsNoted(source_ends=kept))
+        return self._noted()[-1]
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Partitions with records that are not known to be copied, and by how many offsets they are behind."""

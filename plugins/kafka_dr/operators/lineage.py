@@ -14,29 +14,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from kafka_dr.domain.lineage import Lineage, Move, Segment, lineage_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.internal_topics import syncs_of_the_other_flow
 from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.spark_jobs import write_frame
 from kafka_dr.operators.way_back import (
-    ALL_NOTED,
-    CREATES,
-    ENDS_BEFORE,
     Begun,
+    PairJournal,
     first_noted,
     moved_clients,
     names_protect,
     told_apart,
 )
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    EndsNoted,
+    MirrorMakerStopped,
+    MovePlanned,
+    OlderRecordsUnknown,
+    ProducersFenced,
+    Receipt,
+    StrandedRecordsFound,
+    TopicsToCreate,
+)
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 #: Of a target that is a copy from its beginning, and of nothing else.
 _ONE_COPY = Lineage((Segment(0, None, 0, None, copied_back=False),))
@@ -80,9 +88,8 @@ def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions:
 def tell_unknown(procedure: Run, step: str, unknown: Mapping[str, str]) -> None:
     """Put into the journal why older positions go to a safe place only, if any do."""
     if unknown:
-        procedure.authority.write(
-            step, Entry.NOTE, {"older_records_unknown": len(unknown), "why": dict(list(unknown.items())[:_NAMED])}
-        )
+        why = dict(list(unknown.items())[:_NAMED])
+        record(procedure.authority, step, OlderRecordsUnknown(older_records_unknown=len(unknown), why=why))
 
 
 def logs_of(bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[TopicPartition, Grown]:
@@ -166,41 +173,12 @@ def ends_only(log: Grown) -> tuple[Segment, ...]:
     return () if at is None or log.target_end is None else (Segment(at, None, log.target_end, None, copied_back=False),)
 
 
-class PairJournal:
-    """Entries of all procedures of the pair, this one included."""
-
-    def __init__(self, procedure: Run) -> None:
-        """Nothing is read yet."""
-        self._procedure = procedure
-        self._known: dict[str, Run | None] = {procedure.id: procedure}
-
-    def entries(self, step: Step, kind: Entry, after: int, until: int | None = None) -> list[tuple[JournalEntry, Run]]:
-        """Those of one kind of one step between two numbers of the journal, oldest first, each with the procedure
-        that wrote it.
-        """
-        found = [
-            e
-            for e in self._procedure.journal.entries(step=step, kind=kind)
-            if after < e.sequence and (until is None or e.sequence < until)
-        ]
-        return [
-            (e, writer)
-            for e in found
-            if (writer := self._writer(e.procedure_id)) is not None and writer.pair == self._procedure.pair
-        ]
-
-    def _writer(self, procedure_id: str) -> Run | None:
-        if procedure_id not in self._known:
-            self._known[procedure_id] = self._procedure.other(procedure_id)
-        return self._known[procedure_id]
-
-
 def made_anew(told: PairJournal, after: int, until: int | None) -> frozenset[str]:
     """Topics that prepare_topics made between two changes of sides, on the cluster that clients go back to: what is
     mirrored to them is mirrored from the beginning.
     """
-    intents = told.entries(Step.PREPARE_TOPICS, Entry.INTENT, after, until)
-    return frozenset(name for entry, _ in intents for name in entry.payload.get(CREATES, ()))
+    intents = told.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
+    return frozenset(name for *_, making in intents for name in making.creates_topics)
 
 
 @dataclass(frozen=True)
@@ -248,15 +226,13 @@ class ChangeOfSides:
             before, opened, until: numbers in the journal: when the procedure before it opened its target, when it did,
             and when the next one did.
         """
-        fenced = moved.progress.outcome(Step.FENCE_PRODUCERS)
+        fenced, stopped = moved.progress.done(ProducersFenced), moved.progress.done(MirrorMakerStopped)
         return cls(
             source=moved.request.source,
             target=moved.request.target,
             planned=fenced is not None,
-            cut_off=offsets_in(moved, (fenced or {}).get("cut_off"), "offset"),
-            boundary=offsets_in(
-                moved, (moved.progress.outcome(Step.STOP_MIRROR_MAKER) or {}).get("boundary"), "offset"
-            ),
+            cut_off=offsets_in(moved, fenced.cut_off if fenced else None, "offset"),
+            boundary=offsets_in(moved, stopped.boundary if stopped else None, "offset"),
             found=found_later(moved, told, opened),
             noted=noted_ends(told, opened, until),
             anew=made_anew(told, before, opened),
@@ -307,7 +283,7 @@ class ChangeOfSides:
         return next((offset for offset in told if offset is not None), None)
 
 
-def offsets_in(procedure: Run, receipt: Mapping[str, Any] | None, column: str) -> dict[TopicPartition, int] | None:
+def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[TopicPartition, int] | None:
     """Offsets by partition of a file that the procedure kept; None where there is none, or not the one that was
     written.
     """
@@ -331,23 +307,17 @@ def begun_then(procedure: Run, moved: Run) -> dict[TopicPartition, Begun]:
 
 def ids_then(procedure: Run) -> dict[str, str]:
     """Ids that the topics of a procedure's plan had on its source, as far as they were known."""
-    plan = (procedure.progress.outcome(procedure.progress.planning[0]) or {}).get("plan") or {}
-    return {topic: topic_id for topic, _, _, topic_id in plan.get("topics", ()) if topic_id}
+    move = procedure.progress.done(MovePlanned)
+    return move.planned.topic_ids if move else {}
 
 
 def found_later(moved: Run, told: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:
     """What the last failback that went back from a procedure found of the logs that clients had left."""
-    looks = [
-        (e, one)
-        for e, one in told.entries(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, opened)
-        if e.payload.get("after") == moved.id
-    ]
-    if not looks:
+    looks = told.facts(StrandedRecordsFound, Step.FIND_STRANDED_RECORDS, opened)
+    frontiers = [(finder, found.frontier) for _, finder, found in looks if found.after == moved.id]
+    if not frontiers:
         return None
-    entry, finder = looks[-1]
-    ends, resumes = (
-        offsets_in(finder, entry.payload.get("frontier"), column) for column in ("source_tail", "source_resumes")
-    )
+    ends, resumes = (offsets_in(*frontiers[-1], column) for column in ("source_tail", "source_resumes"))
     return None if ends is None or resumes is None else {tp: (end, resumes[tp]) for tp, end in ends.items()}
 
 
@@ -355,15 +325,10 @@ def noted_ends(told: PairJournal, opened: int, until: int | None) -> dict[TopicP
     """Where logs ended before the flow back wrote to them for the first time since clients left them; the oldest
     note counts.
     """
-    notes = [
-        found
-        for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)
-        for found in told.entries(step, Entry.NOTE, opened, until)
-        if ENDS_BEFORE in found[0].payload
-    ]
     read = [
-        (entry.sequence, offsets_in(writer, entry.payload[ENDS_BEFORE], "offset"), entry.payload.get(ALL_NOTED, False))
-        for entry, writer in notes
+        (entry.sequence, offsets_in(writer, note.ends_before, "offset"), note.all_noted)
+        for step in EndsNoted.steps
+        for entry, writer, note in told.facts(EndsNoted, step, opened, until)
     ]
     return first_noted([(sequence, ends, whole) for sequence, ends, whole in read if ends is not None])[0]
 

@@ -11,13 +11,18 @@ import pandas as pd
 from kafka_dr.domain.loss import loss_of
 from kafka_dr.domain.loss_plan import FoundSince, Grown, grown, loss_now
 from kafka_dr.domain.topic_partition import TopicPartition
-from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.positions import frame_partitions
+from kafka_dr.procedure.entries import (
+    AcceptedRecords,
+    DataLossAssessed,
+    MirrorMakerStopped,
+    OffsetsTranslated,
+    StepOutcome,
+    TargetToOpen,
+    facts_of,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
-
-#: In the intent of the opening: the newest entry when it began to look.
-LOOKED_AT = "looked_at_entry"
 
 
 def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
@@ -29,45 +34,40 @@ def loss_grown(procedure: Run, until: int | None = None) -> list[Grown]:
     """
     if not procedure.progress.without_source:
         return []
-    translated = procedure.progress.outcome(Step.TRANSLATE_OFFSETS) or {}
-    missing = loss_of(translated.get("holes", []), translated.get("cut", []))
+    translated = procedure.progress.done(OffsetsTranslated)
+    missing = loss_of(translated.holes, translated.cut) if translated else []
     limits = [number for number in (until, _opened_at(procedure)) if number is not None]
-    return grown(procedure.progress.plan()["loss"], [*loss_since(procedure, min(limits, default=None)), *missing])
+    return grown(procedure.progress.move().planned.loss, [*loss_since(procedure, min(limits, default=None)), *missing])
 
 
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
     """The approved rows of loss as they are by what was found out since, by entries before a number of the journal."""
     accepted = _accepted(procedure, until)
-    stopped = procedure.progress.outcome(Step.STOP_MIRROR_MAKER)
+    stopped = procedure.progress.done(MirrorMakerStopped)
     return loss_now(
-        procedure.progress.plan()["loss"],
+        procedure.progress.move().planned.loss,
         FoundSince(accepted_to=accepted) if stopped is None else _since_stopped(procedure, stopped, accepted),
     )
 
 
-def _since_stopped(procedure: Run, stopped: dict[str, Any], accepted: dict[TopicPartition, int]) -> FoundSince:
+def _since_stopped(procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]) -> FoundSince:
     """With the target's ends beside those of the assessment; what Connect keeps of a topic that was made anew speaks
     of another log.
     """
-    assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
-    bounds = procedure.artifacts.load(assessed["bounds"])
+    assessed = procedure.progress.require(DataLossAssessed)
+    bounds = procedure.artifacts.load(assessed.bounds)
     places = [TopicPartition(topic, int(p)) for topic, p in zip(bounds["topic"], bounds["partition"], strict=True)]
     then = dict(zip(places, bounds["boundary"].astype("Int64"), strict=True))
-    now, remote = (
-        frame_partitions(procedure.artifacts.load(stopped["boundary"]), "offset"),
-        dict(zip(places, bounds["target_topic"], strict=True)),
-    )
-    anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.get("copied_anew", ())}
+    remote = dict(zip(places, bounds["target_topic"], strict=True))
+    now = frame_partitions(procedure.artifacts.load(stopped.boundary), "offset")
+    kept = frame_partitions(procedure.artifacts.load(stopped.replicated), "offset") if stopped.replicated else {}
+    anew = {*bounds.loc[bounds["recreated"], "topic"], *assessed.copied_anew}
     return FoundSince(
         target_ends={
             tp: (None if pd.isna(end) else int(end), now.get(TopicPartition(remote[tp], tp.partition)))
             for tp, end in then.items()
         },
-        replicated={
-            tp: offset
-            for tp, offset in frame_partitions(procedure.artifacts.load(stopped["replicated"]), "offset").items()
-            if tp.topic not in anew
-        },
+        replicated={tp: offset for tp, offset in kept.items() if tp.topic not in anew},
         accepted_to=accepted,
     )
 
@@ -76,15 +76,13 @@ def _accepted(procedure: Run, until: int | None) -> dict[TopicPartition, int]:
     """Where the source's logs end behind its fence, as far as it accepted records since it was assessed; by the
     newest list of these.
     """
+    outcomes = facts_of(procedure.journal.entries(procedure.id, kind=Entry.OUTCOME), StepOutcome)
     listed = [
-        entry
-        for step in (Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE)
-        for entry in procedure.journal.entries(procedure.id, step, Entry.OUTCOME)
-        if "accepted" in entry.payload
+        fact.accepted
+        for entry, fact in outcomes
+        if isinstance(fact, AcceptedRecords) and (until is None or entry.sequence < until)
     ]
-    told = [entry for entry in listed if until is None or entry.sequence < until]
-    newest = max(told, key=_number, default=None)
-    return {} if newest is None else frame_partitions(procedure.artifacts.load(newest.payload["accepted"]), "to_offset")
+    return frame_partitions(procedure.artifacts.load(listed[-1]), "to_offset") if listed else {}
 
 
 def _opened_at(procedure: Run) -> int | None:
@@ -92,8 +90,8 @@ def _opened_at(procedure: Run) -> int | None:
     that moves nobody back.
     """
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
-    return intents[0].payload.get(LOOKED_AT, intents[0].sequence - 1) + 1 if intents else None
-
-
-def _number(entry: JournalEntry) -> int:
-    return entry.sequence
+    begun = next(facts_of(intents, TargetToOpen), None)
+    if begun is None:
+        return None
+    entry, intent = begun
+    return entry.sequence if intent.looked_at_entry is None else intent.looked_at_entry + 1

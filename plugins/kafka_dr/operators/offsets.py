@@ -18,7 +18,7 @@ from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refu
 from kafka_dr.hooks.group_requests import OK
 from kafka_dr.hooks.kafka_cluster import Settings
 from kafka_dr.operators.copies_back import with_copies
-from kafka_dr.operators.fencing import active_groups, excluded_groups, positions_frame
+from kafka_dr.operators.fencing import active_groups, boundary_of, cut_off_of, excluded_groups, positions_frame
 from kafka_dr.operators.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.operators.lineage import tell_unknown, write_lineage
 from kafka_dr.operators.loss_since import loss_grown
@@ -28,7 +28,6 @@ from kafka_dr.operators.positions import (
     PLACE,
     TYPES,
     by_group,
-    frame_partitions,
     in_order,
     partitions_frame,
     positions_of,
@@ -38,9 +37,21 @@ from kafka_dr.operators.replication import stamped_in, timestamps_comparable
 from kafka_dr.operators.spark_jobs import run_spark_job, write_frame
 from kafka_dr.operators.still_true import ResumedStep
 from kafka_dr.operators.way_back import moved_clients, names_protect
-from kafka_dr.procedure.entries import Receipt
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    ConsumersDrained,
+    GroupsCommitted,
+    MirrorMakerStopped,
+    MissingRange,
+    OffsetsTranslated,
+    PositionsToCommit,
+    ReadinessChecked,
+    Receipt,
+    SnapshotTaken,
+    TopicsToCreate,
+)
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step, TranslationClass
+from kafka_dr.vocabulary import Step, TranslationClass
 
 _EXACT = "exact"
 
@@ -50,7 +61,7 @@ class TranslateOffsets(ResumedStep):
     checkpoints.
     """
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
         """One row per committed position, or a failure; never fewer."""
         positions = self.positions(procedure)
         with side_by_side() as start:
@@ -58,27 +69,27 @@ class TranslateOffsets(ResumedStep):
             rows, summary = self.translated(procedure, context, positions)
         check_complete(positions, rows)
         rows = compare_with_mirror_maker(rows, checkpoints.result())
-        return {
-            "digest": summary["digest"],
-            "made_by": summary.get("made_by", self.task_id),
-            "classes": summary["classes"],
-            "exact": int(rows[_EXACT].sum()),
-            "positions": len(rows),
-            "may_have_moved": int(positions["may_have_moved"].sum()) if "may_have_moved" in positions else 0,
-            "bound": _largest(rows.loc[rows["target_position"].notna(), "bound"]),
-            "mirror_maker_bound": _largest(rows["mirror_maker_rereads"].dropna()),
-            "mirror_maker_missing": int(rows["mirror_maker_position"].isna().sum()),
-            "rereads_by_group": rereads_by_group(rows),
-            "records_read": summary["records_read"],
-            "repeats": summary["repeats"],
-            "holes": summary["holes"],
-            "cut": summary["cut"],
-            "translation": procedure.artifacts.save("positions", rows),
-        }
+        return OffsetsTranslated(
+            digest=summary["digest"],
+            made_by=summary.get("made_by", self.task_id),
+            classes=summary["classes"],
+            exact=int(rows[_EXACT].sum()),
+            positions=len(rows),
+            may_have_moved=int(positions["may_have_moved"].sum()) if "may_have_moved" in positions else 0,
+            bound=_largest(rows.loc[rows["target_position"].notna(), "bound"]),
+            mirror_maker_bound=_largest(rows["mirror_maker_rereads"].dropna()),
+            mirror_maker_missing=int(rows["mirror_maker_position"].isna().sum()),
+            rereads_by_group=rereads_by_group(rows),
+            records_read=summary["records_read"],
+            repeats=summary["repeats"],
+            holes=[MissingRange(**found) for found in summary["holes"]],
+            cut=[MissingRange(**found) for found in summary["cut"]],
+            translation=procedure.artifacts.save("positions", rows),
+        )
 
     def positions(self, procedure: Run) -> pd.DataFrame:
         """What is translated: the positions that were frozen behind the fence."""
-        return procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])
+        return procedure.artifacts.load(procedure.progress.require(ConsumersDrained).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
         """The rows that Spark makes of the positions, and its summary."""
@@ -100,17 +111,12 @@ class TranslateOffsets(ResumedStep):
         bounds = with_copies(procedure, folder, bounds_frame(procedure))
         write_frame(folder, "bounds", bounds)
         tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))
-        return {"isolation": procedure.progress.figures(Step.CHECK_READINESS)["isolation"], "source_readable": True}
+        return {"isolation": procedure.progress.require(ReadinessChecked).isolation, "source_readable": True}
 
 
 def bounds_frame(procedure: Run) -> pd.DataFrame:
     """One row per source partition: where both logs begin and end, and what is known of them."""
-    cut_off = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset"
-    )
-    boundary = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-    )
+    cut_off, boundary = cut_off_of(procedure), boundary_of(procedure)
     remote = remote_partitions(procedure, cut_off)
     starts, target_starts = (
         procedure.systems.source.starts(list(cut_off)),
@@ -238,7 +244,7 @@ def rereads_by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
 class CommitGroups(ResumedStep):
     """Commit the translated positions to groups that are idle on the target, and read every one back."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> GroupsCommitted:
         """Snapshot, make the topics that clients lack, commit what differs, read back all, keep a ledger."""
         require_reviewed(procedure)
         to_commit = ToCommit(procedure)
@@ -254,7 +260,7 @@ class CommitGroups(ResumedStep):
         create_missing_topics(procedure)
         wanted = to_commit.rows(procedure.artifacts.load(snapshot))
         todo = differing(wanted, before)
-        procedure.authority.write(self.task_id, Entry.INTENT, {"positions": len(todo), "of": len(wanted)})
+        record(procedure.authority, self.task_id, PositionsToCommit(positions=len(todo), of=len(wanted)))
         procedure.authority.hold()
         errors = commit(procedure, todo)
         ledger = ledger_frame(wanted, before, held_positions(procedure, to_commit.groups), errors)
@@ -268,29 +274,28 @@ class CommitGroups(ResumedStep):
                 "The procedure returns by itself; the ledger names every position. Start a new one.",
             )
         local = procedure.systems.target.ends(list(local_partitions(procedure)))
-        return {
-            "groups": wanted["group"].nunique(),
-            "positions": len(wanted),
-            "committed": len(todo),
-            "snapshot": snapshot,
-            "ledger": receipt,
-            "local_ends": procedure.artifacts.save("local_ends", partitions_frame(local, "offset")),
-        }
+        return GroupsCommitted(
+            groups=wanted["group"].nunique(),
+            positions=len(wanted),
+            committed=len(todo),
+            snapshot=snapshot,
+            ledger=receipt,
+            local_ends=procedure.artifacts.save("local_ends", partitions_frame(local, "offset")),
+        )
 
-    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> Receipt | dict[str, Any]:
+    def _snapshot(self, procedure: Run, held: pd.DataFrame) -> Receipt:
         """What the groups held on the target before the first commit; a second run keeps the first one's."""
         taken = snapshot_taken(procedure)
         if taken is not None:
             return taken
         receipt = procedure.artifacts.save("snapshot", held)
-        procedure.authority.write(self.task_id, Entry.NOTE, {"snapshot": receipt})
+        record(procedure.authority, self.task_id, SnapshotTaken(snapshot=receipt))
         return receipt
 
 
-def snapshot_taken(procedure: Run) -> dict[str, Any] | None:
+def snapshot_taken(procedure: Run) -> Receipt | None:
     """The receipt of what groups held on the target before the procedure's first commit; None before that."""
-    notes = procedure.journal.entries(procedure.id, Step.COMMIT_GROUPS, Entry.NOTE)
-    return next((e.payload["snapshot"] for e in notes if "snapshot" in e.payload), None)
+    return next((note.snapshot for note in procedure.progress.facts(SnapshotTaken)), None)
 
 
 def require_reviewed(procedure: Run) -> None:
@@ -298,13 +303,13 @@ def require_reviewed(procedure: Run) -> None:
     own figures, whatever the gate's outcome says.
     """
     procedure.approvals.require_plan()
-    procedure.progress.figures(Step.REVIEW_TRANSLATION)
+    procedure.progress.outcome_entry(Step.REVIEW_TRANSLATION)
     more = loss_grown(procedure)
     if not more and not must_be_reviewed(procedure):
         return
     try:
         procedure.approvals.require(
-            Step.REVIEW_TRANSLATION, review_digest(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["digest"], more)
+            Step.REVIEW_TRANSLATION, review_digest(procedure.progress.require(OffsetsTranslated).digest, more)
         )
     except ApprovalMissing as error:
         if not more:
@@ -321,18 +326,14 @@ def must_be_reviewed(procedure: Run) -> bool:
     """Whether a person must see the translation: a position is not exact, records are missing, or groups move that
     the plan does not name.
     """
-    figures = procedure.progress.figures(Step.TRANSLATE_OFFSETS)
-    inexact = figures["exact"] != figures["positions"]
-    return bool(inexact or figures["holes"] or figures["cut"] or groups_born(procedure))
+    found = procedure.progress.require(OffsetsTranslated)
+    return bool(found.exact != found.positions or found.holes or found.cut or groups_born(procedure))
 
 
 def groups_born(procedure: Run) -> list[str]:
     """Groups that move though the plan does not name them: those born between it and the fence."""
-    return (
-        []
-        if procedure.progress.without_source
-        else procedure.progress.figures(Step.DRAIN_CONSUMERS)["groups_since_forecast"]
-    )
+    progress = procedure.progress
+    return [] if progress.without_source else list(progress.require(ConsumersDrained).groups_since_forecast)
 
 
 class ToCommit:
@@ -359,9 +360,14 @@ def positions_to_commit(procedure: Run) -> pd.DataFrame:
     return to_commit.rows(held)
 
 
+def translation_of(procedure: Run) -> pd.DataFrame:
+    """What translate_offsets answered, one row a position."""
+    return procedure.artifacts.load(procedure.progress.require(OffsetsTranslated).translation)
+
+
 def translated_positions(procedure: Run) -> pd.DataFrame:
     """The positions on the target that the translation answered, without refused ones."""
-    rows = procedure.artifacts.load(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    rows = translation_of(procedure)
     answered = rows[rows["target_position"].notna() & (rows["class"] != TranslationClass.REFUSED.value)]
     return answered[["group", "target_topic", "partition", "target_position"]].set_axis(COLUMNS, axis=1)
 
@@ -378,7 +384,7 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
     others = {(group, *remote): position for (group, _, remote), position in left_alone.items()}
     local = starts_of_clients_topics(procedure)
     if local:
-        rows = procedure.artifacts.load(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["translation"])
+        rows = translation_of(procedure)
         taken = {*zip(*(wanted[name].tolist() for name in PLACE), strict=True), *others}
         reading = {
             *zip(rows["group"].tolist(), rows["topic"].tolist(), strict=True),
@@ -397,7 +403,7 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
 
 def refused_places(procedure: Run) -> pd.DataFrame:
     """Group, topic and partition on the target of every position that was refused."""
-    rows = procedure.artifacts.load(procedure.progress.figures(Step.TRANSLATE_OFFSETS)["translation"])
+    rows = translation_of(procedure)
     refused = rows[(rows["class"] == TranslationClass.REFUSED.value) & rows["target_topic"].notna()]
     return (
         refused[["group", "target_topic", "partition"]]
@@ -424,7 +430,7 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
     """(group, source topic, target partition) -> where an excluded group begins by its policy; `fail` writes
     nothing.
     """
-    policies = {g["group"]: g["policy"] for g in excluded_groups(procedure) if g["policy"] != "fail"}
+    policies = {one.group: one.policy for one in excluded_groups(procedure) if one.policy != "fail"}
     if not policies:
         return {}
     held = positions_frame(procedure, sorted(policies))
@@ -434,11 +440,8 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
     ]
     remote = remote_partitions(procedure, {tp for _, tp in places})
     starts = procedure.systems.target.starts(list(remote.values()))
-    boundary = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-    )
     # Originals of copies stand still, and have no boundary of their own.
-    at = {"earliest": starts, "boundary": procedure.systems.target.ends(list(remote.values())) | boundary}
+    at = {"earliest": starts, "boundary": procedure.systems.target.ends(list(remote.values())) | boundary_of(procedure)}
     return {(group, tp.topic, remote[tp]): at[policies[group]][remote[tp]] for group, tp in places}
 
 
@@ -460,7 +463,8 @@ def missing_topics(procedure: Run) -> dict[str, int]:
     """Source topic -> number of partitions, where the topic clients will write to is not on the target yet."""
     names = not_mirrored(procedure)
     there = procedure.systems.target.topics(names.values()) if names else {}
-    return {t: count for t, _, count, _ in procedure.progress.plan()["topics"] if t in names and names[t] not in there}
+    topics = procedure.progress.move().planned.topics
+    return {t: count for t, _, count, _ in topics if t in names and names[t] not in there}
 
 
 def create_missing_topics(procedure: Run) -> None:
@@ -469,7 +473,8 @@ def create_missing_topics(procedure: Run) -> None:
     if not missing:
         return
     configs = configs_of_clients_topics(procedure, sorted(missing))
-    procedure.authority.write(Step.COMMIT_GROUPS, Entry.INTENT, {"creates_topics": [names[topic] for topic in missing]})
+    made = TopicsToCreate(creates_topics=[names[topic] for topic in missing])
+    record(procedure.authority, Step.COMMIT_GROUPS, made)
     for topic, partitions in missing.items():
         procedure.authority.hold()
         procedure.systems.target.create_topic(
@@ -481,16 +486,13 @@ def not_mirrored(procedure: Run) -> dict[str, str]:
     """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not
     come when MirrorMaker 2 was stopped.
     """
-    plan, stopped = procedure.progress.plan(), procedure.progress.outcome(Step.STOP_MIRROR_MAKER)
-    came = (
-        set(procedure.artifacts.load(stopped["boundary"])["topic"])
-        if stopped
-        else {remote for _, remote, _, _ in plan["topics"]}
-    )
+    plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
+    boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
+    came = {one.remote for one in plan.topics} if boundary is None else set(boundary["topic"])
     return {
-        topic: plan["local_names"][topic]
-        for topic, remote, _, _ in plan["topics"]
-        if plan["local_names"][topic] != remote or remote not in came
+        one.topic: plan.local_names[one.topic]
+        for one in plan.topics
+        if plan.local_names[one.topic] != one.remote or one.remote not in came
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.domain.transactions import KnownTransaction, OpenTransaction, may_be_ended, sees_every_transaction
@@ -12,6 +12,8 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Span
 from kafka_dr.hooks.kafka_transactions import TransactionTool
 from kafka_dr.operators.observing import source_rules
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
@@ -62,21 +64,21 @@ class OpenTransactions:
         asked = [
             tp
             for tp, known in oldest.items()
-            if known and known[1]["producer_id"] is None and time.time() - known[0] >= ASK_AFTER_SECONDS
+            if known and known[1].producer_id is None and time.time() - known[0] >= ASK_AFTER_SECONDS
         ]
         self._note(self._from_tool(asked[:_NAMED_AT_ONCE]))
         still = self._still_open(waiting)
-        if still and self._procedure.progress.plan().get("abort_open_transactions", False):
+        if still and self._procedure.progress.move().planned.abort_open_transactions:
             self._end(still)
         now_ms = int(time.time() * 1000)
-        names = [OpenTransaction(**transaction).named(now_ms) for _, transaction in still[:_NAMED_AT_ONCE]]
+        names = [transaction.named(now_ms) for _, transaction in still[:_NAMED_AT_ONCE]]
         return "; ".join([f"{len(waiting)} partitions hold open transactions", *names, *dict.fromkeys(self._said)])
 
     # -- naming --------------------------------------------------------------------------------------------------
 
     def _note(self, found: list[OpenTransaction]) -> None:
         if found:
-            self._procedure.authority.write(self._step, Entry.NOTE, {"open_transactions": [t.as_dict() for t in found]})
+            record(self._procedure.authority, self._step, TransactionsOpen(open_transactions=found))
 
     def _from_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
         if self._tool is None or not partitions:
@@ -111,16 +113,17 @@ class OpenTransactions:
             for tp, span in sorted(spans.items())
         ]
 
-    def _named(self) -> dict[Key, tuple[float, dict[str, Any]]]:
+    def _named(self) -> dict[Key, tuple[float, OpenTransaction]]:
         """When each transaction was first named, in seconds since 1970, and what it was called last."""
-        named: dict[Key, tuple[float, dict[str, Any]]] = {}
-        for entry in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE):
-            for transaction in entry.payload.get("open_transactions", []):
+        named: dict[Key, tuple[float, OpenTransaction]] = {}
+        notes = self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
+        for entry, note in facts_of(notes, TransactionsOpen):
+            for transaction in note.open_transactions:
                 first, _ = named.get(_key(transaction), (entry.at.timestamp(), None))
                 named[_key(transaction)] = (first, transaction)
         return named
 
-    def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, dict[str, Any]]]:
+    def _still_open(self, waiting: Mapping[TopicPartition, int]) -> list[tuple[float, OpenTransaction]]:
         """Everything before a partition's last stable offset has ended."""
         named = sorted(self._named().items())
         return [
@@ -131,7 +134,7 @@ class OpenTransactions:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def _end(self, still: list[tuple[float, dict[str, Any]]]) -> None:
+    def _end(self, still: list[tuple[float, OpenTransaction]]) -> None:
         due = [transaction for at, transaction in still if time.time() - at >= END_AFTER_SECONDS]
         if not due or self._tool is None:
             return
@@ -147,62 +150,54 @@ class OpenTransactions:
         except (SystemUnavailable, BadInput) as error:
             self._said.append(str(error))
             return
-        if not seen and any(t["transactional_id"] is None for t in due):
+        if not seen and any(t.transactional_id is None for t in due):
             self._said.append("one that no coordinator shows is ended only when we may DESCRIBE every transactional id")
 
-    def _intend(self, ending: list[dict[str, Any]]) -> None:
+    def _intend(self, ending: list[OpenTransaction]) -> None:
         meant = {_key(t) for t in aborted_transactions(self._procedure, self._step)}
         new = [t for t in ending if _key(t) not in meant]
         if new:
-            self._procedure.authority.write(self._step, Entry.INTENT, {"aborts_transactions": new})
+            record(self._procedure.authority, self._step, TransactionsToAbort(aborts_transactions=new))
 
-    def _act(self, tool: TransactionTool, ending: list[dict[str, Any]]) -> None:
-        for transactional_id in dict.fromkeys(
-            t["transactional_id"] for t in ending if t["transactional_id"] is not None
-        ):
+    def _act(self, tool: TransactionTool, ending: list[OpenTransaction]) -> None:
+        for transactional_id in dict.fromkeys(t.transactional_id for t in ending if t.transactional_id is not None):
             self._procedure.authority.hold()
             tool.end(transactional_id)
-        for transaction in (t for t in ending if t["transactional_id"] is None):
+        for transaction in (t for t in ending if t.transactional_id is None):
             self._procedure.authority.hold()
-            tool.abort(TopicPartition(transaction["topic"], transaction["partition"]), transaction["start_offset"])
+            tool.abort(transaction.at, transaction.start_offset)
 
 
 def _with_coordinators_words(
-    transaction: OpenTransaction, known: Any, told: Mapping[str, tuple[int | None, int | None]]
+    transaction: OpenTransaction, known: KnownTransaction | None, told: Mapping[str, tuple[int | None, int | None]]
 ) -> OpenTransaction:
     if known is None:
         return transaction
     since, timeout = told[known.transactional_id]
-    mine = {
-        "transactional_id": known.transactional_id,
-        "state": known.state,
-        "since_ms": since or transaction.since_ms,
-        "timeout_ms": timeout,
-    }
-    return OpenTransaction(**(transaction.as_dict() | mine))
-
-
-def _key(transaction: Mapping[str, Any]) -> Key:
-    return transaction["topic"], transaction["partition"], transaction["start_offset"]
-
-
-def named_transactions(procedure: Run, step: str) -> list[dict[str, Any]]:
-    """Every transaction that a step named as open, in the order it met them."""
-    return _once(
-        t
-        for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)
-        for t in e.payload.get("open_transactions", [])
+    return replace(
+        transaction,
+        transactional_id=known.transactional_id,
+        state=known.state,
+        since_ms=since or transaction.since_ms,
+        timeout_ms=timeout,
     )
 
 
-def aborted_transactions(procedure: Run, step: str) -> list[dict[str, Any]]:
+def _key(transaction: OpenTransaction) -> Key:
+    return transaction.topic, transaction.partition, transaction.start_offset
+
+
+def named_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
+    """Every transaction that a step named as open, in the order it met them."""
+    return _once(t for note in procedure.progress.facts(TransactionsOpen, step) for t in note.open_transactions)
+
+
+def aborted_transactions(procedure: Run, step: str) -> list[OpenTransaction]:
     """Every transaction that a step meant to end, by its intents in the journal."""
     return _once(
-        t
-        for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)
-        for t in e.payload.get("aborts_transactions", [])
+        t for intent in procedure.progress.facts(TransactionsToAbort, step) for t in intent.aborts_transactions
     )
 
 
-def _once(transactions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _once(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
     return list({_key(t): t for t in transactions}.values())

@@ -7,8 +7,15 @@ from typing import Any
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
 from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload
+from kafka_dr.procedure.entries import (
+    LeaseTaken,
+    ProcedureClosed,
+    ProcedureOpened,
+    SkippedCoolDown,
+    TryBegun,
+)
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Entry
 
 _ACKNOWLEDGE = (
     "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it"
@@ -23,20 +30,17 @@ class OpenProcedure(ProcedureStep):
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease first: before it there is no epoch to write anything under."""
-        done = procedure.progress.outcome(self.task_id)
-        if done is None:
-            if procedure.journal.last(procedure.id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
+        if procedure.progress.done(LeaseTaken) is None:
+            if procedure.progress.done(ProcedureClosed) is not None:
                 raise Refusal(
                     "This run has ended",
                     "the journal says that it was closed",
                     "Start a new run; clearing an ended one moves nobody.",
                 )
             epoch = _take_lease(procedure)
-            procedure.journal.append(procedure.id, self.task_id, Entry.OPENED, epoch, _opened(procedure, context))
-            procedure.journal.append(procedure.id, self.task_id, Entry.INTENT, epoch, {"try": 1})
-            procedure.journal.append(
-                procedure.id, self.task_id, Entry.OUTCOME, epoch, {"epoch": epoch, "pair": procedure.pair}
-            )
+            taken = LeaseTaken(epoch=epoch, pair=procedure.pair)
+            for fact in (_opened(procedure, context), TryBegun(attempt=1), taken):
+                procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
         return {"done": self.task_id, "procedure_id": procedure.id}
 
     def record_failure(self, procedure: Run, error: Any) -> None:
@@ -59,37 +63,34 @@ def _take_lease(procedure: Run) -> int:
         raise NotReady(error.reason, error.seen, f"{error.next_step}; {_ACKNOWLEDGE}") from None
 
 
-def _cool_down(procedure: Run) -> dict[str, Any] | None:
+def _cool_down(procedure: Run) -> SkippedCoolDown | None:
     """The cool-down that is not waited for, and why; None where none was running. What is continued had waited, or
     said why not.
     """
     if procedure.progress.continues is not None:
-        return procedure.require_other(procedure.progress.continues).progress.cool_down
+        earlier = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
+        return None if earlier is None else earlier.cool_down
     why = procedure.request.choices.get("acknowledge_cool_down")
     found = procedure.journal.cool_down(procedure.pair, procedure.id, procedure.topology.cool_down_seconds)
     if why is None or found is None:
         return None
-    return {
-        "procedure_id": found.procedure_id,
-        "outcome": found.outcome,
-        "ended_at": found.ended_at.isoformat(),
-        "ends_at": found.ends_at.isoformat(),
-        "acknowledged": why,
-    }
+    return SkippedCoolDown(
+        found.procedure_id, found.outcome, found.ended_at.isoformat(), found.ends_at.isoformat(), str(why)
+    )
 
 
-def _opened(procedure: Run, context: Any) -> dict[str, Any]:
+def _opened(procedure: Run, context: Any) -> ProcedureOpened:
     run = context["dag_run"]
     request = procedure.request
     queued = getattr(run, "queued_at", None) or run.start_date
-    return {
-        "dag_id": procedure.identity.dag_id,
-        "run_id": procedure.identity.run_id,
-        "source": request.source,
-        "target": request.target,
-        "reason": request.reason,
-        "triggered_at": queued.isoformat() if queued else procedure.now(),
-        "continues": what_is_continued(procedure),
-        "cool_down": _cool_down(procedure),
-        "request": request.model_dump(mode="json"),
-    }
+    return ProcedureOpened(
+        dag_id=procedure.identity.dag_id,
+        run_id=procedure.identity.run_id,
+        source=request.source,
+        target=request.target,
+        reason=request.reason,
+        triggered_at=queued.isoformat() if queued else procedure.now(),
+        continues=what_is_continued(procedure),
+        cool_down=_cool_down(procedure),
+        request=request.model_dump(mode="json"),
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,7 @@ from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replaying import decided_on, refuse_without_place
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
 from kafka_dr.operators.way_back import (
-    CREATES,
-    DELETES,
-    moved_clients,
+    PairJournal,
     names_protect,
     partitions_of,
     refuse_lacking,
@@ -37,9 +36,11 @@ from kafka_dr.operators.way_back import (
     topics_back,
     written_since,
 )
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import StrandedRecordsFound, TopicsPrepared, TopicsToCreate, TopicsToDelete
 from kafka_dr.procedure.run import Run
 from kafka_dr.settings import Flow
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 #: Settings that decide what becomes of a record; where they differ, the two logs would not stay alike.
 _DECIDING = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
@@ -53,23 +54,40 @@ _DELETED_AT_ONCE = 500
 _NAMED = 10
 
 
+@dataclass(frozen=True)
+class TopicBefore:
+    """What a topic of the returned cluster was before it was deleted.
+
+    Attributes:
+        replicas: copies of each partition; 0 where nobody knows.
+        settings: its own settings that only that cluster has.
+    """
+
+    topic_id: str
+    replicas: int
+    settings: Mapping[str, str]
+
+
+_UNKNOWN = TopicBefore("", 0, {})
+
+
 class PrepareTopics(ProcedureStep):
     """Make what the returned cluster lacks of the topics; in mode recreate delete them first, behind a decision and
     a verified export.
     """
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> TopicsPrepared:
         """Topics of the same names and partitions on both sides; the ids of those that were made anew."""
         approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
         # Done once, it is not begun again: the flow back may have filled the topics since.
-        before = procedure.progress.outcome(self.task_id) or {}
-        if not before:
+        before = procedure.progress.done(TopicsPrepared)
+        if before is None:
             # What has no place to be replayed to is refused before anything is deleted.
             refuse_without_place(procedure, decided_on(procedure))
-        anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and not before else None
+        anew = Anew(procedure, self.task_id, scope) if mode is Mode.RECREATE and before is None else None
         deleted = anew.delete() if anew else {}
-        made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure, self.task_id))
-        figures = {
+        made, grown = make_alike(procedure, self.task_id, scope, as_first_noted(procedure))
+        figures: dict[str, Any] = {
             "approval": approval,
             "mode": mode,
             "topics": len(scope),
@@ -79,26 +97,23 @@ class PrepareTopics(ProcedureStep):
             "prepared": procedure.artifacts.save("prepared", ids_frame(procedure, scope.values())),
         }
         if before:
-            return {**before, **figures}
+            return replace(before, **figures)
         if anew:
             anew.refuse_filled()
-        return {
-            **figures,
-            **deleted,
-            "recreated": procedure.artifacts.save("recreated", ids_frame(procedure, made_by(procedure, self.task_id))),
-        }
+        recreated = procedure.artifacts.save("recreated", ids_frame(procedure, made_by(procedure, self.task_id)))
+        return TopicsPrepared(**figures, **deleted, recreated=recreated)
 
 
 class Anew:
     """Topics of the returned cluster that are deleted and made anew, by their names there.
 
     Attributes:
-        before: what they were when they were looked at first: id, replicas and the settings that only that cluster has.
+        before: what they were when they were looked at first.
     """
 
     def __init__(self, procedure: Run, step: str, scope: Mapping[str, str]) -> None:
         self._procedure, self._step, self._scope = procedure, step, scope
-        noted = noted_topics(procedure, step)
+        noted = noted_topics(procedure)
         self.before, self._noted = noted or {}, noted is not None
 
     def delete(self) -> dict[str, Any]:
@@ -137,7 +152,7 @@ class Anew:
         """
         refuse_lacking(self._procedure, self._scope.values())
         infos = self._procedure.systems.target.topics(self.before)
-        same = [name for name, info in infos.items() if info.topic_id == self.before[name]["topic_id"]]
+        same = [name for name, info in infos.items() if info.topic_id == self.before[name].topic_id]
         ends = self._procedure.systems.target.ends(partitions_of(self._procedure, self.before))
         filled = [str(tp) for tp, end in ends.items() if end]
         if same or filled:
@@ -156,18 +171,12 @@ class Anew:
         """Those that have the id which was noted before anything was deleted, sorted."""
         infos = self._procedure.systems.target.topics(names)
         return sorted(
-            name
-            for name, info in infos.items()
-            if name in self.before and info.topic_id == self.before[name]["topic_id"]
+            name for name, info in infos.items() if name in self.before and info.topic_id == self.before[name].topic_id
         )
 
     def _refuse_written(self, old: list[str]) -> None:
-        seen = frame_partitions(
-            self._procedure.artifacts.load(
-                self._procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["returned_ends"]
-            ),
-            "offset",
-        )
+        found = self._procedure.progress.require(StrandedRecordsFound)
+        seen = frame_partitions(self._procedure.artifacts.load(found.returned_ends), "offset")
         there = partitions_of(self._procedure, set(old) - self._replaced(old))
         if exported_by(self._procedure) != self._procedure.id:
             # What was not there when an earlier run looked was made by it, or by the flow back that it started.
@@ -192,33 +201,28 @@ class Anew:
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()
-        was = self._procedure.require_other(first)
-        ids = {name: told["topic_id"] for name, told in (noted_topics(was, self._step) or {}).items()}
+        noted = noted_topics(self._procedure.require_other(first)) or {}
         infos = self._procedure.systems.target.topics(old)
-        return {name for name, info in infos.items() if ids.get(name, info.topic_id) != info.topic_id}
+        return {name for name, info in infos.items() if name in noted and noted[name].topic_id != info.topic_id}
 
-    def _note(self, old: list[str]) -> dict[str, dict[str, Any]]:
+    def _note(self, old: list[str]) -> dict[str, TopicBefore]:
         """What they are, in the journal before anything is deleted."""
         infos, configs = self._procedure.systems.target.topics(old), self._procedure.systems.target.configs(old)
         before = {
-            name: {
-                "topic_id": infos[name].topic_id,
-                "replicas": replicas_of(infos[name]),
-                "settings": settings_of_the_cluster(configs.get(name, {})),
-            }
+            name: TopicBefore(
+                infos[name].topic_id, replicas_of(infos[name]), settings_of_the_cluster(configs.get(name, {}))
+            )
             for name in old
         }
         rows = [
-            (name, was["topic_id"], was["replicas"], json.dumps(was["settings"], sort_keys=True))
-            for name, was in before.items()
+            (name, was.topic_id, was.replicas, json.dumps(was.settings, sort_keys=True)) for name, was in before.items()
         ]
         frame = pd.DataFrame(rows, columns=["topic", "topic_id", "replicas", "settings"]).astype(
             {"topic": str, "topic_id": str, "replicas": "int32", "settings": str}
         )
         self._procedure.authority.hold()
-        self._procedure.authority.write(
-            self._step, Entry.INTENT, {DELETES: self._procedure.artifacts.save("deleted_topics", frame)}
-        )
+        deleting = TopicsToDelete(deletes_topics=self._procedure.artifacts.save("deleted_topics", frame))
+        record(self._procedure.authority, self._step, deleting)
         return before
 
     def _forget_offsets(self) -> None:
@@ -234,43 +238,24 @@ class Anew:
             worker.change_offsets(name, flow.source, nothing)
 
 
-def noted_topics(procedure: Run, step: str) -> dict[str, dict[str, Any]] | None:
+def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
     """What a procedure meant to delete, as it was then, by its first intent in the journal; None before that."""
-    noted = [
-        e.payload[DELETES] for e in procedure.journal.entries(procedure.id, step, Entry.INTENT) if DELETES in e.payload
-    ]
+    noted = procedure.progress.facts(TopicsToDelete)
     if not noted:
         return None
-    rows = procedure.artifacts.load(noted[0]).to_dict("records")
+    rows = procedure.artifacts.load(noted[0].deletes_topics).to_dict("records")
     return {
-        row["topic"]: {
-            "topic_id": row["topic_id"],
-            "replicas": int(row["replicas"]),
-            "settings": json.loads(row["settings"]),
-        }
-        for row in rows
+        row["topic"]: TopicBefore(row["topic_id"], int(row["replicas"]), json.loads(row["settings"])) for row in rows
     }
 
 
-def as_first_noted(procedure: Run, step: str) -> dict[str, dict[str, Any]]:
+def as_first_noted(procedure: Run) -> dict[str, TopicBefore]:
     """What topics were that runs of this failback, this one or earlier ones, meant to delete since clients left
     them, each by the oldest note.
     """
-    moved = moved_clients(procedure)
-    opened = moved[-1][0].sequence if moved else 0
-    deleting = dict.fromkeys(
-        e.procedure_id
-        for e in procedure.journal.entries(step=step, kind=Entry.INTENT)
-        if DELETES in e.payload and e.sequence > opened
-    )
-    runs = [procedure if name == procedure.id else procedure.other(name) for name in deleting]
-    found: dict[str, dict[str, Any]] = {}
-    for one in runs:
-        if one is not None and (one.request.source, one.request.target) == (
-            procedure.request.source,
-            procedure.request.target,
-        ):
-            found = (noted_topics(one, step) or {}) | found
+    found: dict[str, TopicBefore] = {}
+    for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):
+        found = (noted_topics(writer) or {}) | found
     return found
 
 
@@ -289,9 +274,9 @@ def verify_export(procedure: Run) -> int:
 
 def exported_older(procedure: Run) -> list[ExportedPartition]:
     """Files of records that were replicated once, and that the new primary has deleted since."""
-    export = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["export"]
-    folder = Path(procedure.topology.evidence) / exported_by(procedure) / export["folder"] / _OLDER
-    rows = procedure.artifacts.load(export["older"]).to_dict("records") if "older" in export else []
+    export = procedure.progress.require(StrandedRecordsFound).export
+    folder = Path(procedure.topology.evidence) / exported_by(procedure) / export.folder / _OLDER
+    rows = procedure.artifacts.load(export.older).to_dict("records") if export.older else []
     return [
         ExportedPartition(
             row["topic"],
@@ -306,7 +291,7 @@ def exported_older(procedure: Run) -> list[ExportedPartition]:
 
 
 def make_alike(
-    procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, Mapping[str, Any]]
+    procedure: Run, step: str, scope: Mapping[str, str], before: Mapping[str, TopicBefore]
 ) -> tuple[list[str], list[str]]:
     """Make topics that the returned cluster lacks, with the new primary's settings, and grow those that have fewer
     partitions; answers both, sorted.
@@ -326,16 +311,17 @@ def make_alike(
     lacking = {topic: scope[topic] for topic in here if scope[topic] not in there}
     smaller = sorted(name for name, info in there.items() if len(info.partitions) < counts.get(name, 0))
     if lacking or smaller:
-        procedure.authority.write(step, Entry.INTENT, {CREATES: sorted(lacking.values()), "grows_topics": smaller})
+        making = TopicsToCreate(creates_topics=sorted(lacking.values()), grows_topics=smaller)
+        record(procedure.authority, step, making)
     configs = procedure.systems.source.configs(lacking)
     for topic, name in sorted(lacking.items()):
-        was = before.get(name, {})
+        was = before.get(name, _UNKNOWN)
         procedure.authority.hold()
         procedure.systems.target.create_topic(
             name,
             counts[name],
-            was.get("replicas") or -1,
-            {**portable_configs(configs[topic]), **was.get("settings", {})},
+            was.replicas or -1,
+            {**portable_configs(configs[topic]), **was.settings},
         )
     for name in smaller:
         procedure.authority.hold()
@@ -429,11 +415,7 @@ def made_by(procedure: Run, step: str) -> set[str]:
     """Topics of the returned cluster that this procedure made, by its intents: also those that a try made which was
     killed.
     """
-    return {
-        name
-        for entry in procedure.journal.entries(procedure.id, step, Entry.INTENT)
-        for name in entry.payload.get(CREATES, [])
-    }
+    return {name for making in procedure.progress.facts(TopicsToCreate, step) for name in making.creates_topics}
 
 
 def ids_frame(procedure: Run, names: Iterable[str]) -> pd.DataFrame:

@@ -38,7 +38,7 @@ from kafka_dr.errors import (
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.procedure.authority import record
-from kafka_dr.procedure.entries import Fact, StepOutcome
+from kafka_dr.procedure.entries import Approval, ApprovalGiven, Fact, GateApproved, StepOutcome
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.procedures import foreign_params
@@ -376,11 +376,11 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     "Talk to the approver; start the procedure anew.",
                 )
             approval = self._approval(procedure, asked[2] if asked else "", context)
-            procedure.authority.write(self.task_id, Entry.APPROVAL, approval)
-            procedure.authority.write(self.task_id, Entry.OUTCOME, {"asked": True, **approval})
+            record(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
+            record(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
             return {"done": self.task_id}
 
-    def _approval(self, procedure: Run, digest: str, context: Any) -> dict[str, Any]:
+    def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
         """The approval as Airflow's API holds it; an answer that counts for nothing is noted, and the question asked
         again, some times.
         """

@@ -25,8 +25,18 @@ from kafka_dr.operators.observing import observe
 from kafka_dr.operators.open_transactions import transaction_tool
 from kafka_dr.operators.positions import placed, ranked
 from kafka_dr.operators.procedure_step import ProcedureStep
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    FailoverForecast,
+    ProcedureOpened,
+    ReadinessBlocked,
+    ReadinessChecked,
+    TopicsPrepared,
+    facts_of,
+    newest,
+)
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+from kafka_dr.vocabulary import PROBE_TOPIC, Step
 
 _JUST_NOW_SECONDS = 60.0
 #: How long Connect may take to assign what it had to assign anew.
@@ -36,28 +46,28 @@ _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 class CheckReadiness(ProcedureStep):
     """Ask all gates at once; any blocker ends the procedure before anything was touched."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ReadinessChecked:
         """Observe, ask the gates, remember the topic ids for the next time."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         seen = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         found = blockers(seen)
         if found:
-            procedure.authority.write(self.task_id, Entry.NOTE, {"blockers": [b.as_dict() for b in found]})
+            record(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in found]))
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in found)
             raise NotReady(
                 f"{len(found)} readiness gates are closed", listed, " ".join(dict.fromkeys(b.next_step for b in found))
             )
         transactions_can_be_ended(procedure)
         procedure.systems.connections.check_spark(procedure.topology.spark.connection)
-        return {
-            "topics": len(seen.scope),
-            "groups": len(seen.groups),
-            "notes": notes(seen),
-            "records_per_second": records_per_second(seen),
-            "isolation": isolation_of(seen.flow.source_config),
-            "topic_ids": {t: seen.source.topics[t].topic_id for t in seen.scope},
+        return ReadinessChecked(
+            topics=len(seen.scope),
+            groups=len(seen.groups),
+            notes=notes(seen),
+            records_per_second=records_per_second(seen),
+            isolation=isolation_of(seen.flow.source_config),
+            topic_ids={t: seen.source.topics[t].topic_id for t in seen.scope},
             **kept_for_forecast(procedure, seen.positions, read_at),
-        }
+        )
 
 
 def observed_at_rest(procedure: Run, known: dict[str, str]) -> Observation:
@@ -88,14 +98,12 @@ def known_topic_ids(procedure: Run) -> dict[str, str]:
     """Topic ids that the pair's last readiness check in this direction saw, or those that a failback has made anew
     on the source since.
     """
-    for entry in reversed(procedure.journal.entries(step=Step.CHECK_READINESS, kind=Entry.OUTCOME)):
-        opened = procedure.journal.last(entry.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
-        if opened and (opened.payload["source"], opened.payload["target"]) == (
-            procedure.request.source,
-            procedure.request.target,
-        ):
-            ids: dict[str, str] = entry.payload["topic_ids"]
-            return ids | made_anew_since(procedure, entry.sequence)
+    request = procedure.request
+    checked = [*facts_of(procedure.journal.entries(step=Step.CHECK_READINESS), ReadinessChecked)]
+    for entry, ready in reversed(checked):
+        opened = newest(procedure.journal.entries(entry.procedure_id, Step.OPEN_PROCEDURE), ProcedureOpened)
+        if opened and (opened.source, opened.target) == (request.source, request.target):
+            return {**ready.topic_ids, **made_anew_since(procedure, entry.sequence)}
     return {}
 
 
@@ -104,14 +112,12 @@ def made_anew_since(procedure: Run, sequence: int) -> dict[str, str]:
     they deleted, too.
     """
     made: dict[str, str] = {}
-    for entry in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.OUTCOME):
-        failback = (
-            procedure.other(entry.procedure_id)
-            if entry.sequence > sequence and entry.payload["recreated"]["rows"]
-            else None
-        )
+    for entry, prepared in facts_of(procedure.journal.entries(step=Step.PREPARE_TOPICS), TopicsPrepared):
+        if entry.sequence < sequence or not prepared.recreated.rows:
+            continue
+        failback = procedure.other(entry.procedure_id)
         if failback is not None and failback.request.target == procedure.request.source:
-            frame = failback.artifacts.load(entry.payload["recreated"])
+            frame = failback.artifacts.load(prepared.recreated)
             made |= zip(frame["topic"], frame["topic_id"], strict=True)
     return made
 
@@ -119,7 +125,7 @@ def made_anew_since(procedure: Run, sequence: int) -> dict[str, str]:
 class Forecast(ProcedureStep):
     """What the run will do and what it will cost: the plan, whose digest every approval names."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> FailoverForecast:
         """Observe again and write the plan."""
         seen = observe(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, seen)
@@ -127,14 +133,14 @@ class Forecast(ProcedureStep):
             procedure, seen, compared_positions(seen, checkpoints_of(procedure), offset_syncs_of(procedure))
         )
         plan = _plan(procedure, seen, groups).as_dict()
-        return {
-            "plan": plan,
-            "plan_digest": digest_of(plan),
-            "active_groups": sorted(
+        return FailoverForecast(
+            plan=plan,
+            plan_digest=digest_of(plan),
+            active_groups=sorted(
                 g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups
             ),
-            "end_sum": sum(seen.last.source_ends.values()),
-        }
+            end_sum=sum(seen.last.source_ends.values()),
+        )
 
 
 def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
@@ -150,11 +156,11 @@ def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
     """The many positions that check_readiness read, if that was just now: ten thousand groups take as long to read
     again.
     """
-    ready = procedure.progress.figures(Step.CHECK_READINESS)
-    if "read_at" not in ready:
+    ready = procedure.progress.require(ReadinessChecked)
+    if ready.read_at is None or ready.positions is None:
         return None
-    age = time.time() - datetime.fromisoformat(ready["read_at"]).timestamp()
-    return procedure.artifacts.load(ready["positions"]) if 0 <= age < _JUST_NOW_SECONDS else None
+    age = time.time() - datetime.fromisoformat(ready.read_at).timestamp()
+    return procedure.artifacts.load(ready.positions) if 0 <= age < _JUST_NOW_SECONDS else None
 
 
 def refuse_unknown_groups(procedure: Run, seen: Observation) -> None:
@@ -173,7 +179,7 @@ def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) 
     reads = FenceScope.group_reads(seen.groups)
     exempt = procedure.exempt(seen.source.alias)
     fence = [*fence_entries(seen.source.rules, writes, exempt), *fence_entries(seen.source.rules, reads, exempt)]
-    lag, rate = lag_of(seen), procedure.progress.figures(Step.CHECK_READINESS)["records_per_second"]
+    lag, ready = lag_of(seen), procedure.progress.require(ReadinessChecked)
     return Plan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -193,8 +199,8 @@ def _plan(procedure: Run, seen: Observation, groups: tuple[GroupForecast, ...]) 
         deadlines=procedure.request.deadlines.model_dump(),
         start_reverse=procedure.request.start_reverse_replication,
         lag=lag,
-        drain_seconds=lag / rate if rate else None,
-        unproven=tuple(procedure.progress.figures(Step.CHECK_READINESS)["notes"]),
+        drain_seconds=lag / ready.records_per_second if ready.records_per_second else None,
+        unproven=tuple(ready.notes),
         excluded=_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
         cool_down=procedure.progress.cool_down,

@@ -46,7 +46,6 @@ from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.stranded_export import (
     PROGRESS_TOPIC,
-    REPLAYING,
     ExportedPartition,
     Writers,
     exported,
@@ -54,8 +53,9 @@ from kafka_dr.operators.stranded_export import (
     progress_record,
     written_of,
 )
+from kafka_dr.procedure.authority import record as record_fact
+from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step
 
 #: How far replays are, in a topic of our own on the new primary. It is read whole, and kept for ever: it is small.
 _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -131,7 +131,7 @@ class Proven(NamedTuple):
 class ReconcileStrandedRecords(ProcedureStep):
     """Replay, quarantine or leave stranded records, as a second person decided; what is written is written once."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> StrandedRecordsReconciled:
         """Write what is not written yet, and read back all of it; nothing else is touched.
 
         Raises:
@@ -182,7 +182,7 @@ def parts_of(procedure: Run) -> list[Part]:
     if not wanted:
         return []
     refuse_without_place(procedure, wanted)
-    compacted = {*procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["compacted"]}
+    compacted = set(procedure.progress.require(StrandedRecordsFound).compacted)
     configs = procedure.systems.source.configs({place_of(*one).topic for one in wanted})
     parts = [
         _part(one, decision, configs.get(place_of(one, decision).topic, _KEPT_WHOLE), one.topic in compacted)
@@ -280,12 +280,8 @@ class Replay:
         self._make_topics()
         noted = self._ends_noted()
         ends = {place: end for place, end in self._ends().items() if place not in noted}
-        told = (
-            {"ends_before": self._procedure.artifacts.save("replay_ends_before", partitions_frame(ends, "offset"))}
-            if ends
-            else {}
-        )
-        self._procedure.authority.write(self._step, Entry.NOTE, {REPLAYING: self._of, **told})
+        kept = self._procedure.artifacts.save("replay_ends_before", partitions_frame(ends, "offset")) if ends else None
+        record_fact(self._procedure.authority, self._step, ReplayBegun(replaying=self._of, ends_before=kept))
 
     def _make_topics(self) -> None:
         """The topic of our own, and those for the quarantine."""
@@ -313,9 +309,9 @@ class Replay:
         noted: dict[TopicPartition, int] = {}
         writers = Writers.of(self._procedure)
         for writer in writers.procedures:
-            for entry in writer.journal.entries(writer.id, self._step, Entry.NOTE):
-                if entry.payload.get(REPLAYING) in writers.exports and "ends_before" in entry.payload:
-                    noted = frame_partitions(writer.artifacts.load(entry.payload["ends_before"]), "offset") | noted
+            for note in writer.progress.facts(ReplayBegun):
+                if note.replaying in writers.exports and note.ends_before is not None:
+                    noted = frame_partitions(writer.artifacts.load(note.ends_before), "offset") | noted
         return noted
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -386,7 +382,7 @@ class Replay:
 
     def _clients_since(self, place: TopicPartition) -> int:
         """Where clients began to write on the new primary, after the failover that stranded the records."""
-        after = self._procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["after"]
+        after = self._procedure.progress.require(StrandedRecordsFound).after
         failover = self._procedure.other(after)
         if failover is None:
             raise Contradiction(
@@ -447,12 +443,8 @@ class Replay:
 
         Where one process wrote everything at its first try there are none, and the logs are not read again.
         """
-        notes = [
-            e
-            for e in self._procedure.journal.entries(self._procedure.id, self._step, Entry.NOTE)
-            if "replaying" in e.payload
-        ]
-        if len(notes) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
+        begun = self._procedure.progress.facts(ReplayBegun)
+        if len(begun) < 2 and not self._interrupted and self._exports == (self._procedure.id,):
             return {}
         spans, counts = self._spans(), Counter[TopicPartition]()
         reader = self._procedure.systems.reader(self._procedure.request.source)
@@ -539,7 +531,7 @@ def refuse_unproven(procedure: Run, proven: Iterable[Proven]) -> None:
 
 def figures_of(
     procedure: Run, proven: list[Proven], aborted: Mapping[TopicPartition, int], transactional_id: str | None
-) -> dict[str, Any]:
+) -> StrandedRecordsReconciled:
     """What was done, summed; by partition in a file."""
     rows = pd.DataFrame(
         [_row(one, aborted) for one in proven], columns=["topic", "partition", "decision", "place", *_COUNTED]
@@ -549,15 +541,15 @@ def figures_of(
         decision: int(rows.loc[rows["decision"] == decision, "read_back"].sum())
         for decision in (Decision.REPLAY, Decision.QUARANTINE)
     }
-    return {
-        "replayed": by[Decision.REPLAY],
-        "quarantined": by[Decision.QUARANTINE],
+    return StrandedRecordsReconciled(
+        replayed=by[Decision.REPLAY],
+        quarantined=by[Decision.QUARANTINE],
         **sums,
-        "aborted_are_mirrored": bool(aborted) and procedure.flow.isolation != READ_COMMITTED,
-        "export_of": exported_by(procedure),
-        "transactional_id": transactional_id,
-        "by_partition": procedure.artifacts.save("replayed", rows),
-    }
+        aborted_are_mirrored=bool(aborted) and procedure.flow.isolation != READ_COMMITTED,
+        export_of=exported_by(procedure),
+        transactional_id=transactional_id,
+        by_partition=procedure.artifacts.save("replayed", rows),
+    )
 
 
 _COUNTED = ("read_back", "overwritten", "overtaken", "uncommitted", "keyless", "expired", "restamped", "aborted")

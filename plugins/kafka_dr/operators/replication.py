@@ -12,17 +12,17 @@ import pandas as pd
 from kafka_dr.domain.drained import Proof, TailView, proof_of, why_not
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.hooks.kafka_records import Tail
-from kafka_dr.operators.fencing import partitions_of_plan, topics_of
+from kafka_dr.operators.fencing import cut_off_of, partitions_of_plan, topics_of
 from kafka_dr.operators.internal_topics import offset_syncs_of
 from kafka_dr.operators.observing import remote_partitions, side_by_side
-from kafka_dr.operators.positions import frame_partitions, partitions_frame
+from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_true import ResumedStep, source_ends_are_cut_off
 from kafka_dr.operators.way_back import refuse_replaced, told_to_begin
 from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.entries import MirrorMakerStopped, ReadinessChecked, ZeroLagProven
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Step
 
 _COUNTED_AT_MOST = 200_000
 
@@ -32,10 +32,8 @@ class Drain:
 
     def __init__(self, procedure: Run) -> None:
         self.procedure = procedure
-        self.cut_off = frame_partitions(
-            procedure.artifacts.load(procedure.progress.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset"
-        )
-        self.isolation = procedure.progress.figures(Step.CHECK_READINESS)["isolation"]
+        self.cut_off = cut_off_of(procedure)
+        self.isolation = procedure.progress.require(ReadinessChecked).isolation
         self.remote = remote_partitions(procedure, self.cut_off)
         self.source = procedure.systems.reader(procedure.request.source, self.isolation)
         self.target = procedure.systems.reader(procedure.request.target)
@@ -154,17 +152,17 @@ class WaitForZeroLag(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ZeroLagProven:
         """Look until no partition lacks a proof."""
         drain = Drain(procedure)
         proofs = procedure.progress.wait(
             self.task_id, "Zero lag", drain.look, procedure.request.deadlines.zero_lag_seconds
         )
         source_ends_are_cut_off(procedure)
-        return {
-            "partitions": len(proofs),
-            "proofs": {p.value: sum(1 for q in proofs.values() if q is p) for p in Proof},
-        }
+        return ZeroLagProven(
+            partitions=len(proofs),
+            proofs={p.value: sum(1 for q in proofs.values() if q is p) for p in Proof},
+        )
 
 
 class StopMirrorMaker(ResumedStep):
@@ -172,7 +170,7 @@ class StopMirrorMaker(ResumedStep):
     ends are the boundary.
     """
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
         """STOPPED, no tasks, ends still for a window, and drained still."""
         procedure.approvals.require_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
@@ -200,12 +198,12 @@ class StopMirrorMaker(ResumedStep):
         replicated = {
             tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None
         }
-        return {
-            "stopped": list(names),
-            "partitions_drained": len(proofs),
-            "boundary": procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
-            "replicated": procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
-        }
+        return MirrorMakerStopped(
+            stopped=names,
+            partitions_drained=len(proofs),
+            boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
+            replicated=procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
+        )
 
 
 def still_target_ends(

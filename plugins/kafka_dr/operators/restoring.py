@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.evidence import RESTORES
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of
 from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.group_requests import OK
@@ -23,8 +22,17 @@ from kafka_dr.operators.fencing import active_groups
 from kafka_dr.operators.offsets import beside, commit, held_positions, ledger_frame, translated_positions
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, in_order
 from kafka_dr.operators.procedure_step import ProcedureGate, ProcedureStep
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    GroupsCommitted,
+    PositionsRestored,
+    PositionsToRestore,
+    RestorePlanned,
+    SnapshotTaken,
+    facts_of,
+)
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import APPROVE, REJECT, Entry, Step
+from kafka_dr.vocabulary import APPROVE, REJECT, Step
 
 #: What becomes of a position.
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
@@ -39,7 +47,7 @@ class PlanRestore(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> RestorePlanned:
         """Nothing is changed; every position of the groups has its row."""
         undone = undone_procedure(procedure)
         overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
@@ -61,7 +69,8 @@ class PlanRestore(ProcedureStep):
             group_sync=group_sync_runs(procedure),
             cool_down=procedure.progress.cool_down,
         )
-        return {"plan": plan.as_dict(), "plan_digest": plan.digest, "rows": procedure.artifacts.save("restore", rows)}
+        receipt = procedure.artifacts.save("restore", rows)
+        return RestorePlanned(plan=plan.as_dict(), plan_digest=plan.digest, rows=receipt)
 
 
 def undone_procedure(procedure: Run) -> Run:
@@ -73,11 +82,8 @@ def undone_procedure(procedure: Run) -> Run:
         Refusal: the one that was named moves clients otherwise.
     """
     named, request = procedure.request.choices.get("undo_procedure"), procedure.request
-    ids = [
-        entry.procedure_id
-        for entry in procedure.journal.entries(step=Step.COMMIT_GROUPS, kind=Entry.NOTE)
-        if "snapshot" in entry.payload
-    ]
+    notes = facts_of(procedure.journal.entries(step=Step.COMMIT_GROUPS), SnapshotTaken)
+    ids = [entry.procedure_id for entry, _ in notes]
     known = [
         one
         for name in dict.fromkeys(reversed(ids))
@@ -102,15 +108,14 @@ def undone_procedure(procedure: Run) -> Run:
 
 def snapshot_of(undone: Run) -> pd.DataFrame:
     """All that the groups held on the cluster before the first commit."""
-    notes = undone.journal.entries(undone.id, Step.COMMIT_GROUPS, Entry.NOTE)
-    return undone.artifacts.load(next(entry.payload["snapshot"] for entry in notes if "snapshot" in entry.payload))
+    return undone.artifacts.load(undone.progress.facts(SnapshotTaken)[0].snapshot)
 
 
 def committed_by(undone: Run) -> pd.DataFrame:
     """What the procedure committed, or meant to when its step died."""
-    done = undone.progress.outcome(Step.COMMIT_GROUPS)
-    if done is not None:
-        return undone.artifacts.load(done["ledger"])[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
+    done = undone.progress.done(GroupsCommitted)
+    if done is not None and done.ledger is not None:
+        return undone.artifacts.load(done.ledger)[[*PLACE, "wanted"]].set_axis(COLUMNS, axis=1).astype(TYPES)
     return translated_positions(undone).astype(TYPES)
 
 
@@ -201,15 +206,15 @@ def group_sync_runs(procedure: Run) -> bool | None:
 
 def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
     """The plan and its rows; a refusal if either is not what its digest names."""
-    figures = procedure.progress.figures(Step.PLAN_RESTORE)
+    planned = procedure.progress.require(RestorePlanned)
     plan, rows = (
-        restore_plan_of(figures["plan"]),
-        procedure.artifacts.load(figures["rows"]).astype(dict.fromkeys(("before", "wanted", "now"), "Int64")),
+        restore_plan_of(planned.plan),
+        procedure.artifacts.load(planned.rows).astype(dict.fromkeys(("before", "wanted", "now"), "Int64")),
     )
-    if plan.digest != figures["plan_digest"] or plan.rows != digest_of_rows(rows):
+    if plan.digest != planned.plan_digest or plan.rows != digest_of_rows(rows):
         raise Contradiction(
             "The plan of the restore is not the one that its digest names",
-            figures["plan_digest"],
+            planned.plan_digest,
             "Start a new run: it looks again.",
         )
     return plan, rows
@@ -239,20 +244,19 @@ class ApproveRestore(ProcedureGate):
 class RestorePositions(ProcedureStep):
     """Write what was approved to groups at rest, and read every position back."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> PositionsRestored:
         """What was done by an earlier try is not done again; what somebody changed since it was planned is left
         alone.
         """
-        procedure.progress.figures(Step.APPROVE_RESTORE)
+        procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
         groups = touched(rows)
         refuse_living(procedure, groups)
         held = held_positions(procedure, groups)
         left = Left.of(rows, held, plan.overwrites)
-        procedure.authority.write(
-            self.task_id, Entry.INTENT, {RESTORES: len(left.todo), "deletes_groups": len(left.doomed)}
-        )
+        intent = PositionsToRestore(restores_positions=len(left.todo), deletes_groups=len(left.doomed))
+        record(procedure.authority, self.task_id, intent)
         procedure.authority.hold()
         errors = commit(procedure, left.todo)
         procedure.authority.hold()
@@ -263,16 +267,16 @@ class RestorePositions(ProcedureStep):
         ledger = ledger_frame(left.wanted, held, after, errors)
         receipt = procedure.artifacts.save("restored", ledger)
         refuse_unlike(ledger, left.doomed, after, refused)
-        return {
-            "approval": approval,
-            "undone": plan.undone,
-            "written": len(left.todo),
-            "already": len(left.wanted) - len(left.todo),
-            "deleted": len(left.doomed),
-            "changed_since": sum(plan.since.values()) * (not plan.overwrites) + sum(left.since.values()),
-            "changed_since_planned": left.since,
-            "ledger": receipt,
-        }
+        return PositionsRestored(
+            approval=approval,
+            undone=plan.undone,
+            written=len(left.todo),
+            already=len(left.wanted) - len(left.todo),
+            deleted=len(left.doomed),
+            changed_since=sum(plan.since.values()) * (not plan.overwrites) + sum(left.since.values()),
+            changed_since_planned=left.since,
+            ledger=receipt,
+        )
 
 
 class Left:

@@ -6,18 +6,30 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.hooks.kafka_records import Accepted
 from kafka_dr.operators.clients import removed_entries, tell_to_resume
-from kafka_dr.operators.fencing import added_entries, boundary_moved, partitions_of_plan, probe_answers
+from kafka_dr.operators.fencing import boundary_moved, partitions_of_plan, probe_answers
 from kafka_dr.operators.fencing_source import lift_fence_hook
 from kafka_dr.operators.observing import remote_partitions, source_rules
 from kafka_dr.operators.procedure_step import ProcedureStep, take_turn
 from kafka_dr.operators.reverse_replication import refuse_loop
-from kafka_dr.operators.stopping import ASKED, ASKED_PROCESSES, parts_of
+from kafka_dr.operators.still_true import source_reopened
+from kafka_dr.operators.stopping import parts_of
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    DrainHookAnswer,
+    FailoverForecast,
+    SourceAclEntriesToRemove,
+    SourceReturned,
+    SourceToReopen,
+    TargetOpened,
+)
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.undo import RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.vocabulary import Entry, Step
 
 #: How long a first record is waited for, written by a client or mirrored: what does not come is said, not waited for.
@@ -59,7 +71,7 @@ class ReturnToSource(ProcedureStep):
         take_turn(procedure, woken)
         self.intend(procedure, context)
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> SourceReturned:
         """Clients first, MirrorMaker 2 after them; a cluster or worker that is away, or does not do what it is told,
         is waited for.
         """
@@ -68,9 +80,9 @@ class ReturnToSource(ProcedureStep):
             and procedure.progress.began(Step.FENCE_SOURCE) is None
         ):
             left = left_on_returned_cluster(procedure)
-            return {"touched": True, **left} if left else {"touched": False}
+            return SourceReturned(touched=left is not None, left_on_returned_cluster=left)
 
-        def given_back() -> dict[str, Any]:
+        def given_back() -> SourceReturned:
             try:
                 return self._give_back(procedure)
             except (SystemUnavailable, DeadlinePassed, ReadBackFailed) as error:
@@ -80,43 +92,45 @@ class ReturnToSource(ProcedureStep):
             self.task_id, "Everything as it was found", given_back, procedure.request.deadlines.return_seconds
         )
 
-    def _give_back(self, procedure: Run) -> dict[str, Any]:
-        if procedure.progress.began(Step.OPEN_TARGET) is not None:
-            self._close_target_again(procedure)
-        if not procedure.progress.without_source:
+    def _give_back(self, procedure: Run) -> SourceReturned:
+        progress = procedure.progress
+        if progress.began(Step.OPEN_TARGET) is not None:
+            self._close_target_again(procedure, removed_entries(procedure))
+        if not progress.without_source:
             # It must answer first: while it cannot be given back its fence stands, and so does what another procedure
             # builds on that.
             source_rules(procedure)
-        if not any(
-            "reopens_source" in e.payload for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)
-        ):
-            procedure.authority.write(self.task_id, Entry.INTENT, {"reopens_source": True})
-        lifted = self._lift_fence(procedure)
+        if not source_reopened(procedure):
+            record(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
+        # After that intent: before it the watcher may still fence. By intents alone: what is repeated does all again.
+        intents, parts = progress.entries(Entry.INTENT), parts_of(procedure.flow)
+        left = left_to_undo(intents, procedure.request.source, parts, continues=progress.continues is not None)
+        lifted = self._lift_fence(procedure, [e for one in left if isinstance(one, RemoveFence) for e in one.entries])
         let_in = lift_fence_hook(procedure)
         # What a planned run has stopped, that one's own return starts again.
-        told = {"told": False} if procedure.progress.continues else tell_to_resume(procedure)
+        told = DrainHookAnswer(told=False) if progress.continues else tell_to_resume(procedure)
         # Only now: a worker or a target that is away must not keep clients from a source that works.
-        resumed = self._resume_replication(procedure)
-        return {
-            "touched": True,
-            **resumed,
-            "acl_entries_lifted": lifted,
-            **let_in,
-            "drain_hook": told,
-            "returned_at": procedure.now(),
+        stopped = [name for one in left if isinstance(one, ResumeReplication) for name in one.names]
+        return SourceReturned(
+            touched=True,
+            **self._resume_replication(procedure, stopped),
+            acl_entries_lifted=lifted,
+            fence_hook=let_in,
+            drain_hook=told,
+            returned_at=procedure.now(),
             # A source that was given up, and on which nothing was changed, is not waited for.
-            "probe_refused_by": {} if procedure.progress.without_source and not lifted else probe_refused_by(procedure),
+            probe_refused_by={} if progress.without_source and not lifted else probe_refused_by(procedure),
             **seen_flowing(procedure, told),
-            **left_on_returned_cluster(procedure),
-        }
+            left_on_returned_cluster=left_on_returned_cluster(procedure),
+        )
 
-    def _close_target_again(self, procedure: Run) -> None:
+    def _close_target_again(self, procedure: Run, denials: list[AclEntry]) -> None:
         """Return is allowed only if nothing was written on the target since: fence it again, then compare its ends."""
-        if procedure.progress.outcome(Step.OPEN_TARGET) is not None:
+        if procedure.progress.done(TargetOpened) is not None:
             raise Refusal("The target is open", "open_target has an outcome", "Go on forward, or fail back later.")
         procedure.authority.hold()
-        procedure.systems.target_acls.add(removed_entries(procedure))
-        missing = procedure.systems.target_acls.missing(removed_entries(procedure))
+        procedure.systems.target_acls.add(denials)
+        missing = procedure.systems.target_acls.missing(denials)
         if missing:
             raise ReadBackFailed(
                 "The target could not be fenced again",
@@ -131,21 +145,20 @@ class ReturnToSource(ProcedureStep):
                 "Clients already wrote on the target", ", ".join(moved[:10]), "Go on forward: clear open_target."
             )
 
-    def _resume_replication(self, procedure: Run) -> dict[str, Any]:
+    def _resume_replication(self, procedure: Run, names: list[str]) -> dict[str, Any]:
         """Connectors that run again; of a source that was given up, towards a cluster that had returned, or in
         dedicated mode, only what can be resumed now, and why not the rest.
         """
         # A cluster that was away once may be away again: whose clients are elsewhere keeps nobody's lease.
         flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
         if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
-            return {"connectors_resumed": self._resumed(procedure, procedure.request.deadlines.stop_seconds)}
+            return {"connectors_resumed": self._resumed(procedure, names, procedure.request.deadlines.stop_seconds)}
         try:
-            return {"connectors_resumed": self._resumed(procedure, _GIVEN_UP_SECONDS)}
+            return {"connectors_resumed": self._resumed(procedure, names, _GIVEN_UP_SECONDS)}
         except (SystemUnavailable, DeadlinePassed, BadInput) as error:
             return {"connectors_resumed": [], "replication_left_stopped": str(error)}
 
-    def _resumed(self, procedure: Run, seconds: float) -> list[str]:
-        names = self._stopped_by(procedure)
+    def _resumed(self, procedure: Run, names: list[str], seconds: float) -> list[str]:
         if not names:
             return []
         refuse_loop(procedure)
@@ -160,30 +173,12 @@ class ReturnToSource(ProcedureStep):
             )
         return names
 
-    def _stopped_by(self, procedure: Run) -> list[str]:
-        """The flow's connectors, or in dedicated mode the flow, if this procedure or its watcher had begun to stop
-        them; without those that a continued one had stopped.
-        """
-        both = list(parts_of(procedure.flow))
-        intents = [
-            e.payload
-            for step in (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
-            for e in procedure.journal.entries(procedure.id, step, Entry.INTENT)
-        ]
-        stopped = {
-            name for told in intents for name in (*told.get(ASKED, ()), told.get(ASKED_PROCESSES)) if name in both
-        }
-        if procedure.progress.continues:
-            return [name for name in both if name in stopped]
-        return both if stopped or procedure.progress.began(Step.STOP_MIRROR_MAKER) is not None else []
-
-    def _lift_fence(self, procedure: Run) -> int:
-        added = added_entries(procedure)
+    def _lift_fence(self, procedure: Run, added: list[AclEntry]) -> int:
         if not added:
             return 0
         if not source_rules(procedure).entries & frozenset(added):
             return len(added)
-        procedure.authority.write(self.task_id, Entry.INTENT, {"removes_acl_entries": len(added)})
+        record(procedure.authority, self.task_id, SourceAclEntriesToRemove(removes_acl_entries=len(added)))
         procedure.authority.hold()
         procedure.systems.source_acls.remove(added)
         left = [str(e) for e in source_rules(procedure).entries & frozenset(added)]
@@ -196,14 +191,13 @@ class ReturnToSource(ProcedureStep):
         return len(added)
 
 
-def left_on_returned_cluster(procedure: Run) -> dict[str, list[str]]:
+def left_on_returned_cluster(procedure: Run) -> list[str] | None:
     """What a failback did on the cluster that its clients are not on: it stays, so that the next run goes on from
-    there; empty where nothing was done.
+    there; None where nothing was done.
 
     Its fence above all: while its clients work elsewhere, nobody may write there.
     """
-    begun = [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None]
-    return {"left_on_returned_cluster": begun} if begun else {}
+    return [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None] or None
 
 
 def probe_refused_by(procedure: Run) -> dict[str, str]:
@@ -219,7 +213,7 @@ def probe_refused_by(procedure: Run) -> dict[str, str]:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def seen_flowing(procedure: Run, told: dict[str, Any]) -> dict[str, Any]:
+def seen_flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, Any]:
     """How many records clients wrote since they were let in, and how many MirrorMaker 2 mirrored; or why that cannot
     be seen.
 
@@ -228,7 +222,7 @@ def seen_flowing(procedure: Run, told: dict[str, Any]) -> dict[str, Any]:
 
     Without a forecast nothing is looked at: no plan names the topics.
     """
-    if procedure.progress.outcome(Step.FORECAST) is None:
+    if procedure.progress.done(FailoverForecast) is None:
         return {}
     try:
         return _flowing(procedure, told)
@@ -236,12 +230,12 @@ def seen_flowing(procedure: Run, told: dict[str, Any]) -> dict[str, Any]:
         return {"records_not_seen": str(error)}
 
 
-def _flowing(procedure: Run, told: dict[str, Any]) -> dict[str, int]:
+def _flowing(procedure: Run, told: DrainHookAnswer) -> dict[str, int]:
     partitions = partitions_of_plan(procedure)
     remote = remote_partitions(procedure, partitions)
     before = _sums(procedure, remote)
     ends_at = time.monotonic() + (
-        _SHOW_SECONDS if told.get("producers_running") else procedure.request.deadlines.stable_seconds
+        _SHOW_SECONDS if told.producers_running else procedure.request.deadlines.stable_seconds
     )
     while True:
         time.sleep(min(_LOOK_AGAIN_SECONDS, procedure.request.deadlines.stable_seconds))

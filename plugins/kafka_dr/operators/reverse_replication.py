@@ -10,16 +10,17 @@ from kafka_dr.domain.readiness import isolation_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.kafka_records import RecordReader, Span
+from kafka_dr.operators.fencing import ends_left
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.replication import compacted_in
 from kafka_dr.operators.still_true import ResumedStep
-from kafka_dr.operators.way_back import ALL_NOTED, ENDS_BEFORE
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import EndsNoted, FlowStarted, GroupsCommitted, OffsetsToSeed, ReverseFlowSeeded
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import Entry, Step
 
 _LOST_WORKER_SECONDS = 5.0
 
@@ -29,18 +30,19 @@ class SeedReverseReplication(ResumedStep):
     on, nothing else.
     """
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
         """Seed and read back; a pair without a reverse flow, or one that runs under default naming, needs no seed."""
         procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:
-            return {"seeded": 0, "why_not": "the topology has no reverse flow"}
+            return ReverseFlowSeeded(seeded=0, why_not="the topology has no reverse flow")
         worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
         if name not in worker.connectors():
-            return {"seeded": 0, "why_not": f"{name} does not exist"}
+            return ReverseFlowSeeded(seeded=0, why_not=f"{name} does not exist")
         status = worker.status(name)
         if not status.stopped and procedure.topology.naming.policy == "default":
-            return {"seeded": 0, "why_not": f"{name} runs and already replicates what clients write on {flow.source}"}
+            why = f"{name} runs and already replicates what clients write on {flow.source}"
+            return ReverseFlowSeeded(seeded=0, why_not=why)
         if not status.stopped:
             raise Refusal(
                 f"{name} is not STOPPED",
@@ -48,30 +50,22 @@ class SeedReverseReplication(ResumedStep):
                 "Stop it: it would copy records in a circle.",
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
-        procedure.authority.write(self.task_id, Entry.INTENT, {"partitions": len(seeds)})
+        record(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
         procedure.authority.hold()
         worker.change_offsets(name, flow.source, seeds)
-        return {
-            "seeded": len(seeds),
-            "connector": name,
-            "seeds": procedure.artifacts.save(
-                "reverse_seeds", partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
-            ),
-        }
+        kept = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
+        return ReverseFlowSeeded(
+            seeded=len(seeds), connector=name, seeds=procedure.artifacts.save("reverse_seeds", kept)
+        )
 
 
 def ends_at_opening(procedure: Run) -> dict[TopicPartition, int]:
     """Ends of the topics clients will write to: the boundary, and under other than identity naming the local topics'
     ends.
     """
-    boundary = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-    )
-    local = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.COMMIT_GROUPS)["local_ends"]), "offset"
-    )
-    names = set(procedure.progress.plan()["local_names"].values())
-    return {tp: end for tp, end in {**boundary, **local}.items() if tp.topic in names}
+    procedure.progress.require(GroupsCommitted)
+    names = set(procedure.progress.move().planned.local_names.values())
+    return {tp: end for tp, end in ends_left(procedure).items() if tp.topic in names}
 
 
 def refuse_loop(procedure: Run) -> None:
@@ -100,13 +94,13 @@ def refuse_loop(procedure: Run) -> None:
 class StartReverseReplication(ProcedureStep):
     """If asked: give the new primary a standby, and prove that records flow to it, none of the old ones."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> FlowStarted:
         """Resume the reverse flow, after making sure that the forward one is STOPPED with no tasks; then look at
         both logs.
         """
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
-            return {"started": False}
+            return FlowStarted(started=False)
         forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
         if not forward.stopped:
             raise Refusal(
@@ -114,18 +108,15 @@ class StartReverseReplication(ProcedureStep):
                 f"{forward.state} with {len(forward.tasks)} tasks",
                 "Stop it first: both directions at once copy records in a circle.",
             )
-        seeded = procedure.progress.figures(Step.SEED_REVERSE_REPLICATION)["seeded"]
+        seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
         worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
         for name in connectors:
             procedure.authority.hold()
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
         if copies is None:
-            return {
-                "started": True,
-                "connectors": connectors,
-                "note": "it ran before and was not seeded: nothing to prove",
-            }
+            note = "it ran before and was not seeded: nothing to prove"
+            return FlowStarted(started=True, connectors=connectors, note=note)
         try:
             flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
@@ -133,7 +124,7 @@ class StartReverseReplication(ProcedureStep):
         except Contradiction:
             worker.stop(flow.connectors.source, deadline=procedure.request.deadlines.stop_seconds)
             raise
-        return {"started": True, "connectors": connectors, "partitions_flowing": flowing}
+        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
         """Where the copies ended before the flow was resumed for the first time."""
@@ -154,27 +145,20 @@ def mirrored_ends(procedure: Run, copies: list[TopicPartition]) -> dict[TopicPar
 
 def ends_are_noted(procedure: Run, step: str) -> bool:
     """Whether a step of the procedure has noted where logs ended before it resumed the flow that writes to them."""
-    return any(ENDS_BEFORE in e.payload for e in procedure.journal.entries(procedure.id, step, Entry.NOTE))
+    return bool(procedure.progress.facts(EndsNoted, step))
 
 
 def note_ends(procedure: Run, step: str, ends: dict[TopicPartition, int]) -> None:
     """Note, before the flow is resumed for the first time, where all logs ended that it may write to: a partition
     that is not among them was made afterwards.
     """
-    procedure.authority.write(
-        step,
-        Entry.NOTE,
-        {ENDS_BEFORE: procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset")), ALL_NOTED: True},
-    )
+    receipt = procedure.artifacts.save("ends_before_flow", partitions_frame(ends, "offset"))
+    record(procedure.authority, step, EndsNoted(ends_before=receipt, all_noted=True))
 
 
 def noted_ends(procedure: Run, step: str, copies: list[TopicPartition]) -> dict[TopicPartition, int]:
     """What a step noted first of the copies; 0 of those that were not there."""
-    noted = next(
-        e.payload[ENDS_BEFORE]
-        for e in procedure.journal.entries(procedure.id, step, Entry.NOTE)
-        if ENDS_BEFORE in e.payload
-    )
+    noted = procedure.progress.facts(EndsNoted, step)[0].ends_before
     ends = frame_partitions(procedure.artifacts.load(noted), "offset")
     return {copy: ends.get(copy, 0) for copy in copies}
 

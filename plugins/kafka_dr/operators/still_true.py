@@ -15,6 +15,7 @@ from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.fencing import (
     active_groups,
     boundary_moved,
+    cut_off_of,
     fenced_groups,
     groups_of,
     partitions_of_plan,
@@ -24,12 +25,11 @@ from kafka_dr.operators.fencing import (
     topics_of,
 )
 from kafka_dr.operators.observing import side_by_side, source_rules
-from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, parts_of, stopping_since
+from kafka_dr.procedure.entries import ConsumersDrained, MirrorMakerStopped, SourceToReopen
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step
 
 #: A worker beside a dead source may be silent; what is then not known of it shows in the target's ends.
 _STATUS_SECONDS = 5.0
@@ -55,17 +55,14 @@ def refuse_if_changed(procedure: Run) -> None:
     if not procedure.progress.without_source:
         source_still_fenced(procedure)
         source_ends_are_cut_off(procedure)
-    if procedure.progress.outcome(Step.STOP_MIRROR_MAKER) is not None:
+    if procedure.progress.done(MirrorMakerStopped) is not None:
         mirror_maker_still_stopped(procedure)
         target_ends_are_boundary(procedure)
 
 
 def source_reopened(procedure: Run) -> bool:
     """Whether return_to_source began to give the source back."""
-    return any(
-        "reopens_source" in e.payload
-        for e in procedure.journal.entries(procedure.id, Step.RETURN_TO_SOURCE, Entry.INTENT)
-    )
+    return bool(procedure.progress.facts(SourceToReopen))
 
 
 def source_still_fenced(procedure: Run) -> None:
@@ -74,7 +71,7 @@ def source_still_fenced(procedure: Run) -> None:
     if not rules.authorizer:
         return
     scopes = [FenceScope.writes(topics_of(procedure))]
-    if procedure.progress.outcome(Step.DRAIN_CONSUMERS) is not None:
+    if procedure.progress.done(ConsumersDrained) is not None:
         scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
     open_ = [who for scope in scopes for who in still_allowed(rules, scope, exempt)]
     if open_:
@@ -97,9 +94,7 @@ def source_ends_are_cut_off(procedure: Run) -> None:
 
     The end of a transaction that was begun without a record moves an end, too, and is no write.
     """
-    cut_off = frame_partitions(
-        procedure.artifacts.load(procedure.progress.figures(Step.FENCE_PRODUCERS)["cut_off"]), "offset"
-    )
+    cut_off = cut_off_of(procedure)
     ends = procedure.systems.source.ends(partitions_of_plan(procedure))
     shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
     if shrunk:
@@ -130,9 +125,9 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
                 ", ".join(sorted(active)[:10]),
                 "Stop those consumers; the procedure returns to the source.",
             )
-    drained = procedure.progress.figures(Step.DRAIN_CONSUMERS)
-    frozen = procedure.artifacts.load(drained["positions"])
-    unchanged = still_held(procedure, groups, frozen, drained.get("commits_end", {}))
+    drained = procedure.progress.require(ConsumersDrained)
+    frozen = procedure.artifacts.load(drained.positions)
+    unchanged = still_held(procedure, groups, frozen, drained.commits_end)
     if unchanged is None:
         raise FenceNotProven(
             "Committed positions on the source are not the frozen ones",

@@ -7,15 +7,21 @@ import time
 from kafka_dr.hooks.mirror_maker import MirrorMaker
 from kafka_dr.hooks.stop_hook import StopHook
 from kafka_dr.operators.observing import side_by_side
-from kafka_dr.procedure.authority import acting
+from kafka_dr.procedure.authority import acting, record
+from kafka_dr.procedure.entries import (
+    ConnectorsToStop,
+    Fact,
+    MirrorMakerStopped,
+    OldMirrorMakerStopped,
+    ProcessesToStop,
+    facts_of,
+)
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.undo import ResumeReplication, undo_of
 from kafka_dr.topology import Flow
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 STOPPED = "STOPPED"
-#: Keys of the intents that name the connectors which are asked to stop, and in dedicated mode the flow whose processes
-#: are.
-ASKED, ASKED_PROCESSES = "stops_connectors", "stops_processes"
 _LOOK_AGAIN_SECONDS = 0.2
 
 
@@ -70,7 +76,7 @@ def _ask_connectors(
     """Ask by name; what `runs` goes on again where the right to ask was lost meanwhile."""
     new = [name for name in names if stopping_since(procedure, name) is None]
     if new:
-        procedure.authority.write(step, Entry.INTENT, {ASKED: new})
+        record(procedure.authority, step, ConnectorsToStop(stops_connectors=new))
 
     def undo() -> None:
         for name in runs:
@@ -104,11 +110,13 @@ def stopping_since(procedure: Run, part: str) -> float | None:
         for e in procedure.journal.entries(procedure.id, step)
     ]
     since = None
-    for entry in sorted(entries, key=lambda e: e.sequence):
-        if part in (*entry.payload.get(ASKED, ()), entry.payload.get(ASKED_PROCESSES)):
-            since = since or entry.at.timestamp()
-        elif STOPPED in (entry.payload.get(told, {}).get(part) for told in ("states", "mirror_maker")):
-            since = None
+    for entry, fact in facts_of(sorted(entries, key=lambda e: e.sequence), Fact):
+        undo = undo_of(fact)
+        match fact:
+            case _ if isinstance(undo, ResumeReplication) and part in undo.names:
+                since = since or entry.at.timestamp()
+            case MirrorMakerStopped(states=states) | OldMirrorMakerStopped(mirror_maker=states) if states:
+                since = None if states.get(part) == STOPPED else since
     return since
 
 
@@ -117,7 +125,7 @@ def _end_processes(procedure: Run, step: str, hook: StopHook, flow: Flow, second
     running = hook.running(name, timeout=seconds)
     if running:
         if stopping_since(procedure, name) is None:
-            procedure.authority.write(step, Entry.INTENT, {ASKED_PROCESSES: name})
+            record(procedure.authority, step, ProcessesToStop(stops_processes=name))
         procedure.authority.hold()
         running = hook.stop(name)
     return {name: STOPPED if running == 0 else f"{running} processes still run"}

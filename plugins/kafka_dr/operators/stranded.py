@@ -5,7 +5,7 @@ anything is changed.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.operators.copy_sizes import copy_sizes
 from kafka_dr.operators.deciding import mode_of
+from kafka_dr.operators.fencing import boundary_of, cut_off_of
 from kafka_dr.operators.fencing_source import mirrored_of
 from kafka_dr.operators.lineage import begun_then
 from kafka_dr.operators.observing import remote_partitions, side_by_side
@@ -28,14 +29,25 @@ from kafka_dr.operators.reverse_replication import ends_at_opening
 from kafka_dr.operators.spark_jobs import plain, run_spark_job, write_frame
 from kafka_dr.operators.stranded_export import exported
 from kafka_dr.operators.way_back import (
-    ALL_NOTED,
-    DELETES,
-    ENDS_BEFORE,
+    PairJournal,
     first_noted,
     moved_clients,
     names_protect,
     partitions_of,
     topics_back,
+)
+from kafka_dr.procedure.entries import (
+    DataLossAssessed,
+    EndsNoted,
+    FlowBackSeeded,
+    MirrorMakerStopped,
+    ProducersFenced,
+    Receipt,
+    StrandedExport,
+    StrandedRecordsFound,
+    StrandedRecordsFoundWithSizes,
+    StrandedTopic,
+    TopicsToDelete,
 )
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -78,7 +90,7 @@ class FindStrandedRecords(ProcedureStep):
 
     expires = True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> StrandedRecordsFound:
         """What was found before anything was deleted stays found; else look, and by the records where nothing else
         proves it.
         """
@@ -201,14 +213,7 @@ class LogsThere:
                 start(there.systems.source.ends, partitions, "read_committed"),
             )
             ends = there.systems.source.ends(partitions)
-        fenced = failover.progress.outcome(Step.FENCE_PRODUCERS)
-        boundary = frame_partitions(
-            failover.artifacts.load(failover.progress.figures(Step.STOP_MIRROR_MAKER)["boundary"]), "offset"
-        )
-        remote, proven = (
-            remote_partitions(there, partitions),
-            ({} if fenced is None else frame_partitions(failover.artifacts.load(fenced["cut_off"]), "offset")),
-        )
+        boundary, remote = boundary_of(failover), remote_partitions(there, partitions)
         noted = resumed_at(procedure, failover, remote)
         return cls(
             starts=starts.result(),
@@ -217,7 +222,7 @@ class LogsThere:
             remote=remote,
             # A log that lost its tail ends before.
             resumes={tp: min(end, noted.get(tp, end)) for tp, end in ends.items()},
-            proven=proven,
+            proven={} if failover.progress.done(ProducersFenced) is None else cut_off_of(failover),
             boundary=boundary,
             gone=gone_from(procedure, failover, remote, boundary),
             copied_back=frozenset(copied),
@@ -257,24 +262,11 @@ def resumed_at(
     if names_protect(procedure):
         return {}
     opened = failover.journal.entries(failover.id, Step.OPEN_TARGET, Entry.INTENT)[0].sequence
-    notes = [
-        e
-        for step in (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)
-        for e in procedure.journal.entries(step=step, kind=Entry.NOTE)
-    ]
-    since = [
-        (e, procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id))
-        for e in notes
-        if e.sequence > opened and ENDS_BEFORE in e.payload
-    ]
+    journal = PairJournal(procedure)
     told = [
-        (
-            e.sequence,
-            frame_partitions(writer.artifacts.load(e.payload[ENDS_BEFORE]), "offset"),
-            e.payload.get(ALL_NOTED, False),
-        )
-        for e, writer in since
-        if writer is not None and writer.pair == procedure.pair
+        (entry.sequence, frame_partitions(writer.artifacts.load(note.ends_before), "offset"), note.all_noted)
+        for step in EndsNoted.steps
+        for entry, writer, note in journal.facts(EndsNoted, step, opened)
     ]
     noted, whole = first_noted(told)
     infos = procedure.systems.source.topics({copy.topic for copy in remote.values()}) if whole else {}
@@ -292,9 +284,9 @@ def gone_from(
     offsets their copies hold.
     """
     planned = {
-        TopicPartition(name, p): TopicPartition(topic, p)
-        for topic, name, count, _ in failover.progress.plan()["topics"]
-        for p in range(count)
+        TopicPartition(moved.remote, p): TopicPartition(moved.topic, p)
+        for moved in failover.progress.move().planned.topics
+        for p in range(moved.partitions)
     }
     missing = [copy for copy, original in planned.items() if copy in boundary and original not in remote]
     infos = procedure.systems.source.topics({copy.topic for copy in missing})
@@ -305,20 +297,17 @@ def gone_from(
 
 def write_inputs(folder: Path, procedure: Run, failover: Run, there: LogsThere) -> dict[str, Any]:
     """What find_stranded_records reads; answers what its job.json says."""
-    both, assessed = Bounds(procedure, failover, there), failover.progress.outcome(Step.ASSESS_DATA_LOSS) or {}
+    both, assessed = Bounds(procedure, failover, there), failover.progress.done(DataLossAssessed)
     bounds = both.bounds()
     write_frame(folder, "bounds", bounds)
     write_frame(folder, "returned", both.returned())
     kept = kept_before(procedure) if will_be_deleted(procedure) else pd.DataFrame()
     if len(kept):
         write_frame(folder, "kept", kept)
-    write_frame(folder, "syncs", failover.artifacts.load(assessed["syncs"]) if "syncs" in assessed else _NO_SYNCS)
-    if "floors" in assessed:
-        write_frame(
-            folder,
-            "floors",
-            plain(failover.artifacts.load(assessed["floors"]), "source_end", "target_end", "sampled_at"),
-        )
+    write_frame(folder, "syncs", failover.artifacts.load(assessed.syncs) if assessed else _NO_SYNCS)
+    if assessed:
+        floors = plain(failover.artifacts.load(assessed.floors), "source_end", "target_end", "sampled_at")
+        write_frame(folder, "floors", floors)
     offsets = (bounds["cut_off"] - bounds["source_start"]).sum() + (bounds["boundary"] - bounds["target_start"]).clip(
         lower=0
     ).sum()
@@ -395,16 +384,12 @@ class Bounds:
 
     def returned(self) -> pd.DataFrame:
         """What else is known of each."""
-        there, stopped = self._there, self._failover.progress.figures(Step.STOP_MIRROR_MAKER)
+        there, replicated = self._there, self._failover.progress.require(MirrorMakerStopped).replicated
         columns = {
             "source_from": {tp: self._begins[tp] if tp in self._copied else 0 for tp in there.remote},
             "target_from": {tp: self._copied.get(tp, 0) for tp in there.remote},
             "proven_end": there.proven,
-            "replicated": (
-                frame_partitions(self._failover.artifacts.load(stopped["replicated"]), "offset")
-                if "replicated" in stopped
-                else {}
-            ),
+            "replicated": (frame_partitions(self._failover.artifacts.load(replicated), "offset") if replicated else {}),
             "stable_end": {tp: min(end, there.resumes[tp]) for tp, end in there.stable.items()},
             "target_end": {tp: self._ends[copy] for tp, copy in self._all_copies.items()},
             "decided_to": {tp: self._begins.get(tp, 0) for tp in there.remote},
@@ -447,10 +432,9 @@ def begun_at(
             for tp, begin in begins.items()
             if tp in begun and begun[tp].replicated + 1 == begin
         }
-    fenced = before.progress.outcome(Step.FENCE_PRODUCERS)
-    if fenced is None:
+    if before.progress.done(ProducersFenced) is None:
         return begins, {}
-    cut_off = frame_partitions(before.artifacts.load(fenced["cut_off"]), "offset")
+    cut_off = cut_off_of(before)
     return begins, {tp: cut_off[there.remote[tp]] for tp in begins if there.remote[tp] in cut_off}
 
 
@@ -464,13 +448,14 @@ def kept_before(procedure: Run) -> pd.DataFrame:
     for _, one in moved_clients(procedure):
         if mode_of(one) is Mode.RECREATE:
             found = [_NOTHING_KEPT]
-        elif one.request.target == there and one.progress.outcome(Step.FIND_STRANDED_RECORDS) is not None:
+        elif one.request.target == there and one.progress.done(StrandedRecordsFound) is not None:
             found.append(_left_by(one))
     return pd.concat(found, ignore_index=True)
 
 
 def _left_by(failback: Run) -> pd.DataFrame:
-    ids = (failback.progress.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
+    seeded = failback.progress.done(FlowBackSeeded)
+    ids = seeded.topic_ids if seeded else {}
     now = {name: info.topic_id for name, info in failback.systems.target.topics(sorted(ids)).items()}
     try:
         files = [one for one in exported(failback) if now.get(one.topic, "") == ids.get(one.topic)]
@@ -489,7 +474,7 @@ def _left_by(failback: Run) -> pd.DataFrame:
 
 def made_anew(procedure: Run, failover: Run) -> set[str]:
     """Topics of the returned cluster that have another id than when clients left."""
-    ids = {topic: topic_id for topic, _, _, topic_id in failover.progress.plan()["topics"] if topic_id}
+    ids = failover.progress.move().planned.topic_ids
     return {
         topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]
     }
@@ -497,7 +482,7 @@ def made_anew(procedure: Run, failover: Run) -> set[str]:
 
 def figures_of(
     procedure: Run, failover: Run, there: LogsThere, rows: pd.DataFrame, folder: str, digest: str | None
-) -> dict[str, Any]:
+) -> StrandedRecordsFound:
     """The outcome: what is stranded by topic, and receipts of what was exported and of where each log ends."""
     rows = rows.astype(_ROW)
     # Below source_end all is on the other cluster, from source_tail on nothing is; what is stranded in between was
@@ -512,27 +497,29 @@ def figures_of(
         "frontier": frontier.to_numpy().tolist(),
         "gone": sorted([*tp, count] for tp, count in there.gone.items()),
     }
-    return {
-        "after": failover.id,
-        "digest": digest_of(told),
-        "topics": topics,
-        "compacted": sorted(compacted_of(procedure, there) & {row["topic"] for row in topics}),
-        **copy_sizes(procedure, failover),
-        **{name: sum(row[name] for row in topics) for name in (*_COUNTS, "inexact")},
-        "first_at": min((row["first_at"] for row in topics if row["first_at"] is not None), default=None),
-        "last_at": max((row["last_at"] for row in topics if row["last_at"] is not None), default=None),
-        "frontier": procedure.artifacts.save("frontier", frontier),
-        "export": (
-            {"folder": folder}
-            | {
-                name: procedure.artifacts.save(
-                    f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *files]]
-                )
-                for name, (count, file, *files) in _EXPORTED.items()
-            }
-        ),
-        "returned_ends": procedure.artifacts.save("returned_ends", partitions_frame(there.ends, "offset")),
+    files = {
+        name: procedure.artifacts.save(f"exported_{name}", rows.loc[rows[file].notna(), [*_PLACE, count, *columns]])
+        for name, (count, file, *columns) in _EXPORTED.items()
     }
+    return with_sizes(
+        copy_sizes(procedure, failover),
+        after=failover.id,
+        digest=digest_of(told),
+        topics=topics,
+        compacted=sorted(compacted_of(procedure, there) & {one.topic for one in topics}),
+        **{name: sum(getattr(one, name) for one in topics) for name in (*_COUNTS, "inexact")},
+        first_at=min((one.first_at for one in topics if one.first_at is not None), default=None),
+        last_at=max((one.last_at for one in topics if one.last_at is not None), default=None),
+        frontier=procedure.artifacts.save("frontier", frontier),
+        export=StrandedExport(folder, files["files"], files["older"]),
+        returned_ends=procedure.artifacts.save("returned_ends", partitions_frame(there.ends, "offset")),
+    )
+
+
+def with_sizes(sizes: dict[str, Any], **found: Any) -> StrandedRecordsFound:
+    """What was found, with how much is copied, and deleted where the sizes say that."""
+    shape = StrandedRecordsFoundWithSizes if "bytes_there" in found | sizes else StrandedRecordsFound
+    return shape(**found | sizes)
 
 
 def compacted_of(procedure: Run, there: LogsThere) -> set[str]:
@@ -544,7 +531,7 @@ def compacted_of(procedure: Run, there: LogsThere) -> set[str]:
     }
 
 
-def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[str, Any]]:
+def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[StrandedTopic]:
     """Of each topic with stranded, older or lacking records: how many, how large and from when."""
     lost = pd.DataFrame(
         [
@@ -561,62 +548,51 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[dict[s
         .join(told.agg(first_at=("first_at", "min"), last_at=("last_at", "max")).astype("Int64"))
     )
     some = sums[(sums[["records", "lacking", "older", "inexact"]] > 0).any(axis=1)]
-    return [
-        {"topic": topic, **{str(name): None if pd.isna(value) else int(value) for name, value in row.items()}}
-        for topic, row in some.to_dict("index").items()
-    ]
+    counts = some.reset_index().astype(object).replace({pd.NA: None})
+    topics: list[dict[Any, Any]] = counts.to_dict("records")
+    return [StrandedTopic(**topic) for topic in topics]
 
 
 def found_before_deleting(procedure: Run) -> Run | None:
     """The run, this one or an earlier failback since the last failover, that found what is stranded and then deleted
     topics; None where none did.
     """
-    opened = moved_clients(procedure)
-    since = opened[-1][0].sequence if opened else 0
-    deleting = [
-        e
-        for e in procedure.journal.entries(step=Step.PREPARE_TOPICS, kind=Entry.INTENT)
-        if DELETES in e.payload and e.sequence > since
-    ]
-    runs = [procedure if e.procedure_id == procedure.id else procedure.other(e.procedure_id) for e in deleting]
-    same = [
-        one
-        for one in runs
-        if one is not None
-        and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)
-    ]
+    deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
     # One that died before it had deleted anything has left all records where they were.
-    return next((one for one in same if one.id == procedure.id or deleted_since(procedure, one)), None)
+    return next((one for _, one, _ in deleting if one.id == procedure.id or deleted_since(procedure, one)), None)
 
 
-def taken_over(procedure: Run, finder: Run) -> dict[str, Any]:
+def taken_over(procedure: Run, finder: Run) -> StrandedRecordsFound:
     """What was found before topics were deleted; the records are in its export, and nowhere else."""
-    found = finder.progress.figures(Step.FIND_STRANDED_RECORDS)
+    found = finder.progress.require(StrandedRecordsFound)
     if finder.id == procedure.id:
         return found
-    receipts = {
-        name: procedure.artifacts.save(name, finder.artifacts.load(found[name]))
-        for name in ("frontier", "returned_ends")
-    }
-    export = {"procedure_id": finder.id, **found["export"]}
-    files = {
-        name: procedure.artifacts.save(f"exported_{name}", finder.artifacts.load(export[name]))
-        for name in ("files", "older")
-    }
-    gone = deleted_since(procedure, finder)
-    return {
-        **found,
-        **receipts,
-        **copy_sizes(procedure, procedure.require_other(found["after"]), gone),
-        "gone": gone,
-        "export": {**export, **files},
-    }
+
+    def copied(name: str, receipt: Receipt) -> Receipt:
+        return procedure.artifacts.save(name, finder.artifacts.load(receipt))
+
+    export, gone = found.export, deleted_since(procedure, finder)
+    return with_sizes(
+        copy_sizes(procedure, procedure.require_other(found.after), gone),
+        **vars(found)
+        | {
+            "frontier": copied("frontier", found.frontier),
+            "returned_ends": copied("returned_ends", found.returned_ends),
+            "gone": gone,
+            "export": replace(
+                export,
+                procedure_id=export.procedure_id or finder.id,
+                files=copied("exported_files", export.files),
+                older=copied("exported_older", export.older) if export.older else None,
+            ),
+        },
+    )
 
 
 def deleted_since(procedure: Run, finder: Run) -> list[str]:
     """Topics of the returned cluster that the finder noted to delete, and that have another id by now or are not
     there, sorted.
     """
-    noted = noted_topics(finder, Step.PREPARE_TOPICS) or {}
+    noted = noted_topics(finder) or {}
     infos = procedure.systems.target.topics(noted)
-    return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was["topic_id"])
+    return sorted(name for name, was in noted.items() if name not in infos or infos[name].topic_id != was.topic_id)

@@ -23,15 +23,16 @@ from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.kafka_records import Record, RecordReader, record_of
 from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.operators.positions import frame_partitions
-from kafka_dr.operators.way_back import moved_clients
+from kafka_dr.operators.way_back import PairJournal
+from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Step
 
 #: Folders of an export: the records, and which of them no transaction has committed; a file a partition in each, under
 #: the same name.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
-#: What is written, committed together with it; and the key of the notes of whoever writes.
-PROGRESS_TOPIC, REPLAYING = "__switchback_replayed", "replaying"
+#: What is written, committed together with it.
+PROGRESS_TOPIC = "__switchback_replayed"
 #: Rows that become records at once; of large ones a row group holds fewer.
 _ROWS = 1_000
 
@@ -112,8 +113,7 @@ def exported_by(procedure: Run) -> str:
     """The procedure whose export is reconciled: this one's, unless find_stranded_records took over what an earlier
     one left undone.
     """
-    export: dict[str, str] = procedure.progress.figures(Step.FIND_STRANDED_RECORDS).get("export") or {}
-    return export.get("procedure_id", procedure.id)
+    return procedure.progress.require(StrandedRecordsFound).export.procedure_id or procedure.id
 
 
 @dataclass(frozen=True)
@@ -133,22 +133,13 @@ class Writers:
     @classmethod
     def of(cls, procedure: Run) -> Writers:
         """Read the notes of all who write."""
-        moved, own = moved_clients(procedure), exported_by(procedure)
-        opened = moved[-1][0].sequence if moved else 0
-        notes = procedure.journal.entries(step=Step.RECONCILE_STRANDED_RECORDS, kind=Entry.NOTE)
-        since = [e for e in notes if e.sequence > opened and REPLAYING in e.payload]
-        known = {
-            name: procedure if name == procedure.id else procedure.other(name)
-            for name in dict.fromkeys(e.procedure_id for e in since)
-        }
-        back = {
-            name: one
-            for name, one in known.items()
-            if one is not None
-            and (one.request.source, one.request.target) == (procedure.request.source, procedure.request.target)
-        }
-        others = [e.payload[REPLAYING] for e in since if e.procedure_id in back and e.payload[REPLAYING] != own]
-        return cls(tuple(back.values()), (*dict.fromkeys(others), own))
+        own, begun = (
+            exported_by(procedure),
+            PairJournal(procedure).same_way(ReplayBegun, Step.RECONCILE_STRANDED_RECORDS),
+        )
+        writers = {writer.id: writer for _, writer, _ in begun}
+        others = [note.replaying for *_, note in begun if note.replaying != own]
+        return cls(tuple(writers.values()), (*dict.fromkeys(others), own))
 
 
 def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicPartition, int]:
@@ -192,10 +183,10 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
 
 def exported(procedure: Run) -> list[ExportedPartition]:
     """The partitions that have an export, by topic and partition; what the files hold is not looked at."""
-    found = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)
-    since = frame_partitions(procedure.artifacts.load(found["frontier"]), "source_end")
-    folder = Path(procedure.topology.evidence) / exported_by(procedure) / found["export"]["folder"]
-    rows = procedure.artifacts.load(found["export"]["files"]).sort_values(["topic", "partition"]).to_dict("records")
+    found = procedure.progress.require(StrandedRecordsFound)
+    since = frame_partitions(procedure.artifacts.load(found.frontier), "source_end")
+    folder = Path(procedure.topology.evidence) / exported_by(procedure) / found.export.folder
+    rows = procedure.artifacts.load(found.export.files).sort_values(["topic", "partition"]).to_dict("records")
     return [_partition(row, since, folder) for row in rows]
 
 

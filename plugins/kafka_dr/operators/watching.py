@@ -24,9 +24,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 
 from kafka_dr.domain.armed import (
-    ANSWERS_SINCE,
     BY_ACL,
-    DISARMS,
     MOVING,
     ArmedFence,
     Move,
@@ -43,14 +41,24 @@ from kafka_dr.hooks.outside_text import one_line
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.operators.accepted import accepted_since, log_ends, producers_since
 from kafka_dr.operators.connections import Connections
-from kafka_dr.operators.fencing import WriteFence
 from kafka_dr.operators.fencing_source import fence_old_source, source_answers, telling_entries
 from kafka_dr.operators.observing import side_by_side
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.source_views import in_background
 from kafka_dr.operators.stopping import STOPPED, stop_flow
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import (
+    FenceDisarmed,
+    LoopStopped,
+    OldMirrorMakerStopped,
+    OldSourceAnswers,
+    OldSourceFenced,
+    ProcedureOpened,
+    all_of,
+    facts_of,
+)
 from kafka_dr.procedure.progress import NotYet, WaitLonger
-from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.topology import Flow, Topology
 from kafka_dr.vocabulary import Entry, Step
@@ -164,12 +172,9 @@ class Watcher:
         self, fence: ArmedFence, duty: Callable[[Run, ArmedFence], str], entries: Iterable[JournalEntry]
     ) -> str:
         opened = next(
-            e.payload
-            for e in entries
-            if (e.procedure_id, e.step, e.kind) == (fence.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+            fact for entry, fact in facts_of(entries, ProcedureOpened) if entry.procedure_id == fence.procedure_id
         )
-        identity = Identity(opened["dag_id"], opened["run_id"])
-        request = Request(**opened["request"])
+        identity, request = Identity(opened.dag_id, opened.run_id), Request(**opened.request)
         pair = self._topology.pair_key(request.source, request.target)
         authority = ArmedFenceAuthority(self._journal, self._topology, pair, identity.procedure_id)
         systems = self._remembered.systems(request, self._topology)
@@ -263,10 +268,10 @@ class ArmedFenceAuthority:
         now = self._watch()
         if now is None or now.state is not Watch.REOPENED or now.reopened_by is None:
             return False
-        opened = self._journal.last(now.reopened_by, Step.OPEN_PROCEDURE, Entry.OPENED)
+        opened = opened_by(self._journal, now.reopened_by)
         if opened is None:
             return False
-        lease = self._journal.lease(self._topology.pair_key(opened.payload["source"], opened.payload["target"]))
+        lease = self._journal.lease(self._topology.pair_key(opened.source, opened.target))
         return lease is not None and lease.holder == now.reopened_by
 
     def _watch(self) -> Watched | None:
@@ -313,8 +318,8 @@ def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any
     its change; a pair that was never moved is seen along the flow.
     """
     move = last_move(journal, (flow.source, flow.target))
-    opened = journal.last(move.procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED) if move else None
-    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"]) if opened else Identity(STEP, "flows")
+    opened = opened_by(journal, move.procedure_id) if move else None
+    identity = Identity(opened.dag_id, opened.run_id) if opened else Identity(STEP, "flows")
     source, target = (move.source, move.target) if move else (flow.source, flow.target)
     request = Request(source=source, target=target, reason="no two flows may copy in a circle")
     pair = topology.pair_key(source, target)
@@ -358,11 +363,8 @@ def stop_if_both_run(procedure: Run, move: Move | None) -> str:
     procedure.authority.hold()
     seen_at = procedure.now()
     states = stop_flow(procedure, STEP, flow, _ASK_SECONDS, _STOP_SECONDS)
-    procedure.authority.write(
-        STEP,
-        Entry.NOTE,
-        {"both_flows_run": {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}},
-    )
+    seen = {"stopped": states, "flow": f"{flow.source}->{flow.target}", "seen_at": seen_at}
+    record(procedure.authority, STEP, LoopStopped(both_flows_run=seen))
     return " ".join(
         [
             f"{named}. Clients were moved to {flow.target} by {procedure.id}: {flow.source}->{flow.target} was stopped",
@@ -391,7 +393,7 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """
     answers = source_answers(procedure, _ASK_SECONDS)
     if answers and fence.answers_since is None:
-        procedure.authority.write(STEP, Entry.NOTE, {ANSWERS_SINCE: procedure.now()})
+        record(procedure.authority, STEP, OldSourceAnswers(answers_since=procedure.now()))
     with side_by_side() as start:
         # Beside the fence: a worker that is slow, or away, must not leave clients writing.
         stopping = start(stop_replication, procedure, answers)
@@ -406,25 +408,31 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
                 "nothing but an ACL can fence it from here",
                 "Keep clients from it by other means, or disarm it with a failback.",
             )
-        figures = {
-            "fenced_at": fenced_at,
-            **_fence_figures(procedure, fence, made, fenced_at),
-            **accepted_since(procedure, topics),
-            **_ends_when_seen(procedure, seen.result()),
-        }
-        states = stopping.result()
-    procedure.authority.write(
-        STEP,
-        Entry.OUTCOME,
-        {"source": fence.source, **figures, "mirror_maker": states, "mirror_maker_stopped": not _left(states)},
+        since = _answers_since(procedure, fence) or fenced_at
+        accepted, first, states = accepted_since(procedure, topics), seen.result(), stopping.result()
+    ends = None if first is None else procedure.artifacts.save("ends_when_seen", partitions_frame(first, "offset"))
+    done = OldSourceFenced(
+        source=fence.source,
+        fenced=BY_ACL,
+        fenced_at=fenced_at,
+        answers_since=since,
+        # In which it may have accepted writes beside the new source.
+        window_seconds=round((datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds(), 3),
+        acl_entries_added=made.added,
+        brokers_refusing=made.refusing,
+        ends_when_seen=ends,
+        mirror_maker=states,
+        mirror_maker_stopped=not _left(states),
+        **vars(accepted),
     )
+    record(procedure.authority, STEP, done)
     if not _left(states):
         tell_producers(procedure)
     return " ".join(
         [
             (
-                f"{fence.source} is fenced; it answered since {figures['answers_since']}, and accepted at most"
-                f" {figures['records_at_most']} records on {figures['partitions_written']} partitions"
+                f"{fence.source} is fenced; it answered since {since}, and accepted at most"
+                f" {done.records_at_most} records on {done.partitions_written} partitions"
             ),
             *_left(states),
         ]
@@ -435,9 +443,8 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
     """One look at the MirrorMaker 2 of a source that is fenced: its worker may come back later than the brokers."""
     states = stop_replication(procedure, True)
     if not _left(states):
-        procedure.authority.write(
-            STEP, Entry.OUTCOME, {"source": fence.source, "mirror_maker": states, "mirror_maker_stopped": True}
-        )
+        stopped = OldMirrorMakerStopped(source=fence.source, mirror_maker=states, mirror_maker_stopped=True)
+        record(procedure.authority, STEP, stopped)
         tell_producers(procedure)
     return " ".join([f"{fence.source} is fenced", *_left(states)])
 
@@ -446,14 +453,11 @@ def tell_producers(procedure: Run) -> None:
     """Note who wrote meanwhile, as far as brokers know it: last of all, since it takes seconds, and the list and the
     fence are what counts.
     """
-    done = [
-        entry.payload
-        for entry in procedure.journal.entries(step=STEP, kind=Entry.OUTCOME)
-        if entry.payload.get("procedure_id") == procedure.id and "accepted" in entry.payload
-    ]
-    told = producers_since(procedure, done[-1]["accepted"]) if done else {}
-    if told:
-        procedure.authority.write(STEP, Entry.NOTE, told)
+    every = all_of(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
+    done = [fact for fact in every if fact.procedure_id == procedure.id]
+    producers = producers_since(procedure, done[-1].accepted) if done else None
+    if producers is not None:
+        record(procedure.authority, STEP, producers)
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
@@ -492,26 +496,10 @@ def _left(states: Mapping[str, str]) -> list[str]:
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
-def _fence_figures(procedure: Run, fence: ArmedFence, made: WriteFence, fenced_at: str) -> dict[str, Any]:
-    """How it is fenced, and the window in which it may have accepted writes beside the new source."""
+def _answers_since(procedure: Run, fence: ArmedFence) -> str | None:
+    """When the watcher saw the source answer first, by the journal now."""
     now = watch_over(procedure.journal, procedure.id)
-    since = now.fence.answers_since if now and now.fence.answers_since else fence.answers_since or fenced_at
-    window = (datetime.fromisoformat(fenced_at) - datetime.fromisoformat(since)).total_seconds()
-    return {
-        "fenced": BY_ACL,
-        "answers_since": since,
-        "window_seconds": round(window, 3),
-        "acl_entries_added": made.added,
-        "brokers_refusing": made.refusing,
-    }
-
-
-def _ends_when_seen(procedure: Run, first: dict[TopicPartition, int] | None) -> dict[str, Any]:
-    return {
-        "ends_when_seen": None
-        if first is None
-        else procedure.artifacts.save("ends_when_seen", partitions_frame(first, "offset"))
-    }
+    return now.fence.answers_since if now and now.fence.answers_since else fence.answers_since
 
 
 def _ends_if_known(procedure: Run, topics: Iterable[str]) -> dict[TopicPartition, int] | None:
@@ -531,5 +519,6 @@ def disarm(procedure: Run, alias: str, reason: str) -> tuple[ArmedFence, ...]:
     entries = telling_entries(procedure.journal)
     ended = tuple(fence for fence in (*armed_fences(entries), *unstopped(entries)) if fence.source == alias)
     for fence in ended:
-        procedure.authority.write(STEP, Entry.NOTE, {DISARMS: fence.procedure_id, "source": alias, "reason": reason})
+        disarmed = FenceDisarmed(disarms_fence=fence.procedure_id, source=alias, reason=reason)
+        record(procedure.authority, STEP, disarmed)
     return ended

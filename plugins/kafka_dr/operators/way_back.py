@@ -6,23 +6,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.hooks.procedure_journal import JournalEntry
+from kafka_dr.operators.fencing import cut_off_of
 from kafka_dr.operators.observing import remote_partitions, scope_now
 from kafka_dr.operators.positions import frame_partitions
 from kafka_dr.operators.still_ends import newest_records
 from kafka_dr.operators.stopping import STOPPED, stop_flow
+from kafka_dr.procedure.entries import (
+    EndsNoted,
+    Fact,
+    FlowBackSeeded,
+    ProducersFenced,
+    ReverseFlowSeeded,
+    SourceReturned,
+    StrandedRecordsFound,
+    facts_of,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.settings import Flow
 from kafka_dr.vocabulary import Entry, Step
 
-#: Keys of prepare_topics' intents: what is deleted, as a receipt, and what is made.
-DELETES, CREATES = "deletes_topics", "creates_topics"
-#: Of a note: where logs ended before a flow was resumed that writes to them, and that these are all that it writes to.
-ENDS_BEFORE, ALL_NOTED = "ends_before", "all_noted"
+F = TypeVar("F", bound=Fact)
+
 _ASK_SECONDS = 10.0
 _NAMED = 10
 
@@ -57,7 +66,7 @@ def failed_over(procedure: Run) -> Run:
     Raises:
         Contradiction: the journal does not know it, or it moved clients the other way.
     """
-    name = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)["after"]
+    name = procedure.progress.require(StrandedRecordsFound).after
     found = procedure.other(name)
     ends = (procedure.request.target, procedure.request.source)
     if found is None or (found.request.source, found.request.target) != ends:
@@ -83,9 +92,49 @@ def moved_clients(procedure: Run) -> list[tuple[JournalEntry, Run]]:
     kept = [
         (entry, one)
         for entry, one in known
-        if one is not None and one.pair == procedure.pair and one.progress.outcome(Step.RETURN_TO_SOURCE) is None
+        if one is not None and one.pair == procedure.pair and one.progress.done(SourceReturned) is None
     ]
     return sorted(kept, key=lambda both: both[0].sequence)
+
+
+class PairJournal:
+    """Facts of all procedures of the pair, this one included."""
+
+    def __init__(self, procedure: Run) -> None:
+        """Nothing is read yet."""
+        self._procedure = procedure
+        self._known: dict[str, Run | None] = {procedure.id: procedure}
+
+    def facts(
+        self, fact: type[F], step: Step, after: int = 0, until: int | None = None
+    ) -> list[tuple[JournalEntry, Run, F]]:
+        """Facts of a class that a step wrote between two numbers of the journal, oldest first, each with its entry
+        and the procedure that wrote it.
+        """
+        entries = self._procedure.journal.entries(step=step, kind=fact.kind)
+        within = [entry for entry in entries if after < entry.sequence and (until is None or entry.sequence < until)]
+        return [
+            (entry, writer, said)
+            for entry, said in facts_of(within, fact)
+            if (writer := self._writer(entry.procedure_id)) is not None and writer.pair == self._procedure.pair
+        ]
+
+    def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
+        """As `facts`, of procedures in the same direction; without a number since clients changed sides last."""
+        if after is None:
+            moved = moved_clients(self._procedure)
+            after = moved[-1][0].sequence if moved else 0
+        wanted = self._procedure.request
+        return [
+            told
+            for told in self.facts(fact, step, after)
+            if (told[1].request.source, told[1].request.target) == (wanted.source, wanted.target)
+        ]
+
+    def _writer(self, procedure_id: str) -> Run | None:
+        if procedure_id not in self._known:
+            self._known[procedure_id] = self._procedure.other(procedure_id)
+        return self._known[procedure_id]
 
 
 def first_noted(notes: Iterable[tuple[int, dict[TopicPartition, int], bool]]) -> tuple[dict[TopicPartition, int], bool]:
@@ -124,36 +173,31 @@ def told_to_begin(procedure: Run) -> dict[TopicPartition, Begun]:
     opened, last = moved[-1]
     if names_protect(procedure):
         return told_apart(procedure, last)
-    told: list[tuple[Run | None, dict[str, Any]]] = [(last, last.progress.outcome(Step.SEED_REVERSE_REPLICATION) or {})]
-    told += [
-        (procedure.other(e.procedure_id), e.payload)
-        for e in procedure.journal.entries(step=Step.SEED_FLOW_BACK, kind=Entry.OUTCOME)
-        if e.sequence > opened.sequence
-    ]
-    replicated: dict[TopicPartition, int] = {}
-    for teller, figures in told:
-        if teller is not None and teller.pair == procedure.pair and "seeds" in figures:
-            replicated |= frame_partitions(teller.artifacts.load(figures["seeds"]), "replicated")
+    replicated = seeded_by(last)
+    for _, teller, seeded in PairJournal(procedure).facts(FlowBackSeeded, Step.SEED_FLOW_BACK, opened.sequence):
+        replicated |= frame_partitions(teller.artifacts.load(seeded.seeds), "replicated")
     ends = _ends_left(procedure, last)
     return {tp: Begun(offset, ends[tp]) for tp, offset in replicated.items() if tp in ends}
+
+
+def seeded_by(failover: Run) -> dict[TopicPartition, int]:
+    """Last offsets that count as copied, by which a failover told the flow from its target where to begin; -1 for
+    none.
+    """
+    seeded = failover.progress.done(ReverseFlowSeeded)
+    if seeded is None or seeded.seeds is None:
+        return {}
+    return frame_partitions(failover.artifacts.load(seeded.seeds), "replicated")
 
 
 def told_apart(procedure: Run, last: Run) -> dict[TopicPartition, Begun]:
     """Where the procedure's flow was told to begin in topics that are clients' own, when another procedure brought
     them: what was stranded there stays behind. Its copies ended then where they ended before it was resumed.
     """
-    seeded = last.progress.outcome(Step.SEED_REVERSE_REPLICATION) or {}
-    noted = [
-        e.payload[ENDS_BEFORE]
-        for e in procedure.journal.entries(last.id, Step.START_REVERSE_REPLICATION, Entry.NOTE)
-        if ENDS_BEFORE in e.payload
-    ]
-    if "seeds" not in seeded or not noted:
+    replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
+    if not replicated or not noted:
         return {}
-    replicated, ends = (
-        frame_partitions(last.artifacts.load(seeded["seeds"]), "replicated"),
-        frame_partitions(last.artifacts.load(noted[0]), "offset"),
-    )
+    ends = frame_partitions(last.artifacts.load(noted[0].ends_before), "offset")
     copies = remote_partitions(procedure, replicated)
     return {tp: Begun(offset, ends[copies[tp]]) for tp, offset in replicated.items() if copies[tp] in ends}
 
@@ -162,10 +206,10 @@ def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
     """Below which offset of the target's logs everything was mirrored from the target, as clients left them: proven
     behind a fence, or found when the cluster was back.
     """
-    fenced, found = last.progress.outcome(Step.FENCE_PRODUCERS), procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
-    if fenced is not None:
-        return frame_partitions(last.artifacts.load(fenced["cut_off"]), "offset")
-    return {} if found is None else frame_partitions(procedure.artifacts.load(found["frontier"]), "source_tail")
+    if last.progress.done(ProducersFenced) is not None:
+        return cut_off_of(last)
+    found = procedure.progress.done(StrandedRecordsFound)
+    return {} if found is None else frame_partitions(procedure.artifacts.load(found.frontier), "source_tail")
 
 
 def topics_back(procedure: Run) -> dict[str, str]:
@@ -194,7 +238,8 @@ def refuse_replaced(procedure: Run) -> None:
         Contradiction: one was deleted since, by hand or by a process that came too late: what had been copied to it is
             gone.
     """
-    ids = (procedure.progress.outcome(Step.SEED_FLOW_BACK) or {}).get("topic_ids") or {}
+    seeded = procedure.progress.done(FlowBackSeeded)
+    ids = seeded.topic_ids if seeded else {}
     infos = procedure.systems.target.topics(ids) if ids else {}
     other = [name for name, topic_id in sorted(ids.items()) if name not in infos or infos[name].topic_id != topic_id]
     if other:

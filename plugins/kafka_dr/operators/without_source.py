@@ -35,10 +35,10 @@ from kafka_dr.operators.still_true import (
 )
 from kafka_dr.operators.stopping import STOPPED, parts_of, stop_flow, stopping_since
 from kafka_dr.operators.translating_ahead import bounds_at_boundary, taken_if_unchanged, write_translation
+from kafka_dr.procedure.entries import DataLossAssessed, GroupsCommitted, MirrorMakerStopped, SourceFenced
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
-from kafka_dr.vocabulary import Step
 
 #: A source that still answers lets its connectors go at once. One that is dead keeps each for a minute, and nothing can
 #: be mirrored from it meanwhile.
@@ -50,34 +50,37 @@ class StopLeftMirrorMaker(ResumedStep):
     ends, not waited for.
     """
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
         """Asked to stop, and after that the target's ends still for a window: the boundary, which a later failback
         begins at.
         """
         procedure.approvals.require_plan()
         remote = existing(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
-        states = asked_to_stop(procedure, self.task_id)
+        states, silent = asked_to_stop(procedure, self.task_id)
+        left = [name for name, state in states.items() if state != STOPPED]
         # What was on its way when the connectors were asked is in the log once its ends stand still.
         ends = still_target_ends(procedure, self.task_id, sorted(remote))
         # Connect answers this where it also stops tasks: one that is at it, or died with the source, is not waited for.
-        replicated = from_connect(procedure, []) if states["states"] and "still_stopping" not in states else {}
-        return {
-            **states,
-            "boundary": procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
-            "replicated": procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
-        }
-
-
-def asked_to_stop(procedure: Run, step: str) -> dict[str, Any]:
-    """Ask the flow's MirrorMaker 2 to stop, and tell how far it came; a worker that does not answer is told as that."""
-    try:
-        states = stop_flow(
-            procedure, step, procedure.flow, _ASK_SECONDS, 0.0 if found_lost(procedure) else _STOP_SECONDS
+        replicated = from_connect(procedure, []) if states and not left else {}
+        return MirrorMakerStopped(
+            asked=silent is None,
+            states=states,
+            worker_silent=silent,
+            still_stopping=left or None,
+            boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
+            replicated=procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),
         )
+
+
+def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None]:
+    """Ask the flow's MirrorMaker 2 to stop: how far it came, by connector or flow; and why the worker was not asked,
+    None if it was.
+    """
+    seconds = 0.0 if found_lost(procedure) else _STOP_SECONDS
+    try:
+        return stop_flow(procedure, step, procedure.flow, _ASK_SECONDS, seconds), None
     except SystemUnavailable as error:
-        return {"asked": False, "states": {}, "worker_silent": str(error)}
-    left = [name for name, state in states.items() if state != STOPPED]
-    return {"asked": True, "states": states, **({"still_stopping": left} if left else {})}
+        return {}, str(error)
 
 
 class TranslateWithoutSource(TranslateOffsets):
@@ -85,19 +88,18 @@ class TranslateWithoutSource(TranslateOffsets):
 
     def positions(self, procedure: Run) -> pd.DataFrame:
         """What is translated: the positions of the inventory."""
-        return procedure.artifacts.load(procedure.progress.figures(Step.ASSESS_DATA_LOSS)["positions"])
+        return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
         """What was translated with the assessment, or by a continued run, is taken as it is where the target is as
         it was; Spark translates the rest.
         """
-        assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
-        bounds = procedure.artifacts.load(assessed["bounds"])
-        earlier, receipt = assessed.get("earlier_translation"), assessed.get("earlier_positions")
+        assessed = procedure.progress.require(DataLossAssessed)
+        bounds = procedure.artifacts.load(assessed.bounds)
+        earlier, receipt = assessed.earlier_translation, assessed.earlier_positions
         if not earlier:
-            return taken_if_unchanged(
-                procedure, assessed.get("translated_ahead"), bounds, positions
-            ) or super().translated(procedure, context, positions)
+            taken_ahead = taken_if_unchanged(procedure, assessed.translated_ahead, bounds, positions)
+            return taken_ahead or super().translated(procedure, context, positions)
         bounds = bounds_at_boundary(procedure, bounds)
         taken = (
             positions[:0] if receipt is None else taken_as_it_is(procedure.artifacts.load(receipt), positions, bounds)
@@ -109,12 +111,10 @@ class TranslateWithoutSource(TranslateOffsets):
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """The inventory's positions, floors and pairs, and the target's log as it is since MirrorMaker 2 stands."""
-        assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
-        floors, syncs, pairs = (procedure.artifacts.load(assessed[name]) for name in ("floors", "syncs", "pairs"))
-        bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed["bounds"]))
-        # A run that was begun before this was written down says nothing of it.
-        flowed_back = assessed.get("flowed_back", True)
-        return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, flowed_back)
+        assessed = procedure.progress.require(DataLossAssessed)
+        floors, syncs, pairs = map(procedure.artifacts.load, (assessed.floors, assessed.syncs, assessed.pairs))
+        bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed.bounds))
+        return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, assessed.flowed_back)
 
 
 _NOTHING_MADE: dict[str, Any] = {"records_read": {"source": 0, "target": 0}, "repeats": {}, "holes": [], "cut": []}
@@ -199,7 +199,7 @@ def _digest(told: list[Any]) -> str:
 class CommitWithoutSource(CommitGroups):
     """Commit the positions once MirrorMaker 2's own group sync can move them no more."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> GroupsCommitted:
         """The checkpoint connector was asked to stop a while ago; only now it is waited for."""
         group_sync_stopped(procedure, self.task_id)
         return super().act(procedure, context)
@@ -253,7 +253,7 @@ class OpenWithoutSource(OpenTarget):
         if not begun:
             require_reviewed(procedure)
             refuse_living_groups(procedure)
-            if procedure.progress.figures(Step.FENCE_SOURCE)["fenced"] == ARMED:
+            if procedure.progress.require(SourceFenced).fenced == ARMED:
                 watcher_seen(procedure)
             # Last of all: a connector that still has to stop is believed only because nothing moves.
             target_ends_are_boundary(procedure)
@@ -263,7 +263,7 @@ class OpenWithoutSource(OpenTarget):
         """What clients will do on the target, and the principals that hold the right there, but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
-            FenceScope.writes(procedure.progress.plan()["local_names"].values()),
+            FenceScope.writes(procedure.progress.move().planned.local_names.values()),
             FenceScope.group_reads(groups_of(procedure)),
         )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from kafka_dr.errors import ApprovalMissing
 from kafka_dr.hooks.airflow_api import HitlAnswer
+from kafka_dr.procedure.entries import Approval, DataLossAssessed, FailoverForecast, TargetOpened
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.vocabulary import APPROVE, Step
+from kafka_dr.vocabulary import APPROVE
 
 
 class Approvals:
@@ -38,8 +38,8 @@ class Approvals:
             )
         return name
 
-    def require(self, gate: str, digest: str) -> dict[str, Any]:
-        """Return who answered a gate, and when; refuse unless the answer is a valid approval of this very digest."""
+    def require(self, gate: str, digest: str) -> Approval:
+        """Who answered a gate, and when; a refusal unless the answer is a valid approval of this very digest."""
         answer = self._systems.api.hitl(self._dag_id, self._run_id, gate)
         if answer is None or not answer.chosen_options:
             raise ApprovalMissing(
@@ -49,26 +49,22 @@ class Approvals:
                 " a new one; after it, clear that gate alone and have it answered.",
             )
         # Once the target was opened under it, an approval that grows old must not keep clients standing still.
-        opened = self._progress.outcome(Step.OPEN_TARGET) is not None
+        opened = self._progress.done(TargetOpened) is not None
         problem = problem_with(answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds)
-        if problem or answer.responded_at is None:
+        by = answer.responded_by_name or answer.responded_by_id
+        if problem or by is None or answer.responded_at is None:
             raise ApprovalMissing(
                 f"{gate} is not a valid approval",
                 problem,
                 "Before the opening the procedure returns by itself: start a new one; after it, clear that gate alone"
                 " and have a second person answer it.",
             )
-        return {
-            "gate": gate,
-            "by": answer.responded_by_name or answer.responded_by_id,
-            "at": answer.responded_at.isoformat(),
-            "digest": digest,
-        }
+        return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
 
-    def require_plan(self) -> dict[str, Any]:
+    def require_plan(self) -> Approval:
         """The valid approval of the run's plan, as of `require`."""
-        step, gate = self._progress.planning
-        return self.require(gate, self._progress.figures(step)["plan_digest"])
+        planned = DataLossAssessed if self._progress.without_source else FailoverForecast
+        return self.require(self._progress.planning[1], self._progress.require(planned).plan_digest)
 
 
 def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:

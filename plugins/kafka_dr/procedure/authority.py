@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Protocol
 
-from kafka_dr.domain.continued import continued_by
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
 from kafka_dr.hooks.procedure_journal import Journal
-from kafka_dr.procedure.entries import Fact
+from kafka_dr.procedure.entries import Fact, continued_by
 from kafka_dr.vocabulary import Entry, Step
 
 

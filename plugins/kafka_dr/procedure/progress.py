@@ -10,7 +10,7 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.params import Request
-from kafka_dr.procedure.entries import Fact, newest
+from kafka_dr.procedure.entries import Fact, MovePlanned, WatchedFact, all_of, facts_of, newest
 from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Progress:
 
     def __init__(self, journal: Journal, procedure_id: str, request: Request) -> None:
         self._journal, self._id, self._request = journal, procedure_id, request
-        self._checked_plan: str | None = None
+        self._move: tuple[str, MovePlanned] | None = None
 
     @property
     def opened(self) -> JournalEntry | None:
@@ -62,10 +62,20 @@ class Progress:
         asked = self._request.choices.get("continue_procedure")
         return asked if opened is None else (opened.payload.get("continues") or {}).get("procedure_id")
 
+    def facts(self, fact: type[F], step: str | None = None) -> list[F]:
+        """Every fact of a class that the run wrote, or one of its steps, in order."""
+        only = step or (fact.steps[0] if len(fact.steps) == 1 else None)
+        return all_of(self._journal.entries(self._id, only, fact.kind), fact)
+
+    def entries(self, kind: Entry | None = None) -> list[JournalEntry]:
+        """What the run wrote, and the watcher of old sources for it, in order; all kinds, or one."""
+        watcher = self._journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE, kind)
+        mine = [entry for entry, fact in facts_of(watcher, WatchedFact) if fact.procedure_id == self._id]
+        return sorted([*self._journal.entries(self._id, kind=kind), *mine], key=lambda entry: entry.sequence)
+
     def done(self, outcome: type[F]) -> F | None:
         """The newest outcome of a class; None if its step was not done."""
-        entries = [entry for entry in self._journal.entries(self._id, kind=outcome.kind) if entry.step in outcome.steps]
-        return newest(entries, outcome)
+        return next(reversed(self.facts(outcome)), None)
 
     def require(self, outcome: type[F]) -> F:
         """The newest outcome of a class; a refusal if its step was not done."""
@@ -203,19 +213,23 @@ class Progress:
             else (Step.FORECAST, Step.APPROVE_FAILOVER)
         )
 
-    def plan(self) -> dict[str, Any]:
-        """The approved-or-to-be-approved plan; a refusal if it is not the one its digest names."""
+    def move(self) -> MovePlanned:
+        """The forecast or assessment that holds the plan; a refusal if the plan is not the one its digest names."""
         entry = self.outcome_entry(self.planning[0])
-        plan: dict[str, Any] = entry.payload["plan"]
-        if entry.hash != self._checked_plan:
-            if digest_of(plan) != entry.payload["plan_digest"]:
+        if self._move is None or self._move[0] != entry.hash:
+            found = newest([entry], MovePlanned)
+            if found is None or digest_of(found.plan) != found.plan_digest:
                 raise Contradiction(
                     "The plan in the journal is not the one its digest names",
-                    entry.payload["plan_digest"],
+                    entry.hash if found is None else found.plan_digest,
                     "Start the procedure anew.",
                 )
-            self._checked_plan = entry.hash
-        return plan
+            self._move = entry.hash, found
+        return self._move[1]
+
+    def plan(self) -> dict[str, Any]:
+        """The whole plan, as of `move`."""
+        return dict(self.move().plan)
 
 
 def _not_done(step: str) -> Refusal:

@@ -19,6 +19,7 @@ from kafka_dr.params import Request
 from kafka_dr.procedure.approvals import Approvals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
+from kafka_dr.procedure.entries import ProcedureOpened, newest
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
 from kafka_dr.topology import Flow, Topology
@@ -36,6 +37,11 @@ class Identity:
     def procedure_id(self) -> str:
         """Name of the run, fit for a folder."""
         return re.sub(r"[^A-Za-z0-9._-]", "_", f"{self.dag_id}-{self.run_id}")
+
+
+def opened_by(journal: Journal, procedure_id: str) -> ProcedureOpened | None:
+    """What a procedure was opened with; None if it never was."""
+    return newest(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED), ProcedureOpened)
 
 
 class Run:
@@ -134,12 +140,11 @@ class Run:
         """Another procedure of the journal, with what it was triggered with; None if the journal knows none of this
         name.
         """
-        opened = self.journal.last(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        opened = opened_by(self.journal, procedure_id)
         if opened is None:
             return None
-        request = Request(**opened.payload["request"])
-        identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
-        return Run(identity, request, self.journal, self.systems.anew(request))
+        request = Request(**opened.request)
+        return Run(Identity(opened.dag_id, opened.run_id), request, self.journal, self.systems.anew(request))
 
     def require_other(self, procedure_id: str) -> Run:
         """As `other`, of a procedure that entries of the journal name; a contradiction if it was never opened."""

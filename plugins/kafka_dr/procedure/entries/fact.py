@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, dataclass_transform
 
@@ -31,7 +32,11 @@ OrAbsent = Annotated[T | None, pydantic.Field(exclude_if=_is_none)]
 
 
 class Line(Protocol):
-    """One journal entry, as far as its fact is concerned."""
+    """One journal entry, as far as it is read."""
+
+    @property
+    def procedure_id(self) -> str:
+        """Whose entry it is."""
 
     @property
     def step(self) -> str:
@@ -40,6 +45,10 @@ class Line(Protocol):
     @property
     def kind(self) -> str:
         """Which kind of entry."""
+
+    @property
+    def at(self) -> datetime:
+        """When it was written, in UTC."""
 
     @property
     def payload(self) -> Any:

@@ -104,6 +104,7 @@ class AcceptedRecords:
 class SourceFenced(StepOutcome):
     """How the clients of a source that was given up are kept from it, in the words of `domain.armed`."""
 
+    steps = (Step.FENCE_SOURCE,)
     approval: Approval
     fenced: str
     answer: FenceHookAnswer | None

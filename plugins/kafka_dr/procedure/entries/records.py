@@ -194,3 +194,8 @@ class ApprovedPlan:
     abort_open_transactions: bool = False
     inventory: Figures = field(default_factory=dict)
     loss: Sequence[Figures] = ()
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Ids of its topics on the source, as far as somebody recorded them."""
+        return {planned.topic: planned.topic_id for planned in self.topics if planned.topic_id}

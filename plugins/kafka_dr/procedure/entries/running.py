@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from kafka_dr.procedure.entries.fact import Fact, Intent, Note, OrAbsent, StepOutcome
+from kafka_dr.procedure.entries.fact import Fact, Intent, Line, Note, OrAbsent, StepOutcome, newest
 from kafka_dr.procedure.entries.records import (
     Approval,
     ContinuedRun,
@@ -53,13 +53,19 @@ class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
     outcome: OrAbsent[str] = None
 
 
+def continued_by(entries: Iterable[Line]) -> str | None:
+    """The procedure that goes on from the one whose entries these are; None if none does, or none any more."""
+    passed = newest(entries, LeasePassed)
+    return None if passed is None else passed.continued_by
+
+
 class TryBegun(Intent, steps=()):
     """A try of a step began, by Airflow's number."""
 
     attempt: int
 
 
-class _NotDone(Fact):
+class StepNotDone(Fact):
     """Why a step did not do its work."""
 
     error: str
@@ -68,11 +74,11 @@ class _NotDone(Fact):
     next_step: str
 
 
-class StepRefused(_NotDone, steps=(), kind=Entry.REFUSAL):
+class StepRefused(StepNotDone, steps=(), kind=Entry.REFUSAL):
     """A step looked and did not act."""
 
 
-class StepFailed(_NotDone, steps=(), kind=Entry.FAILURE):
+class StepFailed(StepNotDone, steps=(), kind=Entry.FAILURE):
     """A step could not act, or could not prove what it did."""
 
 

@@ -228,8 +228,6 @@ def translated(bench: Any, remote: str = "orders") -> None:
         digest="t" * 64,
         exact=1,
         positions=1,
-        holes=[],
-        cut=[],
         translation=procedure.artifacts.save("positions", frame),
     )
     del bench.clusters["primary"]
@@ -384,7 +382,7 @@ def translated_planned(bench: Any, remote: str, came: bool, *rows: tuple[str, in
     boundary = procedure.artifacts.save("boundary", partitions_frame({at: 10} if came else {}, "offset"))
     cut_off = procedure.artifacts.save("cut_off", partitions_frame({ORDERS: 10}, "offset"))
     bench.done(procedure, Step.FENCE_PRODUCERS, cut_off=cut_off)
-    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=[])
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[])
     bench.done(procedure, Step.STOP_MIRROR_MAKER, boundary=boundary)
     columns = {"group": [r[0] for r in rows], "topic": "orders", "partition": 0, "position": 5, "target_topic": remote}
     frame = pd.DataFrame(
@@ -428,7 +426,7 @@ def test_printed_positions_are_those_that_commit_groups_writes(
     procedure = translated_planned(bench, remote, True, ("a", 4, CONTENT), ("stale", None, REFUSED))
     assert command.main([ID, "--commands", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "positions-1.csv").read_text().splitlines() == expected
-    ledger = procedure.artifacts.load(CommitGroups(task_id="commit_groups").act(procedure, bench.context())["ledger"])
+    ledger = procedure.artifacts.load(CommitGroups(task_id="commit_groups").act(procedure, bench.context()).ledger)
     rows = ledger[["group", "topic", "partition", "wanted"]].to_numpy().tolist()
     assert [",".join(map(str, row)) for row in rows] == expected
 

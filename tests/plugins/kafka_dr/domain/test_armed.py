@@ -14,18 +14,20 @@ from kafka_dr.domain.armed import Accepted, Watch, accepted, armed_fences, last_
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import entry
+
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 WATCHER = Step.WATCH_OLD_SOURCE.value
 
 
 def line(procedure: str, step: str, kind: str, **payload: Any) -> Any:
     """An entry without its time."""
-    return SimpleNamespace(procedure_id=procedure, step=str(step), kind=str(kind), payload=payload)
+    return entry(step, kind, None, procedure, **payload)
 
 
 def told(*lines: Any) -> list[Any]:
     """Entries, a second apart."""
-    return [SimpleNamespace(**vars(one), at=TEN + timedelta(seconds=n)) for n, one in enumerate(lines)]
+    return [SimpleNamespace(**vars(one) | {"at": TEN + timedelta(seconds=n)}) for n, one in enumerate(lines)]
 
 
 def opened(procedure: str = "p", source: str = "east", target: str = "west") -> Any:
@@ -174,7 +176,7 @@ def test_armed_is_what_nothing_ended_since_it_was_armed(history: list[tuple[tupl
 def test_procedures_do_not_disturb_each_other(history: list[tuple[str, str]]) -> None:
     """What one procedure's entries say is the same without the other's."""
     entries = told(*(event(*what) for what in history))
-    alone = [entry for entry, (whose, _) in zip(entries, history, strict=True) if whose == "p"]
+    alone = [one for one, (whose, _) in zip(entries, history, strict=True) if whose == "p"]
     assert watched(entries).get("p") == watched(alone).get("p")
 
 
@@ -206,7 +208,7 @@ def opens(procedure: str, kind: str = Entry.INTENT) -> Any:
     ((opened(), opens("p"), opens("p", Entry.OUTCOME)), "p"),
     ((opened(), opens("p", Entry.REFUSAL)), None),
     ((opened(), opens("p"), returns(reopens_source=True)), None),
-    ((opened(), opens("p"), returns(touched=True)), "p"),
+    ((opened(), opens("p"), returns(**{"try": 1})), "p"),
     ((opened(), opens("p"), opened("f", "west", "east")), "p"),
     ((opened(), opens("p"), opened("f", "west", "east"), opens("f")), "f"),
     ((opened(), opens("p"), opened("f", "west", "east"), opens("f"), returns("f", reopens_source=True)), "p"),

@@ -65,6 +65,7 @@ def hand(**changes: object) -> Hand:
         (DENY,),
         (DENY, GROUP),
         (),
+        ("e->w.source", "e->w.checkpoint"),
         (("billing", "orders", 0, 7),),
         {TopicPartition("orders", 0): 6},
         "cp a b",
@@ -181,7 +182,7 @@ def test_back_lifts_exactly_what_was_laid() -> None:
 
 def test_back_without_a_stop_resumes_nothing() -> None:
     """Only what was touched is put back."""
-    text = commands(to_return(hand(begun=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,))))
+    text = commands(to_return(hand(begun=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
     assert "connectors" not in text and text.count("--remove") == 1
 
 
@@ -390,7 +391,7 @@ def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
 
 def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
     """And has the fence hook let clients in, if it was asked to keep them out; its silence ends nothing."""
-    (back,) = to_return(given_up(added=(DENY,), fence_hook="http://net", begun=frozenset({Step.FENCE_SOURCE})))
+    (back,) = to_return(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
     text = commands([back])
     assert text.index("mark returning") < text.index("--remove") < text.index(
         "http://net/unfence"
@@ -400,13 +401,6 @@ def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
         == '{"procedure_id": "p-1", "cluster": "east"}'
     )
     assert "connectors" not in text, "MirrorMaker 2 was not stopped"
-
-
-def test_what_the_watcher_stopped_is_resumed() -> None:
-    """It may have been faster than the procedure."""
-    assert "e-%3Ew.source/resume" in commands(
-        to_return(given_up(begun=frozenset({Step.FENCE_SOURCE, Step.WATCH_OLD_SOURCE})))
-    )
 
 
 @pytest.mark.parametrize(

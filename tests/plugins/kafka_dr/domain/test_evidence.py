@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from kafka_dr.domain.canonical import digest_of
-from kafka_dr.domain.evidence import JournalLine, evidence_of, outcome_of, seconds_of, steps_of
+from kafka_dr.domain.evidence import evidence_of, outcome_of, seconds_of, steps_of
 from kafka_dr.procedures import steps_of as table_of
 from kafka_dr.vocabulary import Entry, Outcome, Step
+
+from tests.support.facts import entry
 
 ORDER = [step.value for step in table_of("planned_failover")]
 BEFORE_OPENING = ORDER[: ORDER.index(Step.OPEN_TARGET)]
@@ -16,17 +19,22 @@ REQUEST = {"dag_id": "planned_failover", "source": "primary", "target": "standby
 FAILURE = {"error": "FenceNotProven", "reason": "Clients may still act", "seen": "User:app", "next_step": "Look"}
 
 
-def at(second: float) -> str:
+def moment(second: float) -> datetime:
     """A moment of the run."""
-    return f"2026-11-21T10:{int(second) // 60:02d}:{second % 60:09.6f}+00:00"
+    return datetime(2026, 11, 21, 10, tzinfo=UTC) + timedelta(seconds=second)
 
 
-def line(step: str, kind: str, second: float = 0.0, **payload: Any) -> JournalLine:
+def at(second: float) -> str:
+    """A moment as the evidence names it."""
+    return moment(second).isoformat()
+
+
+def line(step: str, kind: str, second: float = 0.0, **payload: Any) -> Any:
     """One journal line."""
-    return JournalLine(step, kind, at(second), payload)
+    return entry(step, kind, moment(second), **payload)
 
 
-def done(*steps: str, **payload: Any) -> list[JournalLine]:
+def done(*steps: str, **payload: Any) -> list[Any]:
     """Steps that began and ended, one second each."""
     planned = {"plan": {"topics": [], "unproven": []}, "plan_digest": "d"}
     pairs = [
@@ -40,7 +48,7 @@ def done(*steps: str, **payload: Any) -> list[JournalLine]:
 
 
 def evidence(
-    lines: list[JournalLine], closed: float = 100.0, previous: str | None = None, dag_id: str = "planned_failover"
+    lines: list[Any], closed: float = 100.0, previous: str | None = None, dag_id: str = "planned_failover"
 ) -> dict[str, Any]:
     """The evidence of these lines."""
     order = [step.value for step in table_of(dag_id)]
@@ -97,7 +105,7 @@ HISTORIES = {
 
 
 @pytest.mark.parametrize(("lines", "outcome"), HISTORIES.values(), ids=HISTORIES)
-def test_the_outcome_follows_from_the_journal(lines: list[JournalLine], outcome: Outcome) -> None:
+def test_the_outcome_follows_from_the_journal(lines: list[Any], outcome: Outcome) -> None:
     """Invariant 2: each way to end has its outcome."""
     assert outcome_of(lines, "planned_failover") is outcome
     assert evidence(lines)["outcome"] == outcome.value
@@ -112,15 +120,10 @@ def test_without_a_source_the_clients_arrival_completes() -> None:
     """
     lines = done(*WITHOUT_SOURCE[: WITHOUT_SOURCE.index(Step.VERIFY_CLIENTS) + 1])
     lost = {"topic": "orders", "partition": 0, "from_offset": 7, "certain_to": 9, "possible_to": None}
-    plan = {
-        "plan": {"topics": [], "unproven": [], "loss": [lost]},
-        "plan_digest": "d",
-        "stranded": "assess_data_loss-1",
-    }
-    lines = [
-        line(one.step, one.kind, 0.0, **plan) if (one.step, one.kind) == (Step.ASSESS_DATA_LOSS, Entry.OUTCOME) else one
-        for one in lines
-    ]
+    assessed = {"plan_digest": "d", "stranded": "assess_data_loss-1"}
+    for one in lines:
+        if (one.step, one.kind) == (Step.ASSESS_DATA_LOSS, Entry.OUTCOME):
+            one.payload |= assessed | {"plan": one.payload["plan"] | {"loss": [lost]}}
     told = evidence(lines, dag_id="unplanned_failover")
     assert (told["outcome"], told["loss"], told["stranded"], told["plan_digest"]) == (
         "completed",
@@ -134,10 +137,11 @@ def test_without_a_source_the_clients_arrival_completes() -> None:
 def test_the_window_of_confirmation_is_not_our_own_time() -> None:
     """It was asked for."""
     lines = [
+        line("open_procedure", Entry.OPENED, triggered_at=at(0)),
         line("confirm_source_lost", Entry.INTENT, 0),
         line("confirm_source_lost", Entry.OUTCOME, 20, window_seconds=15.0),
     ]
-    assert seconds_of(steps_of(lines, WITHOUT_SOURCE), at(0), at(40))["own"] == 25.0
+    assert evidence(lines, 40, dag_id="unplanned_failover")["seconds"]["own"] == 25.0
 
 
 def test_only_the_last_step_completes() -> None:
@@ -171,12 +175,12 @@ def test_refused_then_retried_then_done() -> None:
         line("forecast", Entry.INTENT, 1),
         line("forecast", Entry.FAILURE, 2, **FAILURE),
         line("forecast", Entry.INTENT, 5),
-        line("forecast", Entry.OUTCOME, 6, plan={}, plan_digest="d", groups=3),
+        line("forecast", Entry.OUTCOME, 6, plan={}, plan_digest="d", end_sum=3),
     ]
     (step,) = steps_of(lines, ORDER)
     assert (step["state"], step["started_at"], step["ended_at"]) == ("done", at(1), at(6))
     assert step["failures"] == [{"at": at(2), **FAILURE}]
-    assert step["figures"] == {"plan_digest": "d", "groups": 3}
+    assert step["figures"] == {"plan_digest": "d", "active_groups": [], "end_sum": 3}
 
 
 def test_done_then_looked_at_again_and_refused() -> None:
@@ -295,7 +299,7 @@ def test_figures_of_the_steps_arrive() -> None:
             bound=0,
             mirror_maker_bound=9,
             repeats={"a": 1},
-            translation={"file": "positions.parquet"},
+            translation={"file": "positions.parquet", "rows": 2, "sha256": "s"},
         ),
     ]
     told = evidence(lines, previous="before")

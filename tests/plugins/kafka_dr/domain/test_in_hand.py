@@ -11,6 +11,8 @@ from kafka_dr.domain.in_hand import InHand, LiveStep, in_hand
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import entry
+
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
 
@@ -33,9 +35,8 @@ class Told:
 
     def says(self, second: float, step: str, kind: str, **payload: Any) -> Told:
         """One entry."""
-        self.lines.append(
-            SimpleNamespace(step=str(step), kind=str(kind), at=TEN + timedelta(seconds=second), payload=payload)
-        )
+        at = TEN + timedelta(seconds=second)
+        self.lines.append(entry(step, kind, at, **payload))
         return self
 
     def done(self, began: float, ended: float, step: str, **figures: Any) -> Told:
@@ -92,7 +93,8 @@ def test_the_countdown_says_when_it_returns() -> None:
 
 def test_the_plans_limit_is_the_one_that_counts() -> None:
     """What was approved stands above what was asked."""
-    told = fenced(max_fence_seconds=600.0).done(4, 5, Step.FORECAST, plan={"deadlines": {"max_fence_seconds": 60.0}})
+    told = fenced(max_fence_seconds=600.0).done(4, 5, Step.FORECAST)
+    told.lines[-1].payload["plan"]["deadlines"] = {"max_fence_seconds": 60.0}
     assert "10:02:40" in words(told, 101)
 
 

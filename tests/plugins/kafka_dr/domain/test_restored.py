@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.evidence import RESTORES, JournalLine, outcome_of
+from kafka_dr.domain.evidence import outcome_of
 from kafka_dr.domain.restored import RestorePlan, restore_markdown, restore_plan_of, restore_sentences, restore_to_do
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Entry, Outcome, Step
+
+from tests.support.facts import entry
 
 PLAN = RestorePlan(
     "restore-1", "west", "it returned", "failover-1", False, "r" * 64, 3, 1, ("new",), {}, {}, False, False
@@ -72,27 +74,22 @@ def test_every_outcome_is_told_in_three_sentences(outcome: Outcome) -> None:
     assert restore_sentences({**e, "plan": None})[0]
 
 
-def line(step: Step, kind: Entry, **payload: Any) -> JournalLine:
-    """One entry."""
-    return JournalLine(step, kind, "2026-11-21T10:00:00+00:00", payload)
-
-
 OPENED = [
-    line(Step.OPEN_PROCEDURE, Entry.OPENED, dag_id=RESTORE_GROUP_OFFSETS.dag_id),
-    line(Step.OPEN_PROCEDURE, Entry.OUTCOME),
-    line(Step.PLAN_RESTORE, Entry.OUTCOME),
+    entry(Step.OPEN_PROCEDURE, Entry.OPENED, dag_id=RESTORE_GROUP_OFFSETS.dag_id),
+    entry(Step.OPEN_PROCEDURE, Entry.OUTCOME),
+    entry(Step.PLAN_RESTORE, Entry.OUTCOME),
 ]
-BEGUN = line(Step.RESTORE_POSITIONS, Entry.INTENT, **{"try": 1})
-WRITING = line(Step.RESTORE_POSITIONS, Entry.INTENT, **{RESTORES: 3})
+BEGUN = entry(Step.RESTORE_POSITIONS, Entry.INTENT, **{"try": 1})
+WRITING = entry(Step.RESTORE_POSITIONS, Entry.INTENT, restores_positions=3)
 
 
 @pytest.mark.parametrize(
     ("lines", "outcome"),
     [
         (OPENED, Outcome.REFUSED), ([*OPENED, BEGUN], Outcome.REFUSED), ([*OPENED, BEGUN, WRITING], Outcome.FAILED),
-        ([*OPENED, BEGUN, WRITING, line(Step.RESTORE_POSITIONS, Entry.OUTCOME)], Outcome.COMPLETED),
+        ([*OPENED, BEGUN, WRITING, entry(Step.RESTORE_POSITIONS, Entry.OUTCOME)], Outcome.COMPLETED),
     ],
 )  # fmt: skip
-def test_it_is_refused_as_long_as_nothing_was_written(lines: list[JournalLine], outcome: Outcome) -> None:
+def test_it_is_refused_as_long_as_nothing_was_written(lines: list[Any], outcome: Outcome) -> None:
     """After that it must be ended, one way or the other."""
     assert outcome_of(lines, RESTORE_GROUP_OFFSETS.dag_id) is outcome

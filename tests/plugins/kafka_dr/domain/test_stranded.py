@@ -13,6 +13,9 @@ from kafka_dr.domain.stranded import (
     return_markdown,
     stranded_by_topic,
 )
+from kafka_dr.procedure.entries import StrandedTopic
+
+from tests.support.facts import stranded_topic
 
 ORDERS = Stranded("orders", records=3, bytes=90, first_at=1_700_000_000_000, last_at=1_700_000_060_000, aborted=1)
 TABLE = Stranded("table", records=2, bytes=20, compacted=True)
@@ -155,17 +158,12 @@ def test_nothing_stranded_is_said() -> None:
     assert "Nothing is stranded on primary" in return_markdown(planned(Mode.RECREATE, Decision.DISCARD))
 
 
-def test_partitions_are_summed_by_topic() -> None:
-    """Counts add up, the window spans all partitions, and what has nothing is left out."""
-    row = {"records": 2, "bytes": 10, "first_at": 5, "last_at": 9, "aborted": 0, "undecided": 1}
-    row |= {"lacking": 0, "older": 3}
-    rows = [
-        {"topic": "orders", **row},
-        {"topic": "orders", **row, "first_at": 0, "last_at": None},
-        {"topic": "empty", **row, "records": 0, "older": 0},
-    ]
-    (found,) = stranded_by_topic(rows, {"orders"})
-    assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, undecided=2, older=6, compacted=True)
+def test_topics_without_anything_are_left_out() -> None:
+    """Each other one is as it was found, and knows whether it is compacted."""
+    none = StrandedTopic(**stranded_topic("empty", records=0, undecided=1, bytes=10))
+    some = StrandedTopic(**stranded_topic("orders", records=4, bytes=20, first_at=0, last_at=9, older=6))
+    (found,) = stranded_by_topic([some, none], {"orders"})
+    assert found == Stranded("orders", records=4, bytes=20, first_at=0, last_at=9, older=6, compacted=True)
 
 
 def test_where_names_part_the_directions_no_log_with_stranded_records_is_deleted() -> None:

@@ -112,7 +112,7 @@ def test_only_what_its_coordinator_holds_open_or_nobody_knows_may_be_ended(
     producer: int | None, named: str | None, all_seen: bool, wanted: bool
 ) -> None:
     """A commit under way is waited for; one that is merely not shown to us is never taken for one that nobody knows."""
-    transaction = OpenTransaction("orders", 0, 5, producer, named).as_dict()
+    transaction = OpenTransaction("orders", 0, 5, producer, named)
     assert may_be_ended(transaction, KNOWN, all_seen) is wanted
 
 

@@ -205,7 +205,7 @@ except KafkaUnavailable as error:
 """
 
 
-@pytest.mark.parametrize("question", ["brokers", "cluster_id", "broker_configs"])
+@pytest.mark.parametrize("question", ["brokers", "cluster_id"])
 def test_a_cluster_that_names_no_broker_any_more_is_unavailable(question: str) -> None:
     """Asked in a process of its own, for librdkafka may abort it."""
     with empty_cluster() as servers:

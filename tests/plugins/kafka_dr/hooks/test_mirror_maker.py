@@ -281,15 +281,6 @@ def test_a_redirect_is_an_error(server, reply, mirror) -> None:
         mirror.worker(timeout=2)
 
 
-def test_restart_touches_only_what_failed(connect, mirror) -> None:
-    """Nothing is sent while nothing failed; else only failed parts are restarted."""
-    mirror.restart_failed(NAME)
-    assert connect.server.sent("POST") == []
-    connect.tasks = {0: "RUNNING", 1: "FAILED"}
-    mirror.restart_failed(NAME)
-    assert connect.server.sent("POST")[0].path == f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true"
-
-
 def test_offsets_are_kept_apart_by_alias(connect, mirror) -> None:
     """Two spellings of a cluster never overwrite each other in what is read."""
     connect.offsets[("eats", ORDERS[0])] = 7

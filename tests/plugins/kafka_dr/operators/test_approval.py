@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.operators.approval import ApproveDataLoss, ApproveFailover, ReviewTranslation
+from kafka_dr.procedure.entries import MissingRange
 from kafka_dr.vocabulary import Entry, Step
 
 GATE = Step.APPROVE_FAILOVER
@@ -39,15 +39,13 @@ def forecast(bench: Any) -> str:
         "source": "primary",
         "target": "standby",
         "reason": "r",
-        "topics": [],
-        "groups": [],
         "lag": 0,
         "drain_seconds": None,
         "unproven": [],
         "deadlines": {"max_fence_seconds": 600.0},
     }
-    bench.done(procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
-    return digest_of(plan)
+    bench.done(procedure, Step.FORECAST, plan=plan)
+    return procedure.progress.move().plan_digest
 
 
 def test_the_question_names_the_digest_and_waits(bench: Any, asked: list[dict[str, Any]]) -> None:
@@ -210,7 +208,7 @@ def test_an_approval_does_not_grow_old_once_the_target_is_open(bench: Any) -> No
     with pytest.raises(ApprovalMissing, match="valid for 3600 s"):
         procedure.approvals.require(GATE, digest)
     bench.done(procedure, Step.OPEN_TARGET)
-    assert procedure.approvals.require(GATE, digest)["by"] == "bob"
+    assert procedure.approvals.require(GATE, digest).by == "bob"
 
 
 def translated(
@@ -223,7 +221,7 @@ def translated(
 ) -> None:
     """A translation of one position in the journal."""
     procedure = bench.stopped()
-    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born, positions={})
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born)
     row = {
         "group": "g",
         "topic": "orders",
@@ -237,7 +235,7 @@ def translated(
     }
     receipt = procedure.artifacts.save("positions", pd.DataFrame([row]))
     missing = {
-        name: [{"topic": "orders", "partition": 0, "records": n} for n in counts]
+        name: [MissingRange("orders", 0, 0, n, n, "deleted") for n in counts]
         for name, counts in (("holes", holes), ("cut", cut))
     }
     bench.done(
@@ -342,7 +340,7 @@ def lost(make_bench: Any) -> Any:
         "seen": {"recorder": False},
     }
     bench.done(procedure, Step.CONFIRM_SOURCE_LOST, state="refuses_writes", override="its disks fail")
-    bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan, plan_digest=digest_of(plan))
+    bench.done(procedure, Step.ASSESS_DATA_LOSS, plan=plan)
     return bench
 
 
@@ -379,7 +377,7 @@ def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
     lost.api.answer(LOSS_GATE, f"Lose? Plan {digest}")
     gate.execute_complete(lost.context(), APPROVED)
     assert lost.kinds(LOSS_GATE) == [Entry.NOTE, Entry.NOTE, Entry.APPROVAL, Entry.OUTCOME]
-    assert lost.procedure().approvals.require_plan() == lost.entries(LOSS_GATE)[2].payload
+    assert vars(lost.procedure().approvals.require_plan()) == lost.entries(LOSS_GATE)[2].payload
 
 
 def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:

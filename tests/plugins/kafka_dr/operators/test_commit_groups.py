@@ -33,7 +33,7 @@ def translated(
     frame = pd.DataFrame(
         {**columns, "target_position": pd.array([r[1] for r in rows], "Int64"), "class": [r[2] for r in rows]}
     )
-    figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows), "holes": [], "cut": []}
+    figures = {"exact": sum(r[2] in EXACT for r in rows), "positions": len(rows)}
     bench.done(
         procedure,
         Step.TRANSLATE_OFFSETS,
@@ -46,7 +46,7 @@ def translated(
     return procedure
 
 
-def commit(bench: Any, procedure: Any) -> dict[str, Any]:
+def commit(bench: Any, procedure: Any) -> Any:
     """Run the step's act."""
     return CommitGroups(task_id=STEP).act(procedure, bench.context())
 
@@ -60,12 +60,12 @@ def test_every_placed_position_is_committed_and_read_back(bench: Any) -> None:
     """A refused position and one without a place are left out; the ledger has a row for each of the others."""
     procedure = translated(bench, ("a", 4, "CONTENT"), ("b", 9, "END"), ("c", None, "REFUSED"), ("d", 2, "REFUSED"))
     figures = commit(bench, procedure)
-    assert held(bench) == {"a": 4, "b": 9} and (figures["positions"], figures["committed"], figures["groups"]) == (
+    assert held(bench) == {"a": 4, "b": 9} and (figures.positions, figures.committed, figures.groups) == (
         2,
         2,
         2,
     )
-    ledger = procedure.artifacts.load(figures["ledger"])
+    ledger = procedure.artifacts.load(figures.ledger)
     assert ledger[["group", "wanted", "read_back"]].to_dict("list") == {
         "group": ["a", "b"],
         "wanted": [4, 9],
@@ -80,9 +80,9 @@ def test_a_second_run_commits_only_what_differs_and_keeps_the_first_snapshot(ben
     first = commit(bench, procedure)
     bench.clusters["standby"].committed["b"] = {ORDERS: Position(3)}
     second = commit(bench, procedure)
-    assert (first["committed"], second["committed"]) == (2, 1) and held(bench) == {"a": 4, "b": 9}
-    assert vars(first["snapshot"]) == second["snapshot"]
-    assert procedure.artifacts.load(second["snapshot"])[["group", "position"]].to_dict("list") == {
+    assert (first.committed, second.committed) == (2, 1) and held(bench) == {"a": 4, "b": 9}
+    assert first.snapshot == second.snapshot
+    assert procedure.artifacts.load(second.snapshot)[["group", "position"]].to_dict("list") == {
         "group": ["a"],
         "position": [1],
     }
@@ -99,7 +99,7 @@ def test_an_older_position_of_a_refused_one_is_set_back(bench: Any) -> None:
     )
     for committed in (2, 0):
         figures = commit(bench, procedure)
-        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures["positions"], figures["committed"]) == (
+        assert held(bench) == {"a": 0, "b": 0, "d": 5} and (figures.positions, figures.committed) == (
             2,
             committed,
         )
@@ -141,7 +141,7 @@ def test_a_translation_to_be_seen_must_have_been_approved(bench: Any, asked: boo
 def test_an_exact_translation_needs_no_second_look(bench: Any) -> None:
     """Nobody was asked."""
     procedure = translated(bench, ("a", 4, "CONTENT"), reviewed=False)
-    assert commit(bench, procedure)["committed"] == 1
+    assert commit(bench, procedure).committed == 1
 
 
 def test_local_topics_are_made_and_their_groups_start_at_their_beginning(make_bench: Any) -> None:

@@ -111,24 +111,17 @@ def prove(
     """One proving step of the planned run is done."""
     source, target = bench.clusters["primary"], bench.clusters["standby"]
     if step is Step.FENCE_PRODUCERS:
-        procedure.authority.write(step, Entry.INTENT, {"try": 1})
         procedure.authority.write(step, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
         source.acls |= {GRANT, FENCE}
-        told = {
-            "cut_off": procedure.artifacts.save(
-                "cut_off", partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")
-            ),
-            "fenced_at": fenced_at and procedure.now(),
-        }
-        procedure.authority.write(step, Entry.OUTCOME, told)
+        ends = partitions_frame({ORDERS: source.log_ends[ORDERS]}, "offset")
+        cut_off = procedure.artifacts.save("cut_off", ends)
+        bench.done(procedure, step, cut_off=cut_off, fenced_at=fenced_at and procedure.now())
     elif step is Step.DRAIN_CONSUMERS:
         bench.done(
             procedure,
             step,
             groups=["audit", "billing"],
-            groups_since_forecast=[],
             positions=procedure.artifacts.save("source_positions", positions_frame(procedure, ["audit", "billing"])),
-            commits_end={},
         )
     elif step is Step.WAIT_FOR_ZERO_LAG:
         bench.done(procedure, step)
@@ -150,7 +143,6 @@ def prove(
             exact=2,
             positions=2,
             holes=holes,
-            cut=[],
             repeats={"orders-0": 4},
             translation=procedure.artifacts.save("positions", rows),
         )
@@ -983,7 +975,7 @@ def test_the_digest_is_that_of_these_very_rows(died: Any) -> None:
     for start in (70, 80):
         died.clusters["standby"].log_starts[ORDERS] = start
         digests.add(
-            TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1"))["digest"]
+            TranslateWithoutSource(task_id=TRANSLATE.value).act(died.procedure("u1"), died.context("u1")).digest
         )
     assert len(digests) == 3
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.lineage import Segment
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import copies_back
@@ -22,8 +21,9 @@ from kafka_dr.operators.copies_back import (
 )
 from kafka_dr.operators.lineage import History
 from kafka_dr.operators.positions import partitions_frame
-from kafka_dr.operators.way_back import CREATES
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import TopicsToCreate
+from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.operators.test_lineage import Trips
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
@@ -51,8 +51,7 @@ BOUNDS = pd.DataFrame(
 
 def planned(way: WayBack, copies: dict[str, str]) -> None:
     """The forecast named these copies."""
-    plan = {"copies": copies}
-    way.bench.done(way.procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    way.bench.done(way.procedure, Step.FORECAST, plan={"copies": copies})
 
 
 @pytest.fixture
@@ -141,8 +140,7 @@ def kept_behind(trips: Trips, begun: int | None, cut_off: dict[TopicPartition, i
     """The segments of the bounds of the failover after that."""
     back_again(trips, begun, cut_off)
     later = trips.begin("primary", "standby")
-    plan = {"topics": [["orders", "primary.orders", 1, "id-orders"]]}
-    trips.bench.done(later, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    trips.bench.done(later, Step.FORECAST, plan={"topics": [["orders", "primary.orders", 1, "id-orders"]]})
     with_copies(later, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=117))
     path = trips.folder / "segments.parquet"
     return (
@@ -233,9 +231,8 @@ def test_copies_that_were_made_anew_since_hold_what_had_stayed_behind(
     trips.note(Step.START_REVERSE_REPLICATION, {FORTH_COPY: 104})
     trips.opens({ORDERS: 40, FORTH_COPY: 104}, {BACK_COPY: 43})
     again = trips.begin("primary", "standby")
-    again.authority.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["primary.orders"]})
-    plan = {"topics": [["orders", "primary.orders", 1, "id-orders"]]}
-    trips.bench.done(again, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    record(again.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["primary.orders"]))
+    trips.bench.done(again, Step.FORECAST, plan={"topics": [["orders", "primary.orders", 1, "id-orders"]]})
     with_copies(again, trips.folder, BOUNDS.assign(target_topic="primary.orders", cut_off=120, boundary=120))
     assert not (trips.folder / "segments.parquet").exists()
 

@@ -13,19 +13,10 @@ from kafka_dr.errors import ApprovalMissing, BadInput, Refusal
 from kafka_dr.operators.deciding import DecideStrandedRecords, planned_return, require_decided
 from kafka_dr.vocabulary import Step
 
+from tests.support.facts import stranded_topic
+
 GATE = Step.DECIDE_STRANDED_RECORDS
-ORDERS = {
-    "topic": "orders",
-    "partition": 0,
-    "records": 3,
-    "bytes": 30,
-    "first_at": 1,
-    "last_at": 2,
-    "aborted": 0,
-    "undecided": 0,
-    "lacking": 0,
-    "older": 0,
-}
+ORDERS = stranded_topic("orders", records=3, bytes=30, first_at=1, last_at=2)
 
 
 @pytest.fixture
@@ -84,7 +75,7 @@ def test_the_answer_holds_for_what_was_found_only(found: Any) -> None:
     bench = found(ORDERS)
     bench.api.answer(GATE, f"Decision {planned_return(bench.procedure()).digest}")
     bench.done(bench.procedure(), GATE, asked=True)
-    assert require_decided(bench.procedure())["by"] == "bob"
+    assert require_decided(bench.procedure()).by == "bob"
     bench.done(
         bench.procedure(),
         Step.FIND_STRANDED_RECORDS,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from kafka_dr.domain.evidence import JournalLine, evidence_of
+from kafka_dr.domain.evidence import evidence_of
 from kafka_dr.domain.plain_text import visible
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.vocabulary import Entry, Outcome, Step
+
+from tests.support.facts import entry
 
 ODD = "<script>alert('x')</script>&\"'{{ 7*7 }}{% raw %}"
 AT = "2026-11-21T10:00:00+00:00"
@@ -236,12 +239,8 @@ def test_the_page_says_how_it_ended(outcome: str) -> None:
 @pytest.mark.parametrize("kind", [Entry.REFUSAL, Entry.FAILURE])
 def test_a_run_refused_before_any_plan_has_a_page(kind: Entry) -> None:
     """A run that never took the lease, or never began, renders from real evidence."""
-    refused = JournalLine(
-        Step.OPEN_PROCEDURE,
-        kind,
-        AT,
-        {"error": "LeaseLost", "reason": "held by another", "seen": "p-0", "next_step": "wait"},
-    )
+    why = {"error": "LeaseLost", "reason": "held by another", "seen": "p-0", "next_step": "wait"}
+    refused = entry(Step.OPEN_PROCEDURE, kind, datetime.fromisoformat(AT), **why)
     request = {"dag_id": "planned_failover", "source": "primary", "target": "standby", "reason": "maintenance"}
     for lines in ([], [refused]):
         page = evidence_page(

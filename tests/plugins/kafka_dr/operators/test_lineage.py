@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import offsets
@@ -17,7 +16,8 @@ from kafka_dr.operators.lineage import write_lineage
 from kafka_dr.operators.offsets import TranslateOffsets
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.translating_ahead import write_translation
-from kafka_dr.operators.way_back import CREATES
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import EndsNoted, TopicsToCreate
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -42,16 +42,13 @@ class Trips:
         self.procedure = self.bench.opened(f"t{self.count}")
         told = {"orders": "id-orders"} | (ids or {})
         topics = [[name, name, 1, topic_id] for name, topic_id in told.items()]
-        self.bench.done(self.procedure, Step.FORECAST, plan={"topics": topics}, plan_digest="d")
+        self.bench.done(self.procedure, Step.FORECAST, plan={"topics": topics})
         return self.procedure
 
     def note(self, step: Step, ends: dict[TopicPartition, int]) -> None:
         """The step of the last procedure noted where logs ended before it started a flow."""
-        self.procedure.authority.write(
-            step,
-            Entry.NOTE,
-            {"ends_before": self.procedure.artifacts.save("ends_before", partitions_frame(ends, "offset"))},
-        )
+        kept = self.procedure.artifacts.save("ends_before", partitions_frame(ends, "offset"))
+        record(self.procedure.authority, step, EndsNoted(ends_before=kept))
 
     def found(self, after: Run, source_end: int, resumes: int) -> None:
         """The last procedure looked for stranded records."""
@@ -333,7 +330,7 @@ def test_a_topic_made_anew_by_a_failback_begins_again(trips: Trips) -> None:
     trips.begin("primary", "standby")
     trips.opens({ORDERS: 100}, {ORDERS: 104})
     trips.begin("standby", "primary")
-    trips.procedure.authority.write(Step.PREPARE_TOPICS, Entry.INTENT, {CREATES: ["orders"]})
+    record(trips.procedure.authority, Step.PREPARE_TOPICS, TopicsToCreate(creates_topics=["orders"]))
     assert trips.segments() == []
     trips.begin("standby", "primary")
     assert trips.segments() == []
@@ -447,7 +444,7 @@ def test_a_translation_gets_them(trips: Trips, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(offsets, "offset_syncs_of", lambda one: NO_PAIRS)
     monkeypatch.setattr(offsets, "bounds_frame", lambda one: trips.bounds(300, 290))
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    trips.bench.done(procedure, Step.FORECAST, plan={}, plan_digest=digest_of({}))
+    trips.bench.done(procedure, Step.FORECAST)
     positions = pd.DataFrame({"group": ["g"], "topic": ["orders"], "partition": [0], "position": [3]}).astype(
         {"partition": "int32"}
     )
@@ -505,7 +502,7 @@ def third_trip(trips: Trips, without_spark: Any, monkeypatch: pytest.MonkeyPatch
         trips.opens({ORDERS: cut_off}, {ORDERS: boundary})
     procedure = trips.begin("primary", "standby")
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    trips.bench.done(procedure, Step.FORECAST, plan={}, plan_digest=digest_of({}))
+    trips.bench.done(procedure, Step.FORECAST)
     flags = {
         "drained": True,
         "complete": True,

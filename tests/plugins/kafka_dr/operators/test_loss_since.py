@@ -16,7 +16,7 @@ from kafka_dr.errors import ApprovalMissing
 from kafka_dr.operators.approval import ReviewTranslation
 from kafka_dr.operators.clients import RedirectClients
 from kafka_dr.operators.evidence import CloseProcedure
-from kafka_dr.operators.loss_since import LOOKED_AT, loss_grown
+from kafka_dr.operators.loss_since import loss_grown
 from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.without_source import OpenWithoutSource
@@ -66,8 +66,6 @@ def ready(make_bench: Any) -> Any:
         digest="t" * 64,
         exact=0,
         positions=0,
-        holes=[],
-        cut=[],
         classes={},
         translation=procedure.artifacts.save("positions", pd.DataFrame(columns)),
     )
@@ -81,11 +79,7 @@ def accepted(bench: Any, to: int, step: Step = Step.WATCH_OLD_SOURCE, topic: str
     frame = pd.DataFrame(
         {"topic": [topic], "partition": [0], "from_offset": pd.array([10], "Int64"), "to_offset": [to]}
     )
-    procedure.authority.write(
-        step,
-        Entry.OUTCOME,
-        {"fenced": "by acl", "accepted": procedure.artifacts.save("accepted", frame), "procedure_id": procedure.id},
-    )
+    bench.done(procedure, step, fenced="by acl", accepted=procedure.artifacts.save("accepted", frame))
 
 
 def stopped(bench: Any, ends: dict[TopicPartition, int], replicated: int | None = None) -> None:
@@ -272,7 +266,7 @@ def test_what_is_found_between_the_look_and_the_intent_is_found_after_the_openin
     monkeypatch.setattr(OpenWithoutSource, "look_again", late)
     act(ready, OPEN)
     intent = ready.entries(OPEN)[0]
-    assert intent.payload[LOOKED_AT] < ready.entries(Step.WATCH_OLD_SOURCE)[0].sequence < intent.sequence
+    assert intent.payload["looked_at_entry"] < ready.entries(Step.WATCH_OLD_SOURCE)[0].sequence < intent.sequence
     act(ready, Step.REDIRECT_CLIENTS)
 
 

@@ -68,7 +68,7 @@ def freeze(bench: Any, procedure: Any, position: int) -> None:
     """Drain the consumers, the group standing at a position."""
     bench.clusters["primary"].committed["g"] = {TopicPartition("orders", 0): Position(position)}
     held = procedure.artifacts.save("source_positions", positions_frame(procedure, ["g"]))
-    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=["g"], groups_since_forecast=[], positions=held)
+    bench.done(procedure, Step.DRAIN_CONSUMERS, groups=["g"], positions=held)
 
 
 def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
@@ -80,8 +80,8 @@ def test_another_try_translates_anew(bench: Any, submitted: list[Path]) -> None:
     freeze(bench, procedure, 7)
     procedure.lease.take_new_epoch()
     second = task.act(procedure, bench.context())
-    assert len(submitted) == 2 and (first["digest"], second["digest"]) == ("of try 1", "of try 2")
-    assert procedure.artifacts.load(second["translation"])["position"].tolist() == [7]
+    assert len(submitted) == 2 and (first.digest, second.digest) == ("of try 1", "of try 2")
+    assert procedure.artifacts.load(second.translation)["position"].tolist() == [7]
 
 
 def test_where_the_input_cannot_be_written_that_is_the_reason(

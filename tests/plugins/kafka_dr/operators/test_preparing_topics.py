@@ -22,18 +22,7 @@ from kafka_dr.vocabulary import Entry, Step
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.PREPARE_TOPICS
-LOST = {
-    "topic": "orders",
-    "partition": 0,
-    "records": 2,
-    "bytes": 20,
-    "first_at": 1,
-    "last_at": 2,
-    "aborted": 0,
-    "undecided": 0,
-    "lacking": 0,
-    "older": 0,
-}
+LOST = {"topic": "orders", "records": 2, "bytes": 20, "first_at": 1, "last_at": 2}
 
 
 def prepare(way: WayBack) -> dict[str, Any]:

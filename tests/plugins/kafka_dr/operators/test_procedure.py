@@ -206,8 +206,8 @@ def test_a_second_person_approves(bench: Any) -> None:
     """Bob's answer to alice's run counts, and the record says who, when and what."""
     bench.api.answer(GATE, f"Move? Plan {DIGEST}")
     record = bench.procedure().approvals.require(GATE, DIGEST)
-    assert (record["gate"], record["by"], record["digest"]) == (GATE, "bob", DIGEST)
-    assert datetime.fromisoformat(record["at"]).tzinfo is not None
+    assert (record.gate, record.by, record.digest) == (GATE, "bob", DIGEST)
+    assert datetime.fromisoformat(record.at).tzinfo is not None
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -252,7 +252,7 @@ def test_an_unknown_starter_is_refused(bench: Any, starter: str | None) -> None:
 def test_fab_numbers_do_not_hide_the_second_person(bench: Any) -> None:
     """Under FAB the id is a number and the name the user's: bob approves alice's run."""
     bench.api.answer(GATE, f"Move? Plan {DIGEST}", responded_by_id="2")
-    assert bench.procedure().approvals.require(GATE, DIGEST)["by"] == "bob"
+    assert bench.procedure().approvals.require(GATE, DIGEST).by == "bob"
 
 
 def test_each_gate_has_its_own_digest(bench: Any) -> None:

@@ -165,7 +165,7 @@ def test_without_a_try_number_there_is_one_try(bench: Any) -> None:
 def test_a_journal_that_cannot_be_written_stops_everything(bench: Any) -> None:
     """Without a journal there is no action, and it is tried again."""
     bench.opened()
-    bench.connections._journal_url = f"sqlite:///{bench.folder}/no/such/folder/journal.db"
+    bench.url = f"sqlite:///{bench.folder}/no/such/folder/journal.db"
     step = Act(task_id="forecast")
     with pytest.raises(AirflowException) as caught:
         step.execute(bench.context())

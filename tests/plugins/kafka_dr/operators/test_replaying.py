@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -21,7 +21,9 @@ from kafka_dr.hooks.record_replay import Outgoing
 from kafka_dr.operators import replaying
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.replaying import ReconcileStrandedRecords
-from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, REPLAYING, progress_record
+from kafka_dr.operators.stranded_export import PROGRESS_TOPIC, progress_record
+from kafka_dr.procedure.authority import record as record_fact
+from kafka_dr.procedure.entries import ReplayBegun, StrandedExport, StrandedRecordsFound
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.replay_process import failed_over, found_stranded, stranded
@@ -496,19 +498,17 @@ def next_run(bench: Any, name: str, before: Any, finder: Any, of_its_own: bool =
     the same.
     """
     before.journal.release_lease(before.pair, before.id, before.journal.lease(before.pair).epoch, "returned")
-    figures, later = finder.progress.figures(Step.FIND_STRANDED_RECORDS), bench.opened(name)
-    receipts = {
-        name: later.artifacts.save(name, finder.artifacts.load(receipt))
-        for name, receipt in (("frontier", figures["frontier"]), ("files", figures["export"]["files"]))
-    }
-    export = {"folder": "export", "files": receipts["files"]} | ({} if of_its_own else {"procedure_id": finder.id})
+    found, later = finder.progress.require(StrandedRecordsFound), bench.opened(name)
+    frontier, files = (
+        later.artifacts.save(name, finder.artifacts.load(receipt))
+        for name, receipt in (("frontier", found.frontier), ("files", found.export.files))
+    )
+    export = StrandedExport("export", files, procedure_id=None if of_its_own else finder.id)
     if of_its_own:
         copytree(
             Path(later.topology.evidence) / finder.id / "export", Path(later.topology.evidence) / later.id / "export"
         )
-    later.authority.write(
-        Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, figures | {"frontier": receipts["frontier"], "export": export}
-    )
+    record_fact(later.authority, Step.FIND_STRANDED_RECORDS, replace(found, frontier=frontier, export=export))
     bench.done(later, Step.DECIDE_STRANDED_RECORDS, asked=True)
     return later
 
@@ -596,7 +596,7 @@ def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
     with pytest.raises(Killed):
         reconcile(bench)
     second = next_run(bench, "r2", first, first)
-    second.authority.write(STEP, Entry.NOTE, {REPLAYING: first.id})
+    record_fact(second.authority, STEP, ReplayBegun(replaying=first.id))
     bench.world.add(progress_record(first.id, second.id, {ORDERS: (1_100, Decision.QUARANTINE)}), "committed")
     third = next_run(bench, "r3", second, first)
     third.request.choices["stranded"] = {".*": "quarantine"}

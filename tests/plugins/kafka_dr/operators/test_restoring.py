@@ -16,6 +16,8 @@ from kafka_dr.hooks.group_requests import Position
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.offsets import CommitGroups
 from kafka_dr.operators.restoring import ApproveRestore, PlanRestore, RestorePositions
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import GroupsCommitted
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -47,8 +49,8 @@ class Restore:
         self.standby.delete_groups = self.delete_groups
         self.put(before)
         self.undone = translated(bench, *((group, position, "CONTENT") for group, position in committed))
-        figures = CommitGroups(task_id="commit_groups").act(self.undone, bench.context())
-        bench.done(self.undone, Step.COMMIT_GROUPS, **figures)
+        done = CommitGroups(task_id="commit_groups").act(self.undone, bench.context())
+        record(self.undone.authority, Step.COMMIT_GROUPS, done)
         if opened:
             bench.done(self.undone, Step.OPEN_TARGET)
         self.runs = 0
@@ -86,11 +88,11 @@ class Restore:
 
     def plan(self) -> dict[str, Any]:
         """Look, and write the plan."""
-        figures = PlanRestore(task_id=Step.PLAN_RESTORE.value).act(
+        planned = PlanRestore(task_id=Step.PLAN_RESTORE.value).act(
             self.procedure, self.bench.context(self.procedure.identity.run_id)
         )
-        self.bench.done(self.procedure, Step.PLAN_RESTORE, **figures)
-        return figures["plan"]
+        self.bench.done(self.procedure, Step.PLAN_RESTORE, **planned.payload())
+        return planned.plan
 
     def approve(self) -> None:
         """Bob approves what is asked, if anything is."""
@@ -99,13 +101,13 @@ class Restore:
             self.bench.api.answer(Step.APPROVE_RESTORE, asked[0])
         self.bench.done(self.procedure, Step.APPROVE_RESTORE, asked=asked is not None)
 
-    def write(self) -> dict[str, Any]:
+    def write(self) -> Any:
         """Put them back."""
         return RestorePositions(task_id=Step.RESTORE_POSITIONS.value).act(
             self.procedure, self.bench.context(self.procedure.identity.run_id)
         )
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> Any:
         """All of it."""
         self.plan()
         self.approve()
@@ -130,13 +132,13 @@ def test_what_stood_there_comes_back(restore: Restore) -> None:
     figures = restore.write()
     assert restore.held() == {"a": {"orders-0": 1, "other-0": 8}, "c": {"orders-0": 5, "other-0": 2}}
     assert (
-        figures["written"],
-        figures["already"],
-        figures["deleted"],
-        figures["changed_since"],
-        figures["approval"]["by"],
+        figures.written,
+        figures.already,
+        figures.deleted,
+        figures.changed_since,
+        figures.approval.by,
     ) == (1, 0, 1, 0, "bob")
-    ledger = restore.procedure.artifacts.load(figures["ledger"])
+    ledger = restore.procedure.artifacts.load(figures.ledger)
     assert ledger[["group", "before", "wanted", "read_back"]].values.tolist() == [["a", 4, 1, 1]]
 
 
@@ -149,7 +151,7 @@ def test_a_second_restore_has_nothing_to_do_and_asks_nobody(restore: Restore) ->
     assert (plan["writes"], plan["deletes"]) == (0, [])
     assert ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure) is None
     restore.approve()
-    assert restore.write()["written"] == 0 and restore.held() == before
+    assert restore.write().written == 0 and restore.held() == before
 
 
 def test_a_try_that_was_killed_is_gone_on_with(restore: Restore) -> None:
@@ -158,9 +160,9 @@ def test_a_try_that_was_killed_is_gone_on_with(restore: Restore) -> None:
     restore.approve()
     restore.put({"a": {ORDERS: 1}})
     figures = restore.write()
-    assert (figures["written"], figures["already"], figures["deleted"]) == (0, 1, 1)
+    assert (figures.written, figures.already, figures.deleted) == (0, 1, 1)
     again = restore.write()
-    assert (again["written"], again["already"], again["deleted"], again["changed_since"]) == (0, 1, 0, 0)
+    assert (again.written, again.already, again.deleted, again.changed_since) == (0, 1, 0, 0)
 
 
 def test_what_somebody_committed_since_is_named_and_left(restore: Restore) -> None:
@@ -177,7 +179,7 @@ def test_what_somebody_committed_since_is_named_and_left(restore: Restore) -> No
     assert (
         restore.held()["a"]["orders-0"] == 6
         and restore.held()["b"] == {"orders-0": 9, "other-0": 3}
-        and figures["changed_since"] == 2
+        and figures.changed_since == 2
     )
 
 
@@ -201,7 +203,7 @@ def test_what_changed_after_the_approval_is_left(restore: Restore) -> None:
     restore.approve()
     restore.put({"a": {ORDERS: 7}, "b": {OTHER: 3}})
     figures = restore.write()
-    assert figures["changed_since_planned"] == {"a": 1, "b": 1} and (figures["written"], figures["deleted"]) == (0, 0)
+    assert figures.changed_since_planned == {"a": 1, "b": 1} and (figures.written, figures.deleted) == (0, 0)
     assert restore.held()["a"]["orders-0"] == 7 and restore.held()["b"] == {"orders-0": 9, "other-0": 3}
 
 
@@ -296,11 +298,9 @@ def test_the_last_commit_in_this_direction_is_undone_unless_one_is_named(restore
 
 def test_a_commit_that_died_is_undone_by_its_translation(restore: Restore, monkeypatch: pytest.MonkeyPatch) -> None:
     """It left a snapshot and no ledger."""
-    outcome = Progress.outcome
+    done, undone = Progress.done, (restore.undone.id, GroupsCommitted)
     monkeypatch.setattr(
-        Progress,
-        "outcome",
-        lambda self, step: None if (self._id, step) == (restore.undone.id, Step.COMMIT_GROUPS) else outcome(self, step),
+        Progress, "done", lambda self, outcome: None if (self._id, outcome) == undone else done(self, outcome)
     )
     assert restore.plan()["writes"] == 1
     restore.approve()

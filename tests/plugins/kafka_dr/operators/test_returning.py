@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +10,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.acl import AclEntry
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, KafkaUnavailable, SwitchbackError
+from kafka_dr.operators import returning
 from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.entries import AclEntriesToAdd
 from kafka_dr.vocabulary import Entry, Step
 
 STEP = Step.RETURN_TO_SOURCE
+WATCHER = Step.WATCH_OLD_SOURCE
 OTHERS = AclEntry("topic", "audit", "literal", "User:app", "*", "write", "deny")
 
 
@@ -108,6 +112,24 @@ def test_everything_is_as_it_was_found(bench: Any) -> None:
     assert bench.workers["standby"].needs_tasks == {"p.source": True, "p.checkpoint": False}
     assert fences(bench, "primary") == {str(OTHERS)} and fences(bench, "standby") == before
     assert bench.entries(STEP)[-1].payload["touched"] is True
+
+
+def test_what_the_watcher_fences_until_the_source_is_reopened_is_lifted(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It acts under no lease, and learns of the return by the intent to reopen only."""
+    procedure, look, late = bench.stopped(), returning.source_rules, replace(OTHERS, name="late")
+    intent = AclEntriesToAdd(adds_acl_entries=[late], cluster="primary", procedure_id=procedure.id)
+
+    def look_and_be_late(run: Any) -> Any:
+        monkeypatch.setattr(returning, "source_rules", look)
+        bench.journal.append(WATCHER, WATCHER, intent.kind, 0, intent.payload())
+        bench.clusters["primary"].acls.add(late)
+        return look(run)
+
+    monkeypatch.setattr(returning, "source_rules", look_and_be_late)
+    return_(bench)
+    assert fences(bench, "primary") == set() and bench.entries(STEP)[-1].payload["acl_entries_lifted"] == 2
 
 
 def test_returning_twice_is_returning_once(bench: Any) -> None:

@@ -9,6 +9,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import Contradiction, DeadlinePassed, Refusal
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.reverse_replication import SeedReverseReplication, StartReverseReplication
+from kafka_dr.procedure.entries import ReverseFlowSeeded
 from kafka_dr.vocabulary import Entry, Step
 
 ORDERS = TopicPartition("orders", 0)
@@ -34,14 +35,14 @@ def write(bench: Any, alias: str, offset: int, content: str) -> None:
     cluster.log_ends[ORDERS] = offset + 1
 
 
-def start(bench: Any, procedure: Any) -> dict[str, Any]:
+def start(bench: Any, procedure: Any) -> Any:
     """Run the step's act."""
     return StartReverseReplication(task_id=STEP).act(procedure, bench.context())
 
 
 def test_nothing_happens_unless_asked(bench: Any) -> None:
     """Without the param no connector is touched."""
-    assert start(bench, opened(bench, asked=False)) == {"started": False}
+    assert not start(bench, opened(bench, asked=False)).started
     assert ("resume", "s.source") not in bench.workers["primary"].asked
 
 
@@ -61,7 +62,7 @@ def test_the_first_new_record_must_be_the_first_copy(bench: Any) -> None:
     task = StartReverseReplication(task_id=STEP)
     task._ends_before(procedure, procedure.reverse_flow)
     write(bench, "primary", 10, "new")
-    assert task.act(procedure, bench.context())["partitions_flowing"] == 1
+    assert task.act(procedure, bench.context()).partitions_flowing == 1
     assert bench.workers["primary"].asked == [("resume", "s.source"), ("resume", "s.checkpoint")]
 
 
@@ -96,15 +97,15 @@ def test_a_copy_that_does_not_come_is_waited_for_and_named(make_bench: Any) -> N
 
 def test_without_writes_there_is_nothing_to_wait_for(bench: Any) -> None:
     """No client wrote since the opening: the flow is started, and zero partitions are said to flow."""
-    assert start(bench, opened(bench))["partitions_flowing"] == 0
+    assert start(bench, opened(bench)).partitions_flowing == 0
 
 
 def test_a_flow_that_ran_before_is_not_judged(bench: Any) -> None:
     """It was not seeded, so its copies may be older than the opening; that is said."""
-    assert "not seeded" in start(bench, opened(bench, seeded=0))["note"]
+    assert "not seeded" in start(bench, opened(bench, seeded=0)).note
 
 
-def seed(bench: Any, procedure: Any) -> dict[str, Any]:
+def seed(bench: Any, procedure: Any) -> Any:
     """Run the seeding step's act."""
     return SeedReverseReplication(task_id="seed_reverse_replication").act(procedure, bench.context())
 
@@ -114,7 +115,7 @@ def test_the_reverse_flow_will_copy_from_the_boundary_on(bench: Any, boundary: i
     """Connect keeps the last replicated offset: boundary - 1, and null where there is none; 0 would skip a record."""
     bench.clusters["standby"].log_ends[ORDERS] = boundary
     procedure = bench.stopped()
-    assert seed(bench, procedure)["seeded"] == 1
+    assert seed(bench, procedure).seeded == 1
     assert bench.workers["primary"].offsets_set == {"s.source": {ORDERS: last}}
 
 
@@ -132,14 +133,12 @@ def test_a_running_reverse_flow_under_default_naming_is_left_alone(make_bench: A
     bench = make_bench(naming={"policy": "default", "separator": "."})
     procedure = bench.stopped(remote="primary.orders")
     bench.workers["primary"].states["s.source"] = "RUNNING"
-    assert seed(bench, procedure) == {
-        "seeded": 0,
-        "why_not": "s.source runs and already replicates what clients write on standby",
-    }
+    why = "s.source runs and already replicates what clients write on standby"
+    assert seed(bench, procedure) == ReverseFlowSeeded(seeded=0, why_not=why)
 
 
 def test_a_connector_that_does_not_exist_is_said_to_be_missing(bench: Any) -> None:
     """Nothing to seed is no failure, and is not silent either."""
     procedure = bench.stopped()
     del bench.workers["primary"].states["s.source"]
-    assert seed(bench, procedure) == {"seeded": 0, "why_not": "s.source does not exist"}
+    assert seed(bench, procedure) == ReverseFlowSeeded(seeded=0, why_not="s.source does not exist")

@@ -18,12 +18,14 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators import stranded
 from kafka_dr.operators.deciding import planned_return
 from kafka_dr.operators.positions import frame_partitions, partitions_frame
-from kafka_dr.operators.preparing_topics import DELETES, exported_older
+from kafka_dr.operators.preparing_topics import exported_older
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.stranded import Bounds, FindStrandedRecords, LogsThere, begun_at, kept_before
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, exported_by
 from kafka_dr.operators.way_back import Begun
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import TopicsToDelete
+from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
 
@@ -270,11 +272,9 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     there = LogsThere.of(procedure, way.failover)
     assert begun_at(procedure, way.failover, there) == ({}, {})
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
-    earlier.progress = SimpleNamespace(
-        outcome=lambda step: {"cut_off": {ORDERS: 7}} if step == Step.FENCE_PRODUCERS else None,
-        figures=lambda step: {"boundary": {ORDERS: 4}, "local_ends": {}},
-        plan=lambda: {"local_names": {"orders": "orders"}},
-    )
+    plan = SimpleNamespace(local_names={"orders": "orders"})
+    said = SimpleNamespace(cut_off={ORDERS: 7}, boundary={ORDERS: 4}, local_ends={}, planned=plan)
+    earlier.progress = SimpleNamespace(done=lambda _: said, require=lambda _: said, move=lambda: said)
     earlier.artifacts = SimpleNamespace(load=lambda ends: partitions_frame(ends, "offset"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stranded, "opened_before", lambda *_: earlier)
@@ -327,14 +327,12 @@ def test_what_earlier_failbacks_left_in_its_place_is_told(
     export = ExportedPartition("orders", 0, 3, file, hashlib.sha256(file.read_bytes()).hexdigest(), file)
 
     def moved(name: str, target: str, mode: str) -> tuple[Any, Any]:
-        outcomes = (
-            {Step.FIND_STRANDED_RECORDS: {}, Step.SEED_FLOW_BACK: {"topic_ids": ids}} if target == "primary" else {}
-        )
+        seeded = SimpleNamespace(topic_ids=ids) if target == "primary" else None
         return None, SimpleNamespace(
             id=name,
             request=SimpleNamespace(target=target, choices={"mode": mode}),
             systems=SimpleNamespace(target=found.way.primary),
-            progress=SimpleNamespace(outcome=outcomes.get),
+            progress=SimpleNamespace(done=lambda fact: seeded),
         )
 
     monkeypatch.setattr(
@@ -429,7 +427,8 @@ def test_what_was_found_before_topics_were_deleted_is_taken_over(planned: Any, d
         [("orders", found.way.primary.topics(["orders"])["orders"].topic_id, 1, "{}")],
         columns=["topic", "topic_id", "replicas", "settings"],
     )
-    finder.authority.write(Step.PREPARE_TOPICS, Entry.INTENT, {DELETES: finder.artifacts.save("deleted_topics", noted)})
+    deleting = TopicsToDelete(deletes_topics=finder.artifacts.save("deleted_topics", noted))
+    record(finder.authority, Step.PREPARE_TOPICS, deleting)
     if deleted:
         found.way.primary.delete_topics(["orders"])
     assert found.look() == first

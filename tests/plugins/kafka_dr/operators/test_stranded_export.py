@@ -4,6 +4,7 @@ journal knows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.kafka_records import Record
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.stranded_export import ExportedPartition, exported, record_of_row
+from kafka_dr.procedure.authority import record
+from kafka_dr.procedure.entries import StrandedRecordsFound
 from kafka_dr.vocabulary import Step
 
 from tests.support.replay_process import GROUP_ROWS, found_stranded, stranded, write_export
@@ -99,12 +102,9 @@ def test_a_partition_without_a_frontier_is_refused(make_bench: Any) -> None:
     """Its file may hold what was replicated long ago."""
     procedure = make_bench(dag_id="failback").opened()
     found_stranded(procedure, [stranded("orders", 0, 7, b"k", b"v")])
-    figures = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)
-    procedure.authority.write(
-        Step.FIND_STRANDED_RECORDS,
-        "outcome",
-        figures | {"frontier": procedure.artifacts.save("none", partitions_frame({}, "source_end"))},
-    )
+    none = procedure.artifacts.save("none", partitions_frame({}, "source_end"))
+    found = replace(procedure.progress.require(StrandedRecordsFound), frontier=none)
+    record(procedure.authority, Step.FIND_STRANDED_RECORDS, found)
     with pytest.raises(Contradiction, match="orders-0"):
         exported(procedure)
 
@@ -116,10 +116,9 @@ def test_an_earlier_procedures_export_is_read_where_it_lies(make_bench: Any) -> 
     procedure.artifacts.folder.joinpath("export").rename(procedure.artifacts.folder.parent / "moved")
     (procedure.artifacts.folder.parent / "failback-r0").mkdir()
     (procedure.artifacts.folder.parent / "moved").rename(procedure.artifacts.folder.parent / "failback-r0" / "export")
-    figures = procedure.progress.figures(Step.FIND_STRANDED_RECORDS)
-    procedure.authority.write(
-        Step.FIND_STRANDED_RECORDS, "outcome", figures | {"export": figures["export"] | {"procedure_id": "failback-r0"}}
-    )
+    found = procedure.progress.require(StrandedRecordsFound)
+    moved = replace(found, export=replace(found.export, procedure_id="failback-r0"))
+    record(procedure.authority, Step.FIND_STRANDED_RECORDS, moved)
     exported(procedure)[0].verify()
 
 

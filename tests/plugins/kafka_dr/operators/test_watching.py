@@ -24,6 +24,7 @@ from kafka_dr.procedure.progress import Progress
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import Connections
+from tests.support.facts import entry
 
 ORDERS = TopicPartition("orders", 0)
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
@@ -502,19 +503,18 @@ def test_a_fence_too_late_for_the_return_is_undone(watch: Watch) -> None:
     assert watch.source.acls == {GRANT} and watch.outcomes == [] and "not to be fenced any more" in watch.lines[0]
 
 
+def tell(journal: Any, procedure_id: str, step: Step, kind: Entry, epoch: int = 0, **given: Any) -> None:
+    """Write a whole entry for any procedure."""
+    journal.append(procedure_id, step, kind, epoch, entry(step, kind, **given).payload)
+
+
 def opened_back(watch: Watch, run_id: str = "f") -> Any:
     """A later procedure that moves clients onto the old source, and has begun to open it."""
     watch.bench.params = watch.bench.params | {"source": "standby", "target": "primary"}
     procedure = watch.bench.procedure(run_id)
     epoch = watch.bench.journal.take_lease(PAIR, procedure.id)
-    told = {
-        "dag_id": "failback",
-        "run_id": run_id,
-        "source": "standby",
-        "target": "primary",
-        "request": procedure.request.model_dump(mode="json"),
-    }
-    watch.bench.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, told)
+    told = {"dag_id": "failback", "run_id": run_id, "source": "standby", "target": "primary"}
+    tell(watch.bench.journal, procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, epoch, **told)
     procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"removes_acl_entries": []})
     return procedure
 
@@ -582,16 +582,9 @@ def test_a_fence_disarmed_meanwhile_is_not_undone(watch: Watch) -> None:
 def test_one_that_goes_wrong_keeps_no_other_waiting(watch: Watch) -> None:
     """A procedure whose request cannot be read any more is told; the other source is fenced."""
     journal = watch.bench.journal
-    journal.append(
-        "broken",
-        Step.OPEN_PROCEDURE,
-        Entry.OPENED,
-        0,
-        {"dag_id": "d", "run_id": "r", "source": "x", "target": "y", "request": {"source": "x", "odd": 1}},
-    )
-    journal.append(
-        "broken", Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": "x", "target": "y", "topics": []}}
-    )
+    odd = {"source": "x", "odd": 1}
+    tell(journal, "broken", Step.OPEN_PROCEDURE, Entry.OPENED, request=odd)
+    tell(journal, "broken", Step.FENCE_SOURCE, Entry.INTENT, arms_fence={"source": "x", "target": "y", "topics": []})
     watch.back()
     assert watch.state == "over" and any(line.startswith("broken: ValidationError") for line in watch.lines)
 
@@ -599,10 +592,9 @@ def test_one_that_goes_wrong_keeps_no_other_waiting(watch: Watch) -> None:
 def test_one_that_is_slow_keeps_no_other_waiting(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its look lasts; the others are looked at again meanwhile, it is not, and once it has ended it is again."""
     for alias in ("slow", "quick"):
-        bench.journal.append(alias, Step.OPEN_PROCEDURE, Entry.OPENED, 0, {"target": "y"})
-        bench.journal.append(
-            alias, Step.FENCE_SOURCE, Entry.INTENT, 0, {"arms_fence": {"source": alias, "target": "y", "topics": []}}
-        )
+        arms = {"source": alias, "target": "y", "topics": []}
+        tell(bench.journal, alias, Step.OPEN_PROCEDURE, Entry.OPENED, target="y")
+        tell(bench.journal, alias, Step.FENCE_SOURCE, Entry.INTENT, arms_fence=arms)
     looks: list[str] = []
     thaws = threading.Event()
 

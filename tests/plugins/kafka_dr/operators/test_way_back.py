@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka_dr.domain.canonical import digest_of
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.operators.replication import Drain
 from kafka_dr.operators.reverse_replication import note_ends
 from kafka_dr.operators.way_back import Begun, told_to_begin
+from kafka_dr.procedure.entries import ProducersFenced
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.vocabulary import Entry, Step
 
@@ -39,8 +39,7 @@ def seeded(way: WayBack, replicated: int, tail: int) -> WayBack:
 def draining(way: WayBack) -> Drain:
     """The step that waits for zero lag, once nobody writes on the new primary any more."""
     way.bench.done(way.procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
-    plan = {"topics": [["orders", "orders", 1, "id-orders"]]}
-    way.bench.done(way.procedure, Step.FORECAST, plan=plan, plan_digest=digest_of(plan))
+    way.bench.done(way.procedure, Step.FORECAST, plan={"topics": [["orders", "orders", 1, "id-orders"]]})
     way.bench.done(
         way.procedure,
         Step.FENCE_PRODUCERS,
@@ -60,12 +59,9 @@ def test_the_newest_seed_counts(bench: Any) -> None:
 
 def test_after_a_lost_source_the_failback_has_found_the_end(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """There was no cut-off; before it has looked, nothing is told."""
-    way, outcome = WayBack(bench), Progress.outcome
-    monkeypatch.setattr(
-        Progress,
-        "outcome",
-        lambda self, step: None if (self._id, step) == (way.failover.id, Step.FENCE_PRODUCERS) else outcome(self, step),
-    )
+    way, done = WayBack(bench), Progress.done
+    hidden = (way.failover.id, ProducersFenced)
+    monkeypatch.setattr(Progress, "done", lambda self, fact: None if (self._id, fact) == hidden else done(self, fact))
     assert told_to_begin(way.procedure) == {}
     assert told_to_begin(seeded(way, 9, 7).procedure) == {ORDERS: Begun(9, 7)}
 

@@ -369,7 +369,7 @@ def test_after_a_failback_nothing_is_counted_below_the_first_sample(make_lost: A
         False,
         False,
     ]
-    assert positions == [21] and again["made_by"] == TRANSLATE.value
+    assert positions == [21] and again.made_by == TRANSLATE.value
 
 
 def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: Any, recorder: Recorder) -> None:
@@ -405,7 +405,7 @@ def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lo
     first, procedure, made = execute(bench, TRANSLATE), bench.procedure(), len(bench.jobs.given)
     procedure.lease.take_new_epoch()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
-    assert first["digest"] == second["digest"] and first["records_read"]["target"] > 0
+    assert first["digest"] == second.digest and first["records_read"]["target"] > 0
     assert [folder.name for folder in bench.jobs.given] == [
         "assess_data_loss-2.input",
         "translate_offsets",
@@ -432,7 +432,7 @@ def test_a_target_that_took_more_since_is_translated_anew(
     first, procedure = execute(bench, TRANSLATE), bench.procedure()
     procedure.lease.take_new_epoch()
     second = TranslateWithoutSource(task_id=TRANSLATE.value).act(procedure, bench.context(attempt=2))
-    assert first["digest"] == second["digest"] and len(set(bench.jobs.given)) == 4
+    assert first["digest"] == second.digest and len(set(bench.jobs.given)) == 4
     assert pd.read_parquet(bench.jobs.given[-1] / "bounds.parquet")["boundary"].tolist() == [79]
 
 
@@ -536,8 +536,8 @@ def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, rec
         str(tp): position.offset for tp, position in target.committed["at 30"].items()
     } == {"orders-0": 30, "slow-0": 0, "slow-1": 0}
     figures = act(bench, Step.COMMIT_GROUPS)
-    assert len(made) == 1 and figures["committed"] == 0
-    assert frame_partitions(bench.procedure().artifacts.load(figures["local_ends"]), "offset") == {
+    assert len(made) == 1 and figures.committed == 0
+    assert frame_partitions(bench.procedure().artifacts.load(figures.local_ends), "offset") == {
         TopicPartition("slow", p): 0 for p in range(2)
     }
     assert [
@@ -876,8 +876,6 @@ def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: A
         digest="t" * 64,
         exact=0,
         positions=0,
-        holes=[],
-        cut=[],
         translation=procedure.artifacts.save("positions", frame),
     )
     ready.done(procedure, Step.REVIEW_TRANSLATION, asked=False)
@@ -904,8 +902,6 @@ def test_a_living_group_on_the_target_is_never_committed_to(ready: Any) -> None:
         digest="t" * 64,
         exact=1,
         positions=1,
-        holes=[],
-        cut=[],
         translation=procedure.artifacts.save("positions", frame),
     )
     ready.clusters["standby"].members["billing"] = 1

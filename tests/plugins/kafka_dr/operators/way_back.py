@@ -11,6 +11,8 @@ from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import stranded_topic
+
 ORDERS = TopicPartition("orders", 0)
 PAIR = "primary+standby"
 #: The flow back, hosted beside the returned cluster; and the one that the failover stopped.
@@ -82,7 +84,7 @@ class WayBack:
             Step.FIND_STRANDED_RECORDS,
             after=self.failover.id,
             digest="f" * 64,
-            topics=list(rows),
+            topics=[stranded_topic(**row) for row in rows],
             compacted=[],
             bytes_there=100,
             returned_ends=self.procedure.artifacts.save(

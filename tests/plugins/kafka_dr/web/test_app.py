@@ -16,6 +16,8 @@ from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.web import app as web
 
+from tests.support.facts import entry
+
 PAIR, ID = "primary+standby", "planned_failover-r_1"
 ODD = "<script>alert(1)</script>{{ 7*7 }}"
 
@@ -32,7 +34,7 @@ class Site:
         """One entry, written some time ago."""
         journal = Journal(self.bench.url, clock=lambda: datetime.now(UTC) - timedelta(seconds=seconds_ago))
         self.epoch = self.epoch or journal.take_lease(PAIR, ID)
-        journal.append(ID, step, kind, self.epoch, payload)
+        journal.append(ID, step, kind, self.epoch, entry(step, kind, **payload).payload)
 
     def opened(self, reason: str = "maintenance") -> None:
         """A procedure that holds the pair."""
