@@ -84,11 +84,7 @@ def beside_a_consumer(figures: Figures, site: Clusters, given: Path, stranded: i
             "warm pass of the assessment": lambda: our_pass(ours, given, stranded),
             "plain Java consumer": lambda: their_pass(theirs, stranded),
         }
-        say(
-            "  first pass in each process, not counted: "
-            + ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items())
-        )
-        took = in_turns(contestants, passes)
+        took = in_turns(contestants, passes, warm_up=True)
     mine, plain = took.values()
     figures.measured(WARM, ratio(mine, plain), f"{stranded:,} records, {stranded / statistics.median(mine):,.0f}/s")
     cold = job.cold()

@@ -128,12 +128,6 @@ def test_without_a_source(alphabet: int, limit: int, seed: int) -> None:
         assert wrong is None, (position, answer, wrong, world)
 
 
-def ended_whole(world: Turns, segment: Segment) -> bool:
-    """Whether the last copy of a segment is of the highest record that was copied in it."""
-    copied = [c.record for c in world.written[segment.source_from : segment.source_to] if c.record is not None]
-    return not copied or copied[-1] == max(copied)
-
-
 @MANY
 @given(turns(), st.data())
 def test_the_judge_catches_a_position_that_is_one_ahead(world: Turns, data: st.DataObject) -> None:
