@@ -48,17 +48,8 @@ class FailbackRounds(Rounds):
         # The watcher would stop again what is put back between rounds: its sign of life is enough.
         self.driver.before = lambda run, step: Journal(f"sqlite:///{self.lab.journal}").show_life(always_on.WATCHER)
         self.groups = sorted(made._positions(AWAY))
-        self.trip = Trip(
-            made.number,
-            FAILBACK,
-            AWAY,
-            HOME,
-            {},
-            before=made._positions(HOME),
-            returned=made._logs(HOME),
-            approver="approver",
-            flows_on=True,
-        )
+        known = {"before": made._positions(HOME), "returned": made._logs(HOME)}
+        self.trip = Trip(made.number, FAILBACK, AWAY, HOME, {}, **known, approver="approver", flows_on=True)
         keep_journal(self.lab, self.folder / "before")
         return made
 

@@ -11,17 +11,8 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from kafka_dr_spark.schemas import arrow_schema
 
-BOUNDS = {
-    "source_start": 0,
-    "target_start": 0,
-    "drained": True,
-    "complete": True,
-    "other_writer": False,
-    "source_compacted": False,
-    "target_compacted": False,
-    "compare_timestamps": True,
-    "recreated": False,
-}
+BOUNDS = {"source_start": 0, "target_start": 0, "drained": True, "complete": True, "compare_timestamps": True}
+BOUNDS |= dict.fromkeys(("other_writer", "source_compacted", "target_compacted", "recreated"), False)
 
 
 class MockCluster:
@@ -45,6 +36,12 @@ def bounds_row(topic: str, partition: int, cut_off: int, boundary: int, **change
     """Return a row of bounds with everything in order unless changed."""
     row = {"topic": topic, "partition": partition, "target_topic": topic, "cut_off": cut_off, "boundary": boundary}
     return {**BOUNDS, **row, **changes}
+
+
+def returned_row(topic: str, partition: int, stable_end: int, target_end: int, **changes: Any) -> dict[str, Any]:
+    """Return a row of a returned cluster of which nothing else is known unless changed."""
+    row = {"topic": topic, "partition": partition, "stable_end": stable_end, "target_end": target_end}
+    return {**row, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": None, **changes}
 
 
 def write_input(folder: Path, positions: list[tuple], syncs: list[tuple], bounds: list[dict], **job: Any) -> Path:

@@ -12,7 +12,7 @@ from kafka_dr_spark import sources
 from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
 
-from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
+from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row, write_input
 from tests.support.spark_jobs import run_plain, submit
 
 JOB = "find_stranded_records"
@@ -33,23 +33,8 @@ def given(folder: Path, **job: object) -> Path:
     """The job's input."""
     bounds = [bounds_row("orders", partition, 100, 80, drained=False) for partition in range(3)]
     write_input(folder, [], [("orders", p, 50, 50, p) for p in range(3)], bounds, **job)
-    rows = [
-        {
-            "topic": "orders",
-            "partition": p,
-            "source_from": 0,
-            "target_from": 0,
-            "proven_end": None,
-            "replicated": 40,
-            "stable_end": 100,
-            "target_end": 80,
-            "copied_back": False,
-            "decided_to": 0,
-            "deleted_to": None,
-            "written_from": None,
-        }
-        for p in range(3)
-    ]
+    more = {"replicated": 40, "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None}
+    rows = [returned_row("orders", p, 100, 80, **more) for p in range(3)]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("returned")), folder / "returned.parquet")
     kept = [{"topic": "orders", "partition": 1, "offset": offset} for offset in (70, 65)]
     pq.write_table(pa.Table.from_pylist(kept, schema=arrow_schema("kept")), folder / "kept.parquet")

@@ -18,7 +18,7 @@ from kafka_dr_spark.stranding import Returned
 from kafka_dr_spark.tagging import TAGGED, pack, unpack
 from kafka_dr_spark.windows import KafkaAccess
 
-from tests.spark.mock_clusters import MockCluster, bounds_row
+from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row
 
 VALUES = [b"id-%03d" % number for number in range(200)]
 
@@ -59,18 +59,9 @@ def searched(
         PLACES[p]: Bounds(**bounds_row(*PLACES[p], *ends, drained=False, **(changes or {}).get(p, {})))
         for p, ends in ENDS.items()
     }
-    facts = {
-        p: {
-            "source_from": 0,
-            "target_from": 0,
-            "proven_end": None,
-            "replicated": None,
-            "stable_end": end,
-            "target_end": there,
-        }
-        for p, (end, there) in ENDS.items()
+    returned = {
+        PLACES[p]: Returned(**returned_row(*PLACES[p], *ends) | (known or {}).get(p, {})) for p, ends in ENDS.items()
     }
-    returned = {PLACES[p]: Returned(*PLACES[p], **facts[p] | (known or {}).get(p, {})) for p in ENDS}
     task = SearchTask(bounds, returned, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
     rows = unpack(task((list(bounds), pack(TAGGED.empty_table()))))
     check_columns("stranded_summary", rows.schema)
@@ -168,18 +159,8 @@ def test_what_is_too_much_to_compare_is_listed_as_far_as_nothing_shows_that_it_w
 
 def test_figures_are_sums_and_their_digest_knows_no_files(tmp_path: Path) -> None:
     """The same rows written elsewhere have the same digest; another count has another."""
-    row = dict.fromkeys(output_schema().names, 0) | {
-        "topic": "t",
-        "exact": True,
-        "evidence": "e",
-        "first_at": 5,
-        "last_at": 9,
-        "file": "a",
-        "sha256": "b",
-        "uncommitted_sha256": None,
-        "older_file": None,
-        "older_sha256": None,
-    }
+    row = dict.fromkeys(output_schema().names, 0) | dict.fromkeys(("uncommitted_sha256", "older_file", "older_sha256"))
+    row |= {"topic": "t", "exact": True, "evidence": "e", "first_at": 5, "last_at": 9, "file": "a", "sha256": "b"}
     rows = [
         row | {"partition": 1, "records": 3, "bytes": 7, "lacking": 1, "exact": False, "read_source": 4},
         row | {"first_at": None, "last_at": None, "read_target": 5},

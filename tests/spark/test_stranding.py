@@ -16,6 +16,7 @@ from kafka_dr_spark.stranding import Returned, Stranded, longest_run, stranded_o
 from kafka_dr_spark.tasks import drive
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
+from tests.spark.mock_clusters import bounds_row
 from tests.support.examples import examples
 
 #: Numbers of records that were written on the returned cluster after it had lost its tail.
@@ -185,20 +186,7 @@ def plain_world(source: list[int], target: list[int], **bounds: object) -> World
     return World(here, there, [], Bounds(**BOUNDS | {"cut_off": len(source), "boundary": len(target)} | bounds), False)
 
 
-BOUNDS = {
-    "topic": "t",
-    "partition": 0,
-    "target_topic": "t",
-    "source_start": 0,
-    "target_start": 0,
-    "drained": False,
-    "complete": False,
-    "other_writer": False,
-    "source_compacted": False,
-    "target_compacted": False,
-    "compare_timestamps": True,
-    "recreated": False,
-}
+BOUNDS = bounds_row("t", 0, 0, 0, drained=False, complete=False)
 
 
 def known(world: World, **changes: object) -> Returned:

@@ -121,9 +121,7 @@ def topology() -> dict[str, Any]:
         "naming": {"policy": "identity"},
         "flows": flows,
         "routing": {"kind": "file", "path": "routing.json"},
-        "journal": {"connection": "journal"},
-        "airflow_api": {"connection": "airflow_api"},
-        "spark": {"connection": "spark"},
+        **{system: {"connection": system} for system in ("journal", "airflow_api", "spark")},
         "evidence": "evidence",
         "cool_down_seconds": 0,
     }

@@ -89,20 +89,10 @@ def test_narrower_choice_is_refused_with_the_reason(params: dict[str, str]) -> N
 
 def test_everything_wrong_is_said_at_once() -> None:
     """All faults come in one error, a line each."""
-    problems = refused(
-        source="prod",
-        target="prod",
-        reason=" ",
-        topics="(a+)+",
-        groups="[",
-        stop_seconds=-1,
-        drain_seconds="x",
-        start_reverse_replication="yes",
-        modus="append",
-    )
-    assert [
-        problem.split(":")[0] for problem in problems
-    ] == "'modus' source target reason topics groups start_reverse_replication drain_seconds stop_seconds".split()
+    wrong = {"source": "prod", "target": "prod", "reason": " ", "topics": "(a+)+", "groups": "[", "modus": "append"}
+    problems = refused(**wrong, stop_seconds=-1, drain_seconds="x", start_reverse_replication="yes")
+    named = "'modus' source target reason topics groups start_reverse_replication drain_seconds stop_seconds"
+    assert [problem.split(":")[0] for problem in problems] == named.split()
 
 
 def test_nothing_at_all_is_refused() -> None:

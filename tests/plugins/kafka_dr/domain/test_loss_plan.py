@@ -33,11 +33,9 @@ def row(
 
 def plan(**changes: Any) -> LossPlan:
     """A plan with one partition that loses records and one group."""
+    run = {"procedure_id": "p", "dag_id": "unplanned_failover", "source": "primary", "target": "standby"}
     given = {
-        "procedure_id": "p",
-        "dag_id": "unplanned_failover",
-        "source": "primary",
-        "target": "standby",
+        **run,
         "reason": "fire",
         "naming": "identity",
         "connectors": {},

@@ -52,19 +52,10 @@ def test_the_approver_reads_names_as_text() -> None:
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_is_told_in_three_sentences(outcome: Outcome) -> None:
     """None says that clients were moved, and only a completed one that the commit was undone."""
-    done = {
-        "id": Step.RESTORE_POSITIONS,
-        "state": "done",
-        "figures": {"written": 2, "already": 1, "deleted": 1, "changed_since": 4},
-    }
-    e = {
-        "outcome": outcome.value,
-        "failing_step": "plan_restore",
-        "reason_for_outcome": "why",
-        "target": "west",
-        "plan": PLAN.as_dict(),
-        "steps": [done] if outcome is Outcome.COMPLETED else [],
-    }
+    figures = {"written": 2, "already": 1, "deleted": 1, "changed_since": 4}
+    done = {"id": Step.RESTORE_POSITIONS, "state": "done", "figures": figures}
+    e = {"outcome": outcome.value, "failing_step": "plan_restore", "reason_for_outcome": "why", "target": "west"}
+    e |= {"plan": PLAN.as_dict(), "steps": [done] if outcome is Outcome.COMPLETED else []}
     told = restore_sentences(e)
     assert len(told) == 3 and all(told) and restore_to_do(e)
     assert ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
