@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
+from kafka_dr.procedure import entries
 from kafka_dr.procedures import steps_of
 from kafka_dr.topology import Cluster, Deadlines, Recorder, Topology
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
@@ -227,7 +229,8 @@ def test_words_in_backticks_are_the_codes() -> None:
         written |= {field["name"] for field in [*schema.get("columns", []), *schema.get("fields", [])]}
     settings = {name for model in (Deadlines, Topology, Recorder, Cluster) for name in model.model_fields}
     dags = {path.stem for path in (ROOT / "dags").glob("*.py")}
-    known = {*written, *settings, *Step, *procedure_form("unplanned_failover"), *dags}
+    facts = {field.name for fact in vars(entries).values() if is_dataclass(fact) for field in fields(fact)}
+    known = {*written, *settings, *facts, *Step, *procedure_form("unplanned_failover"), *dags}
     words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE))
     assert len(words) > 40
     assert words - known == set()
