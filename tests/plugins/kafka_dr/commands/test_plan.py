@@ -326,9 +326,7 @@ def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any
     frame = pd.DataFrame(
         {"topic": ["new"], "partition": [0], "from_offset": pd.array([None], "Int64"), "to_offset": [5]}
     )
-    procedure.authority.write(
-        Step.WATCH_OLD_SOURCE, Entry.OUTCOME, {"accepted": procedure.artifacts.save("accepted", frame)}
-    )
+    bench.done(procedure, Step.WATCH_OLD_SOURCE, accepted=procedure.artifacts.save("accepted", frame))
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
     assert (
         "More is lost of new-0 than was approved: it was not among what is lost"
