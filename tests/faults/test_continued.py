@@ -1,6 +1,4 @@
-"""A planned failover under load whose source dies in its middle, continued as an unplanned one: what it had
-proven counts, and it gives nothing back any more.
-"""
+"""A planned failover whose source dies in its middle, continued as an unplanned one without a way back."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ class Died:
         return self._scene.driver.evidence(self.run)
 
     def refuses(self, successor: Run) -> None:
-        """Assert that its return, begun anew or woken, and an answer to its old question do nothing any more but say
-        who goes on.
-        """
+        """Assert that its return and an answer to its old question do nothing but say who goes on."""
         before = self.journal.entries(self.run.procedure_id)
         tries = [self._process("return_to_source")]
         if self._after == DRAINED:
@@ -104,9 +100,7 @@ class Died:
 @pytest.mark.parametrize("after", [FORECAST, DRAINED, TRANSLATED])
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """After a new approval nobody skips, every bound holds, what was proven stands in the question and the figures,
-    and the planned run is over.
-    """
+    """Nobody skips, bounds hold, and proofs stand in question and figures; the planned run is over."""
     state = fresh_lab(policy, airflow=False)
     with lost_scene(state, tmp_path) as scene:
         scene.put_under_load()
@@ -137,13 +131,8 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
 def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
     """Of a forecast that nobody had approved the topics and who was at work, and no more."""
     told = evidence["plan"]["continues"]
-    assert (told["fenced_at"], told["partitions"], told["drained"], told["positions"], told["translated"]) == (
-        None,
-        0,
-        0,
-        None,
-        None,
-    )
+    found = (told["fenced_at"], told["partitions"], told["drained"], told["positions"], told["translated"])
+    assert found == (None, 0, 0, None, None)
     assert "- nothing." in run.questions["approve_data_loss"]
     assert evidence["cut_off"] == []
     assert {topic for topic, *_ in died.outcome(FORECAST)["plan"]["topics"]} <= {
@@ -152,21 +141,14 @@ def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, A
 
 
 def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
-    """The source's last ends and the groups' last positions: what is lost has an end everywhere, and no position is
-    an old one.
-    """
+    """The source's last ends and the groups' last positions: every loss has an end, and no position is old."""
     told, question = evidence["plan"]["continues"], run.questions["approve_data_loss"]
     fenced, frozen = died.outcome("fence_producers"), died.outcome(DRAINED)["positions"]["rows"]
-    assert (told["fenced_at"], told["partitions"], told["drained"]) == (
-        fenced["fenced_at"],
-        fenced["cut_off"]["rows"],
-        0,
-    )
+    found = (told["fenced_at"], told["partitions"], told["drained"])
+    assert found == (fenced["fenced_at"], fenced["cut_off"]["rows"], 0)
     assert (told["positions"], told["translated"]) == (frozen, None)
-    assert (
-        f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question
-        and f"{frozen} positions are final" in question
-    )
+    assert f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question
+    assert f"{frozen} positions are final" in question
     assert evidence["cut_off"] == died.evidence()["cut_off"] != []
     assert verdict.figures["not_on_target"] > 0, "replication did not lag: the case shows nothing"
     assert (verdict.figures["open_ends"], verdict.figures["positions_outdated"]) == (0, 0)
@@ -185,12 +167,8 @@ def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any],
     assert told["positions"] == told["translated"] == told["exact"] == earlier["exact"] == earlier["positions"] > 0
     assert f"{told['exact']} of them exact: they are taken as they are" in run.questions["approve_data_loss"]
     assert evidence["loss"] == [] and verdict.figures["not_on_target"] == 0
-    assert (figures["exact"], figures["positions"], figures["classes"], figures["bound"]) == (
-        earlier["exact"],
-        earlier["positions"],
-        earlier["classes"],
-        0,
-    )
+    found = (figures["exact"], figures["positions"], figures["classes"], figures["bound"])
+    assert found == (earlier["exact"], earlier["positions"], earlier["classes"], 0)
     assert figures["digest"] == earlier["digest"]
     assert placed(scene.kept(run, figures["translation"])) == placed(scene.kept(died.run, earlier["translation"]))
     assert verdict.figures["rereads_at_most"] == 0
@@ -206,9 +184,7 @@ def placed(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 
 def both_are_over(journal: Journal, earlier: str, successor: str, evidence: dict[str, Any]) -> list[str]:
-    """In what a planned run and the one that completed it did not end as they should: lease, notes, the planned
-    run's evidence.
-    """
+    """What did not end as it should in a planned run and the one that completed it."""
     lease, notes = journal.lease(PAIR), [e.payload for e in journal.entries(earlier, "open_procedure", Entry.NOTE)]
     wrong = [] if (lease.holder, lease.outcome) == (successor, "completed") else [f"lease: {lease}"]
     wrong += [] if notes == [{"continued_by": successor}] else [f"notes: {notes}"]
@@ -221,17 +197,12 @@ def both_are_over(journal: Journal, earlier: str, successor: str, evidence: dict
 
 
 def stays_fenced(scene: LostScene) -> None:
-    """The source comes back, and nobody watches for it: the fence that was proven before it died refuses every
-    client.
-    """
+    """The source comes back unwatched: the fence proven before it died refuses every client."""
     always_on.stop(scene.lab, always_on.WATCHER)
     scene.rehearsal.bring_source_back()
     reader, topics = (
         ClusterReader(SOURCE, scene.lab.status()),
-        {
-            *scene.rehearsal.truth.topics,
-            *scene.rehearsal.load.topics,
-        },
+        {*scene.rehearsal.truth.topics, *scene.rehearsal.load.topics},
     )
 
     def closed() -> bool:
@@ -288,9 +259,7 @@ class ContinuedRounds(LostRounds):
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds]:
-    """A lab without Airflow whose source died in the middle of a planned failover, and a continuation that the judge
-    passed.
-    """
+    """A lab without Airflow whose source died within a planned failover, and a judged continuation."""
     state = tmp_path_factory.mktemp("lab")
     try:
         up(state, airflow=False)
@@ -302,9 +271,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds
 
 
 def killed(step: str, writes: int) -> Iterable[dict[str, dict[str, Any]]]:
-    """What a step's first process suffers: killed right before it passes the lease on, or right after its n-th
-    write.
-    """
+    """What a step's first process suffers: killed before it passes the lease on, or after its n-th write."""
     return ({step: how} for how in ({"kill_before": PASSES}, *({"kill_at": n} for n in range(1, writes + 1))))
 
 
@@ -317,9 +284,7 @@ def findings_of(how: dict[str, Any], run: Run, found: list[str]) -> list[str]:
 
 
 def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
-    """Right before it, right after it, and after each write that makes it known: tried again, both runs end as if
-    nothing had happened.
-    """
+    """Killed before, at and after it, and tried again, both runs end as if nothing had happened."""
     wrong, writes = [], rounds.reference.writes["open_procedure"]
     for how in killed("open_procedure", writes):
         run = rounds.fresh()
@@ -329,9 +294,7 @@ def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
 
 
 def test_killed_around_the_giving_back_of_the_lease(rounds: ContinuedRounds) -> None:
-    """A continuation that turns back is killed while it closes: tried again, the planned run has its lease, and all
-    that it had stopped is as it left it.
-    """
+    """A continuation killed while it closes, tried again, leaves the planned run its lease and what it stopped."""
     wrong = []
     for how in killed("close_procedure", 3):
         run = rounds.continued("review_translation")

@@ -41,6 +41,7 @@ from lab.brokers import admin
 from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 from tests.support.facts import figures_of
+from tests.support.lab_clients import acl_filter
 
 OPERATORS = {
     Step.OPEN_PROCEDURE: OpenProcedure,
@@ -190,9 +191,7 @@ class Stage:
     def acls(self, alias: str = "primary") -> set[Acl]:
         """Every ACL entry of a cluster, as a superuser sees it."""
         client = self.admin(alias)
-        asked = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-        )
+        asked = acl_filter()
         return {_plain(binding) for binding in client.describe_acls(asked, request_timeout=_SECONDS).result(_SECONDS)}
 
     def allow(self, *entries: AclBinding, aliases: Iterable[str] = ALIASES) -> None:
