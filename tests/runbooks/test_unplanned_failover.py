@@ -188,8 +188,6 @@ def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int)
         "partitions": 2,
         "drained": 1,
         "positions": 5,
-        "translated": 4,
-        "exact": 3,
         "missing": 6,
     }
     cooling = {

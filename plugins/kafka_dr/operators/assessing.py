@@ -89,12 +89,9 @@ class AssessDataLoss(ProcedureStep):
         )
         bounds = pd.read_parquet(made.with_name(f"{made.name}.input") / "bounds.parquet")
         assessed = plan_of(procedure, known, summary, loss, ahead, seen, told_of(proven, int(bounds["drained"].sum())))
-        # What a continued run had translated is taken as it is: how exact it is stands there.
         translated = made_ahead(procedure, made)
-        if proven.rows is None:
-            rows = procedure.artifacts.load(translated) if translated else None
-            assessed = with_rereads(assessed, summary["rereads"], rereads, rows)
-        plan = assessed.as_dict()
+        rows = procedure.artifacts.load(translated) if translated else None
+        plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
         cut_off, ends = proven.cut_off, source.ends or last_ends(known) | proven.cut_off
         save = procedure.artifacts.save
         return DataLossAssessed(
@@ -110,8 +107,7 @@ class AssessDataLoss(ProcedureStep):
             active_groups=sorted(known.active),
             source_ends=save("source_ends", partitions_frame(ends, "offset")),
             cut_off=save("cut_off", partitions_frame(cut_off, "offset")) if cut_off else None,
-            earlier_positions=None if proven.rows is None else save("earlier_positions", proven.rows),
-            earlier_translation=proven.translated,
+            earlier_translation=proven.missing,
             translated_ahead=translated,
             source_readable=source.readable,
             stranded=made.name if source.readable else None,
@@ -241,7 +237,7 @@ def write_inputs(procedure: Run, folder: Path, known: LastKnown, source: SourceN
     write_frame(folder, "syncs", known.syncs[~known.syncs["topic"].isin(known.recorded.anew)])
     write_frame(folder, "floors", plain(known.recorded.floors, "source_end", "target_end", "sampled_at"))
     write_frame(folder, "stretches", plain(known.recorded.stretches, "start", "end", "downstream"))
-    if not source.readable and proven.rows is None:
+    if not source.readable:
         write_ahead(
             procedure,
             folder,

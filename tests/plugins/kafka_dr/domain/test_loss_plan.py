@@ -198,8 +198,6 @@ def test_what_is_taken_from_a_continued_run_is_said() -> None:
         "partitions": 3,
         "drained": 2,
         "positions": 5,
-        "translated": None,
-        "exact": None,
         "missing": 0,
     }
     text = shown(continues=told)
@@ -208,7 +206,7 @@ def test_what_is_taken_from_a_continued_run_is_said() -> None:
         "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
         and "2 of them are drained: what stands below that end is on standby." in text
     )
-    assert "were translated" not in text and "were not found" not in text and "This continues" not in shown()
+    assert "were not found" not in text and "This continues" not in shown()
     nothing = dict.fromkeys(told, None) | {"procedure_id": "planned-1"}
     assert (
         "- nothing." in shown(continues=nothing)
@@ -292,8 +290,6 @@ def test_a_fence_that_was_proven_before_the_source_died_is_told(fenced_at: str |
         "partitions": 0,
         "drained": 0,
         "positions": None,
-        "translated": None,
-        "exact": None,
         "missing": 0,
     }
     text = shown(confirmed={"state": "lost", "window": "w", "fence": "armed"}, continues=told)
