@@ -236,3 +236,34 @@ def test_airflow_loads_our_plugins_without_errors() -> None:
     stems = {Path(p).stem for p in PRODUCT} - {"__init__"}
     ours = [s for s in stems if str(ROOT / "plugins" / "kafka_dr") in str(getattr(sys.modules.get(s), "__file__", ""))]
     report("bare stems", ours)
+
+
+def test_journal_keys_are_read_as_strings_by_the_entries_alone() -> None:
+    """Payloads of the journal are read as facts; only what reads evidence or moves whole payloads names no fact."""
+    keyed = [
+        f"{path}:{node.lineno}"
+        for path in PRODUCT
+        if "/procedure/entries/" not in path
+        for node in ast.walk(PARSED[path])
+        if reads_a_key(node)
+    ]
+    report("a payload is read by a key", keyed)
+
+
+def reads_a_key(node: ast.AST) -> bool:
+    """Whether an expression takes a key out of a `payload`, asks for one, or spreads it."""
+    match node:
+        case ast.Subscript(value=payload) | ast.Attribute(value=payload, attr="get" | "keys" | "items" | "values"):
+            return is_payload(payload)
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[payload]):
+            return is_payload(payload)
+    return False
+
+
+def is_payload(node: ast.AST) -> bool:
+    """Whether an expression is a payload, by its name, or one made from a fact."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return (isinstance(node, ast.Attribute) and node.attr == "payload") or (
+        isinstance(node, ast.Name) and node.id == "payload"
+    )

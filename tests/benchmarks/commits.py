@@ -1,6 +1,4 @@
-"""(b) Committing 10,000 groups x 100 positions and reading them back: the product's hook beside bare commits and
-Kafka's own tool.
-"""
+"""(b) Committing 10,000 groups x 100 positions and reading them back, beside bare commits and Kafka's tool."""
 
 from __future__ import annotations
 
@@ -135,9 +133,7 @@ def settle(future: Future) -> None:
 
 
 def beside_the_tool(figures: Figures, site: Clusters, topics: list[str]) -> None:
-    """Kafka's own tool, one JVM for all groups, at growing numbers of groups; it parses the whole file again for
-    each group.
-    """
+    """Kafka's own tool, one JVM for growing numbers of groups; it parses the whole file for each group."""
     target, curve = site.cluster(TARGET), []
     # The tool puts what lies beyond the log at its end: every partition needs a record.
     site.write(TARGET, ((topic, p, None, b"x") for topic in topics for p in range(PARTITIONS)))

@@ -1,6 +1,4 @@
-"""The programs that are measured: the Spark jobs as the operator submits them, and Java peers, fresh or kept
-alive.
-"""
+"""The programs that are measured: the Spark jobs as submitted, and Java peers, fresh or kept alive."""
 
 from __future__ import annotations
 
@@ -58,11 +56,7 @@ class Job:
         }
 
     def cold(self, *more: str) -> ColdRun:
-        """Run it as a process of its own.
-
-        Args:
-            more: of its command line.
-        """
+        """Run it as a process of its own, with ``more`` on its command line."""
         output = self._site.scratch / f"out-{uuid.uuid4()}"
         line = [
             *SUBMIT,

@@ -49,11 +49,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 
 @contextmanager
 def lab_for(groups: int) -> Iterator[Clusters]:
-    """Bring a lab with Airflow up for so many groups.
-
-    From a thousand groups MirrorMaker 2's checkpoints are written by the benchmark, and it looks for groups once a day
-    only: its own would keep both cores busy (runbooks/decisions/0007).
-    """
+    """Bring a lab with Airflow up; from 1,000 groups on the benchmark writes the checkpoints (decision 0007)."""
     asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
     with patch.dict(os.environ, asked), clusters(airflow=True) as site:
         yield site
@@ -88,9 +84,7 @@ def fail_over(figures: Figures, name: str, rehearsal: Rehearsal, groups: int) ->
 
 
 def seed(site: Clusters, groups: int) -> None:
-    """Topics with 100 partitions, a group on each of one topic's; half of the positions at the end, the others
-    anywhere.
-    """
+    """Topics with 100 partitions, a group on each topic's; half of the positions at the end."""
     topics = {f"orders-{number}": PARTITIONS for number in range(max(1, min(10, groups // 100)))}
     site.create_topics(SOURCE, topics)
     site.write(
@@ -120,9 +114,7 @@ def seed(site: Clusters, groups: int) -> None:
 
 
 def write_checkpoints(site: Clusters, placed: list[tuple[str, dict[TopicPartition, int]]]) -> None:
-    """One checkpoint a position, as MirrorMaker 2 would write them: identity naming, and as many records on both
-    sides.
-    """
+    """One checkpoint a position, as MirrorMaker 2 writes them under identity naming without repeats."""
     if CHECKPOINTS not in site.cluster(TARGET).topics([CHECKPOINTS]):
         site.create_topics(TARGET, {CHECKPOINTS: 1}, **{"cleanup.policy": "compact"})
     made = (

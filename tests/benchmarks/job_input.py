@@ -18,11 +18,7 @@ from tests.benchmarks.clusters import FLOW, SOURCE, TARGET, Clusters
 def write_input(
     site: Clusters, folder: Path, positions: pa.Table, topics: dict[str, int], drained: bool = True
 ) -> Path:
-    """Write positions (group, topic, partition, position), syncs, bounds and job.json; both flows are at rest.
-
-    Args:
-        drained: everything that the source holds is on the target.
-    """
+    """Write positions, syncs, bounds and job.json of flows at rest; ``drained``: the target holds everything."""
     folder.mkdir()
     count = len(positions)
     positions = positions.append_column("position_at", pa.repeat(pa.scalar(1_760_000_000_000, pa.int64()), count))
@@ -43,25 +39,11 @@ def bounds_of(site: Clusters, topics: dict[str, int], drained: bool) -> pd.DataF
     (starts, ends), (theirs, boundary) = (
         (c.starts(places), c.ends(places)) for c in (site.cluster(SOURCE), site.cluster(TARGET))
     )
-    known = {
-        "drained": drained,
-        "complete": drained,
-        "other_writer": False,
-        "source_compacted": False,
-        "target_compacted": False,
-        "compare_timestamps": True,
-        "recreated": False,
-    }
+    known = {"drained": drained, "complete": drained, "compare_timestamps": True}
+    known |= dict.fromkeys(("other_writer", "source_compacted", "target_compacted", "recreated"), False)
     rows = (
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "target_topic": tp.topic,
-            "source_start": starts[tp],
-            "cut_off": ends[tp],
-            "target_start": theirs[tp],
-            "boundary": boundary[tp],
-        }
+        {"topic": tp.topic, "partition": tp.partition, "target_topic": tp.topic, "source_start": starts[tp]}
+        | {"cut_off": ends[tp], "target_start": theirs[tp], "boundary": boundary[tp]}
         | known
         for tp in places
     )
@@ -74,14 +56,8 @@ def write_last_seen(site: Clusters, folder: Path, topics: dict[str, int]) -> Non
     kept = MirrorMaker(site.status["clusters"][TARGET]["connect_url"]).offsets(FLOW[0]).of(SOURCE)
     ends, stable, now = source.ends(places), source.ends(places, "read_committed"), int(time.time() * 1000)
     rows = (
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "source_end": ends[tp],
-            "replicated": kept.get(tp),
-            "sampled_at": now,
-            "stable_end": stable[tp],
-        }
+        {"topic": tp.topic, "partition": tp.partition, "source_end": ends[tp], "stable_end": stable[tp]}
+        | {"replicated": kept.get(tp), "sampled_at": now}
         for tp in places
     )
     frame = pd.DataFrame(rows).astype({"partition": "int32", "replicated": "Int64"})

@@ -1,6 +1,4 @@
-"""A Spark job's own program, once per line of standard input, in one process with one Spark session: what a warm
-pass costs.
-"""
+"""A Spark job's program once per line of standard input in one session: what a warm pass costs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Reads topics whole with a bare client, once per line of standard input (client settings and topics as JSON);
-answers seconds and records.
-"""
+"""Reads topics whole with a bare client, once per JSON line of standard input; answers seconds and records."""
 
 from __future__ import annotations
 

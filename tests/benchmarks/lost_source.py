@@ -1,6 +1,4 @@
-"""(i) A whole unplanned failover through Airflow at 10 and 1,000 groups x 100 positions, the source killed and
-its addresses silent: own time by step.
-"""
+"""(i) An unplanned failover through Airflow at 10 and 1,000 groups x 100 positions: own time by step."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 
 
 def measure(figures: Figures, site: Clusters, groups: int) -> None:
-    """Seed, have it recorded, kill the source under load, and fail over while its addresses swallow every
-    connection.
-    """
+    """Seed, record, kill the source under load, and fail over while its addresses swallow every connection."""
     rehearsal = LostSourceRehearsal(site.lab.root, site.scratch / "rehearsal", groups, RATE)
     try:
         rehearsal.load.create_topics()

@@ -94,8 +94,13 @@ def timed(act: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-def in_turns(contestants: Mapping[str, Callable[[], float]], passes: int) -> dict[str, list[float]]:
+def in_turns(
+    contestants: Mapping[str, Callable[[], float]], passes: int, warm_up: bool = False
+) -> dict[str, list[float]]:
     """Let each do its pass in turn, the order reversed from round to round; each answers its own seconds."""
+    if warm_up:
+        first = ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items())
+        say(f"  first pass in each process, not counted: {first}")
     took: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(passes):
         names = list(contestants)
@@ -112,10 +117,7 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 class PeakMemory:
-    """Watches a process with all its descendants, and keeps the highest resident memory of each.
-
-    The kernel keeps the high-water mark itself; only the last moments of a process may be missed.
-    """
+    """Watches a process with all its descendants, and keeps the highest resident memory of each."""
 
     def __init__(self, pid: int) -> None:
         self._root, self._peaks, self._over = pid, {}, threading.Event()

@@ -46,9 +46,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 
 
 def measure(figures: Figures, job: Job, samples: int, partitions: int, passes: int) -> None:
-    """Fresh processes, as the operator submits them: Spark starts, then the input is there, and what follows is
-    counted.
-    """
+    """Fresh processes: Spark starts, then the input is there, and what follows is counted."""
     runs = [job.cold("--wait-for-input", "60") for _ in range(passes)]
     seconds = [since_spark_is_up(one, partitions) for one in runs]
     phases = runs[-1].summary["seconds"]
@@ -73,9 +71,7 @@ def since_spark_is_up(one: ColdRun, partitions: int) -> float:
 
 
 def write_job(folder: Path, partitions: int, samples: int) -> Path:
-    """Write the job's input, as of a recorder that saw every partition grow at each sample, and a target that was a
-    sample behind.
-    """
+    """Write the job's input, of a target one sample behind partitions that grew at each sample."""
     folder.mkdir()
     places, history = np.arange(partitions), np.repeat(np.arange(partitions), samples)
     number = np.tile(np.arange(samples), partitions)

@@ -1,6 +1,4 @@
-"""Reads both sides of a job's input with the readers of the jobs, on Spark, and keeps nothing of the records:
-what any comparison of two logs costs at least.
-"""
+"""Reads both sides of a job's input and keeps nothing: what any comparison of two logs costs."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ class CountingReader(WindowReader):
 
 
 class Reading:
-    """What a task of Spark does: reads both logs of its partitions, as many at once as the search for stranded
-    records does.
-    """
+    """A task of Spark that reads both logs of its partitions, as the search for stranded records does."""
 
     def __init__(self, bounds: dict[Key, Bounds], limits: Limits, clients: KafkaAccess) -> None:
         self._bounds, self._limits, self._clients = bounds, limits, clients

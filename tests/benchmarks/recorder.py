@@ -1,6 +1,4 @@
-"""(h) What the flight recorder takes at rest and under 20,000 records/s: processor, memory, and how often it
-looks; measured from outside.
-"""
+"""(h) What the flight recorder takes at rest and under 20,000 records/s: processor, memory, interval."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ SAMPLE_SECONDS, HOUR = 90.0, timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Taken:
-    """What a process took while it was watched: per cent of a core, and the most resident memory that was seen, in
-    MB.
-    """
+    """What a watched process took: per cent of a core, and the most resident memory, in MB."""
 
     cpu: float
     memory: float
@@ -70,9 +66,7 @@ def promise(figures: Figures) -> None:
 
 
 def run(figures: Figures, scale: float, passes: int) -> None:
-    """One lab with the recorder that its Airflow runs; first nobody writes or reads, then producers and the demo
-    application do.
-    """
+    """One lab with the recorder of its Airflow, at rest first, then with producers and the demo application."""
     rate, seconds = max(1_000, int(RATE * scale)), max(LEAST_SECONDS, int(SECONDS * scale))
     with clusters(airflow=True) as site:
         rehearsal = Rehearsal(site.lab.root, site.scratch / "rehearsal", SEED, rate, scale=0.1)
@@ -150,9 +144,7 @@ def await_sample(site: Clusters, since: float) -> None:
 
 
 def samples(site: Clusters, since: float) -> list[tuple[float, float]]:
-    """Return when each sample of the forward flow was begun, in seconds since 1970, and how many seconds it took; at
-    least those since a time.
-    """
+    """Return when each sample of the forward flow began, in seconds since 1970, and the seconds it took."""
     # Those of the hour of the time, too: the interval in which it lies is told by the one before.
     archive = Archive(f"file://{site.lab.archive}", f"{SOURCE}-to-{TARGET}")
     rows = archive.read(SAMPLES, since=datetime.fromtimestamp(since, UTC) - HOUR, columns=["at", "kind", "details"])
@@ -161,9 +153,7 @@ def samples(site: Clusters, since: float) -> list[tuple[float, float]]:
 
 
 def longest_interval(begun: Sequence[float], since: float, ended: float) -> float:
-    """Return the longest time from the beginning of one sample to that of the next, of all that lie or reach into a
-    span; to the millisecond, as they are kept.
-    """
+    """Return the longest time between beginnings of samples that touch a span, to the millisecond."""
     return round(
         max(later - earlier for earlier, later in itertools.pairwise(begun) if later > since and earlier < ended), 3
     )

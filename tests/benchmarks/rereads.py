@@ -1,6 +1,4 @@
-"""(c) Re-reads of the same groups, placed by MirrorMaker 2's checkpoints and by a planned failover; judged by
-record numbers.
-"""
+"""(c) Re-reads of groups placed by MirrorMaker 2's checkpoints and by a planned failover, by record numbers."""
 
 from __future__ import annotations
 

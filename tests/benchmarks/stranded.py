@@ -1,6 +1,4 @@
-"""(f) 5 million stranded records x 500 B over 100 partitions, listed by the loss assessment, beside a plain Java
-consumer that reads them.
-"""
+"""(f) 5 million stranded records x 500 B listed by the loss assessment, beside a plain Java consumer."""
 
 from __future__ import annotations
 
@@ -54,10 +52,7 @@ def strand(site: Clusters, stranded: int) -> None:
 
 
 def records(first: int, last: int) -> Iterator[tuple[str, int, bytes, bytes]]:
-    """Records by their numbers, of one size, in turn on all partitions.
-
-    They can be compressed by half, as text can: equal letters would flatter whoever writes them down.
-    """
+    """Numbered records of one size on all partitions in turn, compressible by half, as text is."""
     text = random.Random(11).randbytes(2_000_000).hex().encode()
     for number in range(first, last):
         key, head = b"key-%09d" % number, b"order-%09d " % number
@@ -89,11 +84,7 @@ def beside_a_consumer(figures: Figures, site: Clusters, given: Path, stranded: i
             "warm pass of the assessment": lambda: our_pass(ours, given, stranded),
             "plain Java consumer": lambda: their_pass(theirs, stranded),
         }
-        say(
-            "  first pass in each process, not counted: "
-            + ", ".join(f"{name} {one():.2f} s" for name, one in contestants.items())
-        )
-        took = in_turns(contestants, passes)
+        took = in_turns(contestants, passes, warm_up=True)
     mine, plain = took.values()
     figures.measured(WARM, ratio(mine, plain), f"{stranded:,} records, {stranded / statistics.median(mine):,.0f}/s")
     cold = job.cold()

@@ -1,6 +1,4 @@
-"""(a) Translating 10,000 groups x 100 positions over 1,000 partitions: the Spark job beside Kafka's own
-MirrorClient.
-"""
+"""(a) Translating 10,000 groups x 100 positions: the Spark job beside Kafka's own MirrorClient."""
 
 from __future__ import annotations
 

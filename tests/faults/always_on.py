@@ -1,6 +1,4 @@
-"""The DAGs that always run (`record_positions`, `watch_old_source`), on a lab without Airflow: each one's only
-task, in a process of its own.
-"""
+"""The always-running DAGs `record_positions` and `watch_old_source`, each a process on a lab without Airflow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The three answers of Airflow's API that steps ask for, from a file that the driver writes: who started, who
-answered what.
-"""
+"""The three answers of Airflow's API that steps ask for, from a file that the driver writes."""
 
 from __future__ import annotations
 
@@ -10,16 +8,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
+from tests.support.json_server import JsonHandler
 
-class Answers(BaseHTTPRequestHandler):
+
+class Answers(JsonHandler, BaseHTTPRequestHandler):
     """GET of a run and of a gate; POST of a login."""
 
     known = Path()
 
     def do_POST(self) -> None:
         """Everyone gets a token."""
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._say(201, {"access_token": "t"})
+        self.content()
+        self.answer(201, {"access_token": "t"})
 
     def do_GET(self) -> None:
         """A run, or a gate of it; 404 for a gate that nobody was asked."""
@@ -27,22 +27,12 @@ class Answers(BaseHTTPRequestHandler):
         told = json.loads(self.known.read_text())
         run = told.get(parts[5] if len(parts) > 5 else "", {})
         if len(parts) == 6:
-            self._say(200, {"state": "running", "triggered_by": "rest_api", "triggering_user_name": run.get("starter")})
+            started = {"triggered_by": "rest_api", "triggering_user_name": run.get("starter")}
+            self.answer(200, {"state": "running", **started})
         elif parts[7] in run.get("gates", {}):
-            self._say(200, run["gates"][parts[7]])
+            self.answer(200, run["gates"][parts[7]])
         else:
-            self._say(404, {"detail": "not found"})
-
-    def _say(self, status: int, document: dict) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Silent."""
+            self.answer(404, {"detail": "not found"})
 
 
 if __name__ == "__main__":

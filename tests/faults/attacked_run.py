@@ -1,6 +1,4 @@
-"""One run of a failover as an attacker sees it: Airflow's REST API, its database, its command line, and the
-journal's file.
-"""
+"""One failover as an attacker reaches it: Airflow's REST API, database, command line, and the journal's file."""
 
 from __future__ import annotations
 
@@ -20,14 +18,9 @@ from urllib.parse import quote
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     NewTopic,
     OffsetSpec,
-    ResourcePatternType,
-    ResourceType,
 )
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.vocabulary import Entry
@@ -39,6 +32,7 @@ from lab.procedure_run import procedure_id
 from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 from tests.faults.stepping import STEPS
+from tests.support.lab_clients import acl_filter
 
 REVIEW = "review_translation"
 TOPIC, PARTITIONS = "orders", 2
@@ -49,13 +43,7 @@ _PARKED_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class Attackable:
-    """A procedure, and the names of what is attacked of it.
-
-    Attributes:
-        gate: asks for the plan's approval.
-        planning: the step that writes the plan.
-        reviewed: the translation's gate asks, too.
-    """
+    """A procedure: the plan's gate, the step that writes the plan, and whether the translation's gate asks, too."""
 
     dag_id: str
     gate: str
@@ -116,25 +104,10 @@ class AttackedRun:
         """Triggered by Airflow's command line, which takes the starter's name from the environment."""
         conf = json.dumps({"source": "primary", "target": "standby", "reason": "an attack"})
         run_id = f"by_hand_{time.time_ns()}"
-        argv = [
-            sys.executable,
-            "-m",
-            "airflow",
-            "dags",
-            "trigger",
-            attacked_on(lab).dag_id,
-            "--conf",
-            conf,
-            "--run-id",
-            run_id,
-        ]
-        subprocess.run(
-            argv,
-            env=environment(lab) | {"LOGNAME": as_name, "USER": as_name},
-            cwd=lab.airflow_home,
-            check=True,
-            capture_output=True,
-        )
+        dag_id = attacked_on(lab).dag_id
+        argv = [*"-m airflow dags trigger".split(), dag_id, "--conf", conf, "--run-id", run_id]
+        own = environment(lab) | {"LOGNAME": as_name, "USER": as_name}
+        subprocess.run([sys.executable, *argv], env=own, cwd=lab.airflow_home, check=True, capture_output=True)
         return cls(lab, run_id)
 
     def user(self, name: str) -> User:
@@ -158,9 +131,7 @@ class AttackedRun:
         return awaited(look, f"{task_id} in {states}", seconds)
 
     def asked(self, gate: str | None = None, attempt: int | None = None) -> dict[str, Any]:
-        """Wait until a gate (the plan's by default) is parked, on this try of it, and stays so: an answer that comes
-        while it parks is lost.
-        """
+        """Wait until a gate is parked on this try and stays so: an answer given while it parks is lost."""
         gate = gate or self.gate
         found = self.until(gate, "awaiting_input")
         while attempt is not None and found["try_number"] < attempt:
@@ -225,13 +196,8 @@ class AttackedRun:
 
     def clear(self, task_id: str, user: str = "operator", downstream: bool = False) -> None:
         """Clear a task."""
-        body = {
-            "dry_run": False,
-            "dag_run_id": self.run_id,
-            "task_ids": [task_id],
-            "only_failed": False,
-            "include_downstream": downstream,
-        }
+        body = {"dry_run": False, "dag_run_id": self.run_id, "task_ids": [task_id], "only_failed": False}
+        body |= {"include_downstream": downstream}
         self.user(user).send("POST", f"/dags/{self.dag_id}/clearTaskInstances", body)
 
     def sql(self, statement: str, *values: Any) -> None:
@@ -341,13 +307,8 @@ def frozen_scheduler(lab: Lab) -> Iterator[None]:
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """What a procedure changes on the clusters that live: rights, topics, log ends, positions, connectors; and the
-    routing record.
-    """
+    """What a procedure changes on living clusters: rights, topics, log ends, positions, connectors, routing."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
-    anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
     alive = lab.alive if isinstance(lab, AttackedLab) else ALIASES
     for alias in alive:
         admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
@@ -355,7 +316,7 @@ def world(lab: Lab) -> dict[str, Any]:
         connectors = call(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
         topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
         found[alias] = {
-            "acls": sorted(map(str, admin.describe_acls(anything).result(30))),
+            "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
             "topics": topics,
             "ends": log_ends(admin) if TOPIC in topics else {},
             "positions": positions(admin),

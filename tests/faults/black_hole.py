@@ -1,6 +1,4 @@
-"""Addresses that swallow everything: whoever connects waits for an answer that never comes, as behind a broken
-network.
-"""
+"""Addresses that swallow every connection, as behind a broken network."""
 
 from __future__ import annotations
 
@@ -19,11 +17,7 @@ _MOST_WAITING = 64
 
 @contextmanager
 def black_holed(ports: Iterable[int]) -> Iterator[None]:
-    """Nobody listens on these ports of 127.0.0.1, and yet no connection to them is refused.
-
-    A listener that accepts nothing is given as many connections as its queue takes; the kernel then drops every further
-    one.
-    """
+    """Let connections to these ports of 127.0.0.1 hang: their listeners' queues are full, and the kernel drops more."""
     with ExitStack() as held:
         for port in ports:
             _swallow(held, port)

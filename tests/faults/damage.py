@@ -1,6 +1,4 @@
-"""What is known of a lost source, damaged on purpose: the recorder's archive, MirrorMaker 2's offset syncs on
-the target, mirrored topics.
-"""
+"""Damages what is known of a lost source: the recorder's archive, offset syncs, mirrored topics."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ Raw = tuple[bytes | None, bytes | None]
 
 
 def log_end(client: AdminClient, topic: str) -> int | None:
-    """Where a topic's first partition ends; None where nobody leads it, such as of a topic that was made a moment
-    ago.
-    """
+    """Where a topic's first partition ends; None where it has no leader, as when just made."""
     place = TopicPartition(topic, 0)
     try:
         return client.list_offsets({place: OffsetSpec.latest()})[place].result(_SECONDS).offset
@@ -87,13 +83,8 @@ class SyncsDamage:
 
     def _read(self) -> list[Raw]:
         """All of them, in order."""
-        own = {
-            "group.id": "damage",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",
-            "auto.offset.reset": "earliest",
-        }
+        own = {"group.id": "damage", "enable.auto.commit": False, "enable.partition.eof": True}
+        own |= {"isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}
         consumer = Consumer({**self._properties, **own})
         consumer.assign([TopicPartition(SYNCS_TOPIC, 0, OFFSET_BEGINNING)])
         found, ends_at = list[Raw](), time.monotonic() + _SECONDS
@@ -202,11 +193,7 @@ def poisoned(records: list[Raw], count: int) -> list[Raw]:
 
 
 def flipped(records: list[Raw], count: int, lowest_bit: int = 0) -> list[Raw]:
-    """So many offset syncs of which one bit of one offset is another, and which can still be read.
-
-    Args:
-        lowest_bit: of an offset; 24 makes it wrong by 16 million at least.
-    """
+    """Flip one bit, from ``lowest_bit`` up, in an offset of so many syncs, which stay readable."""
     rng, made = random.Random(count), list[Raw]()
     for key, value in rng.sample(records, count):
         bit = 64 * rng.randrange(2) + rng.randrange(lowest_bit, 63)

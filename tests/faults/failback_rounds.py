@@ -1,6 +1,4 @@
-"""One workload whose source died once and came back, and failbacks of it again and again, each of which must end
-in the same state.
-"""
+"""Failbacks of one workload's returned source, each of which must end in the same state."""
 
 from __future__ import annotations
 
@@ -27,14 +25,7 @@ KINDS = ("stranded", "uncommitted", "older")
 
 
 class FailbackRounds(Rounds):
-    """The lab after an unplanned failover that stranded records of every kind, and the judged end state of one
-    undisturbed failback.
-
-    Nobody writes where clients went: what flowed back in one round could not be taken back before the next one.
-
-    Attributes:
-        rate: records per second under which the source dies.
-    """
+    """The lab after stranded records of every kind, and the judged end of one failback; nobody writes meanwhile."""
 
     dag_id = FAILBACK
     rate = 1_000
@@ -57,17 +48,8 @@ class FailbackRounds(Rounds):
         # The watcher would stop again what is put back between rounds: its sign of life is enough.
         self.driver.before = lambda run, step: Journal(f"sqlite:///{self.lab.journal}").show_life(always_on.WATCHER)
         self.groups = sorted(made._positions(AWAY))
-        self.trip = Trip(
-            made.number,
-            FAILBACK,
-            AWAY,
-            HOME,
-            {},
-            before=made._positions(HOME),
-            returned=made._logs(HOME),
-            approver="approver",
-            flows_on=True,
-        )
+        known = {"before": made._positions(HOME), "returned": made._logs(HOME)}
+        self.trip = Trip(made.number, FAILBACK, AWAY, HOME, {}, **known, approver="approver", flows_on=True)
         keep_journal(self.lab, self.folder / "before")
         return made
 

@@ -13,11 +13,7 @@ _SECONDS = 120.0
 
 
 class FaultProxy:
-    """Passes everything on, until it is told otherwise.
-
-    Args:
-        upstream: base URL of the worker.
-    """
+    """Passes everything on to the worker at ``upstream``, until it is told otherwise."""
 
     def __init__(self, upstream: str) -> None:
         self.upstream = upstream

@@ -1,6 +1,4 @@
-"""One workload whose source was killed once, and unplanned failovers of it again and again, each of which must
-end in the same state.
-"""
+"""Unplanned failovers of one workload with a killed source, each of which must end in the same state."""
 
 from __future__ import annotations
 
@@ -24,11 +22,7 @@ STOP_SECONDS = 60.0
 
 
 class LostRounds(Rounds):
-    """The lab, its target and what was recorded, and the judged end state of one undisturbed run.
-
-    Attributes:
-        rate: records per second under which the source dies.
-    """
+    """The lab, its target, what was recorded, and the judged end; ``rate`` is the load's records/s."""
 
     dag_id = UNPLANNED
     rate = 2_000
@@ -62,16 +56,12 @@ class LostRounds(Rounds):
         return World(self.lab, sorted(self.rehearsal.truth.positions), alive=(TARGET,))
 
     def fresh(self) -> Run:
-        """A new run in the world, and with the journal, of before: a journal that tells of a change of sides vouches
-        for no position on logs that saw none.
-        """
+        """A new run in the first world and journal: another run's journal would vouch for other logs."""
         bring_back_journal(self.lab, self.folder / "before")
         return super().fresh()
 
     def at_rest(self) -> dict[str, Any]:
-        """A connector that was asked to stop still runs for seconds: put back like that, it would be resumed, and no
-        later round could wait for it.
-        """
+        """A connector that still stops would be resumed when put back, and no later round could wait for it."""
         if "stop_mirror_maker" in self.reference.ended:
             until(
                 lambda: set(self.world.look()["connectors"].values()) == {"STOPPED"}, "the flow to stand", STOP_SECONDS

@@ -1,6 +1,4 @@
-"""A lab without Airflow whose source gets lost under load: workload, clients, the recorder, the watcher, and
-unplanned procedures step by step.
-"""
+"""A lab without Airflow whose source gets lost under load, with unplanned procedures step by step."""
 
 from __future__ import annotations
 
@@ -42,13 +40,7 @@ def quicken(lab: Lab, **deadlines: float) -> None:
 
 
 class LostScene:
-    """One lab that is up, and one accident.
-
-    Args:
-        rate: records per second of producers that know nothing of failovers.
-        recorded: whether the flight recorder runs.
-        clients: whether the demo application runs, which goes where it is sent.
-    """
+    """One lab and one accident; ``rate`` is the records/s of producers that know nothing of failovers."""
 
     def __init__(
         self,
@@ -77,12 +69,7 @@ class LostScene:
     # -- the accident ------------------------------------------------------------------------------------------------
 
     def put_under_load(self, meanwhile: Act | None = None, seconds: float = 3.0) -> None:
-        """Topics, groups, clients and load, seen by the recorder if there is one.
-
-        Args:
-            meanwhile: called under load, after two of the recorder's samples, and before its last two.
-            seconds: of load after that.
-        """
+        """Put topics, groups, clients and load on it; ``meanwhile`` is called between the recorder's samples."""
         if self._recorded:
             always_on.start(self.lab, always_on.RECORDER)
         # Without it no source that is lost is given up: nobody would fence it when it comes back.
@@ -129,9 +116,7 @@ class LostScene:
         return evidence
 
     def judged(self, evidence: dict[str, Any]) -> Verdict:
-        """The judge's verdict, once the clients have worked on the target and everything that writes or reads has
-        ended.
-        """
+        """The judge's verdict, once clients have worked on the target and all writers and readers have ended."""
         unsettled = self.rehearsal.settle()
         verdict = self.rehearsal.judge(evidence, "approver")
         verdict.add(unsettled)
@@ -143,19 +128,11 @@ class LostScene:
     def watched(self, run: Run) -> JournalEntry | None:
         """What the watcher wrote when it had fenced the run's source; None until then."""
         told = Journal(f"sqlite:///{self.lab.journal}").entries(step=always_on.WATCHER, kind=Entry.OUTCOME)
-        return next(
-            (
-                entry
-                for entry in told
-                if entry.payload.get("procedure_id") == run.procedure_id and "accepted" in entry.payload
-            ),
-            None,
-        )
+        of_run = [entry for entry in told if entry.payload.get("procedure_id") == run.procedure_id]
+        return next((entry for entry in of_run if "accepted" in entry.payload), None)
 
     def fence(self, run: Run, evidence: dict[str, Any], seconds: float = 60.0) -> dict[str, Any]:
-        """Figures of the old source's fence: of `fence_source` if it could be fenced then, else of the watcher,
-        which is waited for.
-        """
+        """Figures of the old source's fence, of `fence_source` or of the watcher, which is waited for."""
         figures = figures_of(evidence, "fence_source")
         if "accepted" in figures:
             return figures

@@ -1,6 +1,4 @@
-"""Secrets planted into a lab's connections, systems that repeat what they are sent, and a search of every place
-a secret might reach.
-"""
+"""Secrets in a lab's connections, systems that repeat what they get, and a search of every place."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import pandas as pd
 import requests
 
 from lab.state import Lab
+from tests.support.json_server import JsonHandler, served
 
 NAMES = (
     "kafka password",
@@ -77,7 +76,7 @@ class Secrets:
 # -- systems that repeat what they are sent ----------------------------------------------------------------------------
 
 
-class Parrot(BaseHTTPRequestHandler):
+class Parrot(JsonHandler, BaseHTTPRequestHandler):
     """Refuses everything, and repeats the request with its headers in the body of the error."""
 
     token = ""
@@ -90,25 +89,8 @@ class Parrot(BaseHTTPRequestHandler):
 
     def repeat(self, status: int, **more: Any) -> None:
         """Answer with all that was sent."""
-        self.answer(
-            status, {"message": f"{self.command} {self.path} with {dict(self.headers)} and {self.content()!r}", **more}
-        )
-
-    def content(self) -> bytes:
-        """The request's body."""
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-    def answer(self, status: int, document: Any) -> None:
-        """Send JSON."""
-        content = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Stay quiet."""
+        sent = f"{self.command} {self.path} with {dict(self.headers)} and {self.content()!r}"
+        self.answer(status, {"message": sent, **more})
 
 
 class TokenParrot(Parrot):
@@ -150,21 +132,12 @@ class TellingConnect(Parrot):
         self.answer(answer.status_code, document)
 
 
-@contextmanager
-def served(kind: type[Parrot], **settings: Any) -> Iterator[str]:
+def parrot(kind: type[Parrot], **settings: Any) -> AbstractContextManager[str]:
     """Serve one of these; gives its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type(kind.__name__, (kind,), settings))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return served(type(kind.__name__, (kind,), settings))
 
 
-# -- places
-# ---------------------------------------------------------------------------------------------------------------
+# -- places ------------------------------------------------------------------------------------------------------------
 
 
 class CommandLines:

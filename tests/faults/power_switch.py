@@ -1,15 +1,12 @@
-"""A fence hook as a data centre has one: it cuts the power of the source's broker and of the worker beside it,
-and gives it back.
-"""
+"""A fence hook that cuts and restores the power of the source's broker and of the worker beside it."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +15,7 @@ from lab.brokers import start_broker
 from lab.mirror_maker import start_worker
 from lab.progress import wait_until
 from lab.state import Lab
+from tests.support.json_server import JsonHandler, served
 
 BY = "its power is cut"
 DETAIL = {"rack": 7}
@@ -25,11 +23,7 @@ OFF_SECONDS = 5.0
 
 
 class PowerSwitch:
-    """The hook's state: which requests came, and whether the cluster's processes may live.
-
-    Attributes:
-        asked: path and body of every POST, in order.
-    """
+    """Which requests came (path and body of every POST, in order), and whether the processes may live."""
 
     def __init__(self, lab: Lab, cluster: str) -> None:
         self._lab, self._cluster = lab, cluster
@@ -69,44 +63,20 @@ class PowerSwitch:
         start_worker(self._lab, self._cluster)
 
 
-def handler(switch: PowerSwitch) -> type[BaseHTTPRequestHandler]:
-    """The requests of the fence hook's contract."""
+def serving(switch: PowerSwitch) -> AbstractContextManager[str]:
+    """Serve the hook for the length of a block; answers its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler, BaseHTTPRequestHandler):
         """`POST /fence`, `POST /unfence`, `GET /state`."""
 
         def do_POST(self) -> None:
             """Act, and tell the state."""
-            switch.posted(self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self._tell()
+            switch.posted(self.path, json.loads(self.content()))
+            self.answer(200, switch.state())
 
         def do_GET(self) -> None:
             """Tell the state."""
             assert urlsplit(self.path).path == "/state", self.path
-            self._tell()
+            self.answer(200, switch.state())
 
-        def _tell(self) -> None:
-            content = json.dumps(switch.state()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            """Silent."""
-
-    return Handler
-
-
-@contextmanager
-def serving(switch: PowerSwitch) -> Iterator[str]:
-    """Serve the hook for the length of a block; answers its URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(switch))
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return served(Handler)

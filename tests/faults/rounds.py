@@ -1,6 +1,4 @@
-"""One workload on one lab that is moved again and again: every round must end in the same state as the first
-one, which was judged.
-"""
+"""One workload on one lab that is moved again and again: each round must end as the first, judged one."""
 
 from __future__ import annotations
 
@@ -21,27 +19,12 @@ from tests.faults.stepping import FORWARD, Run, Stepping
 from tests.faults.world import World, bring_back_journal, keep_journal
 
 #: A run is continued from where it was kept hours ago: neither its fence nor its approval may be too old by then.
-PARAMS = {
-    "source": "primary",
-    "target": "standby",
-    "reason": "again and again",
-    "max_fence_seconds": 86_400.0,
-    "approval_valid_seconds": 86_400.0,
-}
+PARAMS = {"source": "primary", "target": "standby", "reason": "again and again"}
+PARAMS |= {"max_fence_seconds": 86_400.0, "approval_valid_seconds": 86_400.0}
 #: What two runs may rightly differ in.
-RUN_SPECIFIC = {
-    "procedure_id",
-    "plan",
-    "plan_digest",
-    "approvals",
-    "steps",
-    "fenced_at",
-    "seconds",
-    "digest",
-    "previous_digest",
-    "closed_at",
-    "positions",
-}
+RUN_SPECIFIC = set(
+    "procedure_id plan plan_digest approvals steps fenced_at seconds digest previous_digest closed_at positions".split()
+)
 #: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the
 #: gates.
 COPIED = tuple(step for step in FORWARD if step not in ("approve_failover", "translate_offsets", "review_translation"))
@@ -214,9 +197,7 @@ def on_a_lab(kind: type[_R], factory: pytest.TempPathFactory) -> Iterator[_R]:
 
 
 def killed_at_every_point(rounds: Rounds) -> tuple[list[str], int]:
-    """Kill the step's process right after its n-th journal write and try again, for every step and n; what ended
-    otherwise, and how many there were.
-    """
+    """Kill each step's process after each n-th journal write; what ended otherwise, and how many kills."""
     wrong, tried = [], 0
     for step, n in points(rounds):
         try:
@@ -256,15 +237,3 @@ def way_back_killed_at_every_point(rounds: Rounds, at: str = "review_translation
 def how_many(default: int) -> int:
     """Rounds asked for: SWITCHBACK_ROUNDS, or the default."""
     return int(os.environ.get("SWITCHBACK_ROUNDS", default))
-
-
-__all__ = [
-    "COPIED",
-    "FORWARD",
-    "PARAMS",
-    "Rounds",
-    "how_many",
-    "killed_at_every_point",
-    "points",
-    "way_back_killed_at_every_point",
-]

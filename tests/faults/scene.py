@@ -1,6 +1,4 @@
-"""A lab with clients at work on it, one procedure with a fault in it, and the look afterwards: is the source
-usable, is the world as it was found?
-"""
+"""A lab with clients, a procedure with a fault, and the look afterwards at source and world."""
 
 from __future__ import annotations
 
@@ -49,16 +47,8 @@ from tests.faults.world import World
 
 PAIR = "primary+standby"
 PARAMS = {"source": SOURCE, "target": TARGET, "reason": "a fault will come"}
-DEADLINES = {
-    "stop_seconds": 15.0,
-    "fence_seconds": 15.0,
-    "zero_lag_seconds": 20.0,
-    "drain_seconds": 3.0,
-    "transaction_seconds": 10.0,
-    "return_seconds": 120.0,
-    "max_fence_seconds": 90.0,
-    "verify_seconds": 60.0,
-}
+DEADLINES = {"stop_seconds": 15.0, "fence_seconds": 15.0, "zero_lag_seconds": 20.0, "drain_seconds": 3.0}
+DEADLINES |= {"transaction_seconds": 10.0, "return_seconds": 120.0, "max_fence_seconds": 90.0, "verify_seconds": 60.0}
 #: How long past its deadline a step may still take to say so: an operating system, two cores, a request on its way.
 SLACK_SECONDS = 15.0
 USABLE_SECONDS = 45.0
@@ -69,9 +59,7 @@ Place = tuple[str, int]
 def until(
     holds: Callable[[], Any], what: str | Callable[[], str], seconds: float = _SECONDS, pause: float = 0.2
 ) -> Any:
-    """Wait for something true; an assertion fails when it does not come. Where `what` is called, it tells what is
-    there instead.
-    """
+    """Wait for something true, or fail with `what`, which may be called."""
     ends_at = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < ends_at, f"{what() if callable(what) else what}: not within {seconds:.0f} s"
@@ -115,11 +103,7 @@ class Diary:
 
 
 class Admins:
-    """Superusers' clients by alias: a new one for each request, kept until the next.
-
-    librdkafka aborts the whole process when a broker comes back after a request to it, as a group's coordinator, has
-    timed out.
-    """
+    """Superusers' clients by alias, new ones per request: librdkafka aborts when a timed-out coordinator returns."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab, self._newest = lab, {}
@@ -294,9 +278,7 @@ class Scene:
         return [text for part, was in self.found.items() for text in _differences(part, was, now.get(part))]
 
     def unusable(self, seconds: float = USABLE_SECONDS) -> list[str]:
-        """Why clients cannot work on the source, by record ids: new records are acknowledged there and reach every
-        group, nothing is lost or skipped.
-        """
+        """Why clients cannot work on the source: by record ids, nothing may be lost or skipped."""
         since = int(time.time() * 1000)
         wrong = self._new_records(since, seconds)
         logs = self._source_logs()
@@ -356,9 +338,7 @@ class Scene:
         return found
 
     def ended(self, run: Run, outcome: str, step: str, reason: str) -> list[str]:
-        """In what the run did not end as named: outcome, failing step, reason, deadline, lease, journal, and the
-        page that says it.
-        """
+        """What did not end as named: outcome, failing step, reason, deadline, lease, journal, page."""
         evidence = self.driver.evidence(run)
         wrong = [
             f"{key} is not {wanted}"
@@ -430,14 +410,8 @@ class Scene:
     def write(self, alias: str, principal: str, topic: str) -> str:
         """Write one record; Kafka's name of what refused it, or nothing."""
         said: list[str] = []
-        producer = Producer(
-            {
-                **self.lab.client_properties(alias, principal),
-                "message.timeout.ms": 10_000,
-                "message.send.max.retries": 0,
-                "log_level": 0,
-            }
-        )
+        own = {"message.timeout.ms": 10_000, "message.send.max.retries": 0, "log_level": 0}
+        producer = Producer(self.lab.client_properties(alias, principal) | own)
         producer.produce(
             topic,
             f"written by {principal} at {time.time_ns()}".encode(),
@@ -499,12 +473,7 @@ class Scene:
     def member(
         self, alias: str, group: str, topic: str, principal: str = "admin", lives: float = 3600.0, together: int = 1
     ) -> Iterator[None]:
-        """Consumers of a group that are restarted again and again, or stay.
-
-        Args:
-            lives: seconds after which one leaves and joins again.
-            together: how many there are, so that not all are away at once.
-        """
+        """Consumers of a group, ``together`` at a time, each of which leaves after ``lives`` seconds, or stays."""
         stopped = threading.Event()
         threads = [
             threading.Thread(target=self._restarting, args=(alias, group, topic, principal, lives, n, stopped))
@@ -523,14 +492,8 @@ class Scene:
     def _restarting(
         self, alias: str, group: str, topic: str, principal: str, lives: float, number: int, stopped: threading.Event
     ) -> None:
-        own = {
-            "group.id": group,
-            "client.id": f"stubborn-{number}",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6000,
-            "log_level": 0,
-        }
+        own = {"group.id": group, "client.id": f"stubborn-{number}", "session.timeout.ms": 6000, "log_level": 0}
+        own |= {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
         while not stopped.is_set():
             consumer = Consumer({**self.lab.client_properties(alias, principal), **own})
             consumer.subscribe([topic])
@@ -554,9 +517,7 @@ class Scene:
     # -- between cases ---------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """After a case, whatever became of it: no lease, no fault, no topic of its own, the world as it was found;
-        else the next one gets another lab.
-        """
+        """Leave no lease, fault or topic of the case and the world as it was, else the next case gets another lab."""
         try:
             self._tidy()
         except Exception:
@@ -666,6 +627,3 @@ class Stage:
         if self._scene is not None:
             self._scene.close()
         self._scene = None
-
-
-__all__ = ["DEADLINES", "PARAMS", "SOURCE", "TARGET", "Diary", "Scene", "Stage", "until"]

@@ -70,11 +70,7 @@ def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int
 
 
 def stop_before(hook: str, number: signal.Signals) -> None:
-    """Send this process a signal when it first calls a hook, such as `kafka_acls.ClusterAcls.add`, or at its nth
-    call, as in `...add#2`.
-
-    That is after all that was looked at before the act.
-    """
+    """Send this process a signal at its n-th call of a hook, such as `kafka_acls.ClusterAcls.add#2`."""
     where, _, nth = hook.partition("#")
     module, kind, name = where.split(".")
     owner = getattr(importlib.import_module(f"kafka_dr.hooks.{module}"), kind)

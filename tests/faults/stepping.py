@@ -1,6 +1,4 @@
-"""Drives a procedure's steps without Airflow, as Airflow would: in order, tried again after a kill, returned
-after a refusal.
-"""
+"""Drives a procedure's steps as Airflow would: in order, tried again after a kill, returned after a refusal."""
 
 from __future__ import annotations
 
@@ -16,48 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_dr.procedures import PROCEDURES
+
 from lab.airflow_settings import own_environment
 from lab.state import Lab
 
 ROOT = Path(__file__).parents[2]
-FORWARD = (
-    "open_procedure",
-    "check_readiness",
-    "forecast",
-    "approve_failover",
-    "fence_producers",
-    "drain_consumers",
-    "wait_for_zero_lag",
-    "stop_mirror_maker",
-    "translate_offsets",
-    "review_translation",
-    "commit_groups",
-    "seed_reverse_replication",
-    "open_target",
-    "redirect_clients",
-    "verify_clients",
-    "start_reverse_replication",
-)
-WITHOUT_SOURCE = (
-    "open_procedure",
-    "confirm_source_lost",
-    "assess_data_loss",
-    "approve_data_loss",
-    "fence_source",
-    "stop_mirror_maker",
-    "translate_offsets",
-    "review_translation",
-    "commit_groups",
-    "open_target",
-    "redirect_clients",
-    "verify_clients",
-)
-BACK = (
-    "open_procedure", "fence_returned_cluster", "find_stranded_records", "decide_stranded_records", "prepare_topics",
-    "reconcile_stranded_records", "seed_flow_back", "start_flow_back", "wait_for_catch_up", *FORWARD[1:],
-)  # fmt: skip
 #: By DAG, the steps in order, without the way back and the closing.
-STEPS = {"planned_failover": FORWARD, "unplanned_failover": WITHOUT_SOURCE, "failback": BACK}
+STEPS = {dag_id: tuple(map(str, procedure.steps)) for dag_id, procedure in PROCEDURES.items()}
+FORWARD, WITHOUT_SOURCE, BACK = (STEPS[dag_id] for dag_id in ("planned_failover", "unplanned_failover", "failback"))
 TRIES = 3
 WOKEN_AFTER = 1.0
 
@@ -103,13 +68,7 @@ class Run:
 
 
 class Stepping:
-    """Runs on one lab that needs no Airflow.
-
-    Args:
-        before: called before every step with the run and the step's name; where faults are put in.
-        asked: called when a gate waits, with the run, the gate's name and how long it waits; returns the answer, or
-            None when nobody answers.
-    """
+    """Runs on one lab; ``before`` is called before each step, ``asked`` answers a waiting gate, or gives None."""
 
     def __init__(
         self,
@@ -166,18 +125,9 @@ class Stepping:
     def processes(self, run: Run, step: str, copies: int = 1, **how: Any) -> list[dict[str, Any]]:
         """Start so many processes of a step at once, and say how each ended; `how` is what `step_server` knows."""
         self._tell(run, {})
-        asked = {
-            "dag_id": run.dag_id,
-            "run_id": run.run_id,
-            "step": step,
-            "attempt": run.attempts.get(step, 1),
-            "params": run.params,
-            "copies": copies,
-            "triggered_at": run.triggered_at,
-            "folder": str(self.folder),
-            "environment": self.environment,
-            **how,
-        }
+        asked = {"dag_id": run.dag_id, "run_id": run.run_id, "params": run.params, "triggered_at": run.triggered_at}
+        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, **how}
+        asked |= {"folder": str(self.folder), "environment": self.environment}
         return self._served(asked)
 
     def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
@@ -202,19 +152,9 @@ class Stepping:
     ) -> dict[str, Any]:
         """Somebody answers a gate; returns what Airflow would wake the task with."""
         person = {"id": by, "name": by}
-        self._tell(
-            run,
-            {
-                gate: {
-                    "subject": subject,
-                    "body": "",
-                    "options": ["Approve", "Reject"],
-                    "chosen_options": [option],
-                    "responded_by_user": person,
-                    "responded_at": datetime.now(UTC).isoformat(),
-                }
-            },
-        )
+        question = {"subject": subject, "body": "", "options": ["Approve", "Reject"]}
+        answer = {"chosen_options": [option], "responded_by_user": person}
+        self._tell(run, {gate: question | answer | {"responded_at": datetime.now(UTC).isoformat()}})
         return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
 
     def age(self, run: Run, gate: str, seconds: float) -> None:
@@ -238,10 +178,7 @@ class Stepping:
     # -- a step, as Airflow drives it ---------------------------------------------------------------------------
 
     def step(self, run: Run, step: str, **how: Any) -> str:
-        """Run a step to its end: `done`, `refused`, or `failed` when its tries are used up.
-
-        `how` goes to its first process only; `meanwhile` is called while that one is frozen, which is then thawed.
-        """
+        """Run a step to its end; `how` goes to its first process, `meanwhile` runs while that one is frozen."""
         self.before(run, step)
         for attempt in range(1, TRIES + 1):
             run.attempts[step] = run.attempts.get(step, 0) + 1
@@ -279,12 +216,7 @@ class Stepping:
         return min(found, key=lambda one: order.index(one["state"]))
 
     def forward(self, run: Run, until: str | None = None, after: str | None = None, **how: dict[str, Any]) -> bool:
-        """Steps in order; False when one did not get done. `how`: step -> what its first process suffers.
-
-        Args:
-            until: the last step to run; None for all.
-            after: begin with the one after this.
-        """
+        """Run steps from behind ``after`` to ``until``, under what they suffer; False when one is not done."""
         start = run.steps.index(after) + 1 if after else 0
         for step in run.steps[start:]:
             if self.step(run, step, **how.get(step, {})) != "done":

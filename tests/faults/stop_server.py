@@ -1,42 +1,33 @@
-"""The stop hook of a lab whose MirrorMaker 2 runs in dedicated mode: it kills the process by its pid, and tells
-how many run.
-"""
+"""The stop hook of MirrorMaker 2 in dedicated mode: kills the process by its pid, and counts those that run."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from lab.mirror_maker import FLOWS
 from lab.state import DEDICATED, Lab
+from tests.support.json_server import JsonHandler, served
 
 
 class StopServer:
-    """Serves `POST /stop` and `GET /state` where the lab's topology looks for them; nothing of the lab starts the
-    process again.
-
-    Args:
-        lies: it says that the process has ended, and lets it go on.
-    """
+    """Serves `POST /stop` and `GET /state`; where it ``lies``, it only says that the process has ended."""
 
     def __init__(self, lab: Lab, lies: bool = False) -> None:
         self._lab, self._lies = lab, lies
         self.asked: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", lab.load().ports["stop_hook"]), _handler(self))
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
+        self._serving = served(_handler(self), lab.load().ports["stop_hook"])
 
     def __enter__(self) -> Self:
+        self._serving.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._serving.__exit__(None, None, None)
 
     def stop(self, flow: str) -> int:
         """Kill what replicates a flow, with -9; answers how many run now: one that is just dying still does."""
@@ -53,12 +44,12 @@ class StopServer:
         return int(self._lab.processes.pid(DEDICATED) is not None)
 
 
-def _handler(hook: StopServer) -> type[BaseHTTPRequestHandler]:
-    class Answering(BaseHTTPRequestHandler):
+def _handler(hook: StopServer) -> type[JsonHandler]:
+    class Answering(JsonHandler, BaseHTTPRequestHandler):
         """One request."""
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+            body = json.loads(self.content() or b"{}")
             self._say({"running": hook.stop(body["flow"])} if self.path == "/stop" else None)
 
         def do_GET(self) -> None:
@@ -66,14 +57,6 @@ def _handler(hook: StopServer) -> type[BaseHTTPRequestHandler]:
             self._say({"running": hook.running(parse_qs(asked.query)["flow"][0])} if asked.path == "/state" else None)
 
         def _say(self, told: dict[str, Any] | None) -> None:
-            body = json.dumps(told or {}).encode()
-            self.send_response(404 if told is None else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Silent."""
+            self.answer(404 if told is None else 200, told or {})
 
     return Answering

@@ -1,6 +1,4 @@
-"""kill -9 through Airflow itself: a task, a task's supervisor, the scheduler, each at a seeded step of a real
-failover.
-"""
+"""kill -9 of a task, a task's supervisor and the scheduler, each at a seeded step of a real failover."""
 
 from __future__ import annotations
 
@@ -26,15 +24,11 @@ from lab.take_down import down
 from tests.faults.world import World
 from tests.support.rehearsals import SEED
 
-STEPS = (
-    "fence_producers",
-    "drain_consumers",
-    "stop_mirror_maker",
-    "translate_offsets",
-    "commit_groups",
-    "open_target",
-    "redirect_clients",
-    "close_procedure",
+STEPS = tuple(
+    (
+        "fence_producers drain_consumers stop_mirror_maker translate_offsets commit_groups open_target "
+        "redirect_clients close_procedure"
+    ).split()
 )
 CASES = ("task", "supervisor", "scheduler")
 STRUCK = dict(zip(CASES, random.Random(SEED).sample(STEPS, len(CASES)), strict=True))

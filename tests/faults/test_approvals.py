@@ -84,9 +84,7 @@ def failures(evidence: dict[str, Any], step: str) -> str:
 
 
 def test_the_starters_own_answer_counts_for_nothing(lab: AttackedLab) -> None:
-    """Under his own name, and with somebody else's forged into the request: noted, asked again; then a second person
-    rejects.
-    """
+    """Under his own name or a forged one it is noted and asked again; then a second person rejects."""
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab)
         first = run.ignored("operator")
@@ -120,18 +118,14 @@ def test_silence_approves_nothing(lab: AttackedLab) -> None:
 
 
 def test_one_question_has_one_answer(lab: AttackedLab) -> None:
-    """A rejection stands: whoever answers again gets a 409. A viewer gets a 403, a stranger a 401, another answer
-    than the options a 400.
-    """
+    """A rejection stands: later answers get 409, a viewer 403, a stranger 401, an unknown option 400."""
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab)
         run.asked()
-        assert (
-            requests.patch(
-                f"{lab.airflow_url}/api/v2{run.details()}", json={"chosen_options": ["Approve"]}, timeout=30
-            ).status_code
-            == 401
-        )
+        found = requests.patch(
+            f"{lab.airflow_url}/api/v2{run.details()}", json={"chosen_options": ["Approve"]}, timeout=30
+        ).status_code
+        assert found == 401
         for act in (
             lambda: run.answer("viewer"),
             lambda: run.mark(run.gate, "viewer"),
@@ -230,16 +224,12 @@ STEPS = (
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_marked_successful_did_not_happen(lab: AttackedLab, step: str) -> None:
-    """Marked as soon as the first step has begun, so that its successor runs beside it: it refuses, and the first
-    step is ended.
-    """
+    """Its successor, running beside the first step, refuses, and the first step is ended."""
     marked_successful(lab, step)
 
 
 def marked_successful(lab: AttackedLab, step: str) -> None:
-    """The attack itself. Of two processes that take their turns at the same moment, the superseded one may write
-    nothing, not even why it refuses.
-    """
+    """Mark a step as successful; the superseded process may write nothing, not even why it refuses."""
     with nothing_irreversible(lab):
         run = AttackedRun.start(lab, approval_wait_seconds=5)
         run.begun(lab.attacked.after("open_procedure"))
@@ -274,9 +264,7 @@ def test_a_fence_marked_successful_while_it_works_is_taken_down(lab: AttackedLab
 
 @pytest.mark.parametrize("when", ["check_readiness", "fence_producers"])
 def test_an_opening_marked_successful_leaves_no_client_fenced_for_good(lab: AttackedLab, when: str) -> None:
-    """The step behind it refuses at once; a fence that stands, or comes up meanwhile, is lifted without anybody's
-    doing.
-    """
+    """The next step refuses at once; a fence that stands, or comes up meanwhile, is lifted by the product."""
     with deadlines(lab, stable_seconds=5.0), nothing_irreversible(lab):
         run = AttackedRun.start(lab, approval_wait_seconds=60)
         run.until("open_procedure", "success")
@@ -394,9 +382,7 @@ def test_nobody_approves_a_run_whose_starter_nobody_knows(lab: AttackedLab) -> N
 
 
 def test_the_command_line_names_nobody(lab: AttackedLab) -> None:
-    """Airflow's command line takes the starter's name from the environment: whoever uses it could approve his own
-    run.
-    """
+    """Airflow's command line takes the starter's name from the environment, and could approve his own run."""
     with nothing_irreversible(lab):
         run = AttackedRun.start_by_command_line(lab, "somebody")
         recorded = run.user("viewer").run(run.dag_id, run.run_id)
@@ -410,9 +396,7 @@ def test_the_command_line_names_nobody(lab: AttackedLab) -> None:
 
 
 def at_review(lab: AttackedLab, group: str, **params: Any) -> AttackedRun:
-    """A run that waits at its second gate: because a group was born after the forecast, where the gate does not ask
-    anyway.
-    """
+    """Return a run that waits at its review, because a group was born after the forecast."""
     run = AttackedRun.start(lab, **params)
     run.asked()
     if not lab.attacked.reviewed:
@@ -479,9 +463,7 @@ def test_a_gate_cleared_after_it_had_opened_asks_again(lab: AttackedLab) -> None
 
 
 def test_after_the_starters_own_answer_a_second_person_may_approve(lab: AttackedLab) -> None:
-    """The question is asked again, the second person's answer counts, and the failover completes under that name
-    alone.
-    """
+    """The second person's answer to the repeated question counts, and the failover completes under that name."""
     run = AttackedRun.start(lab)
     run.ignored("operator")
     run.answered("approver")

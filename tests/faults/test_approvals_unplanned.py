@@ -1,6 +1,4 @@
-"""The same attacks on `approve_data_loss`, with the source killed; and what only a failover without its source
-can be attacked by.
-"""
+"""The same attacks on `approve_data_loss` with the source killed, and those only such a failover has."""
 
 from __future__ import annotations
 
@@ -125,9 +123,7 @@ test_the_starters_own_answer_counts_for_nothing = attacks.test_the_starters_own_
 
 @pytest.mark.parametrize("step", MARKED)
 def test_a_step_marked_successful_did_not_happen(lab: AttackedLab, step: str) -> None:
-    """Marked as soon as the lease is held, so that its successor runs at once: it refuses, and so does whatever runs
-    meanwhile.
-    """
+    """The successor of a step marked with the lease held refuses, and so does whatever runs meanwhile."""
     attacks.marked_successful(lab, step)
 
 

@@ -1,6 +1,4 @@
-"""What is known of a lost source is old, missing, thinned out or wrong: a safer class, said so, and nobody skips
-a record.
-"""
+"""Where knowledge of a lost source is old, missing or wrong, classes are safer and no record is skipped."""
 
 from __future__ import annotations
 
@@ -39,13 +37,7 @@ FAR_BIT = 24
 
 
 class DamagedRounds(LostRounds):
-    """Five minutes of load before the source dies, in which groups are born, and MirrorMaker 2 states every pair it
-    can; at last it is held back.
-
-    Attributes:
-        fuller: the evidence of the run with all that is known.
-        figures: what the judge counted in it.
-    """
+    """Five minutes of load and births of groups, then a lag; ``fuller`` is the run with all that is known."""
 
     rate = 500
     saved_after = ()
@@ -192,12 +184,7 @@ def test_the_recorder_was_off_for_five_minutes(damaged: DamagedRounds) -> None:
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
-    """The judge finds nothing, no more is claimed than with all that is known, and the approver is told what lacks;
-    without an archive nothing is certain.
-
-    Of gaps and of flips the approver is told nothing: nobody can know of them. What rests on them is no bolder all the
-    same.
-    """
+    """No group skips, no more is claimed than with full knowledge, and the approver sees what can be known to lack."""
     damage, told = DAMAGE[name]
     damage(damaged)
     run, evidence = judged_round(damaged, name)
@@ -208,9 +195,7 @@ def test_nobody_skips(damaged: DamagedRounds, name: str) -> None:
 
 
 def judged_round(damaged: DamagedRounds, name: str) -> tuple[Run, dict[str, Any]]:
-    """A whole run, in which the judge finds nothing, records are lost, and row by row no more is claimed than with
-    all that is known.
-    """
+    """A whole run: the judge finds nothing, records are lost, and each row claims no more than the fuller run."""
     run = damaged.fresh()
     evidence = damaged.driver.whole(run)
     assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
@@ -280,18 +265,10 @@ def _afterwards(scene: LostScene, topic: str) -> None:
 def test_a_topic_made_again_on_the_target(
     policy: str, lose: Callable[[LostScene, str], None], recorded: bool, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """What was stated of the log before it says nothing of this one: nobody skips, and what the new log lacks is
-    listed.
-    """
+    """Statements about the log before it count for nothing: nobody skips, and what it lacks is listed."""
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path, recorded=recorded, clients=False) as scene:
-        lose(
-            scene,
-            (
-                next(iter(scene.rehearsal.load.topics))
-                if policy == "identity"
-                else f"{SOURCE}.{next(iter(scene.rehearsal.load.topics))}"
-            ),
-        )
+        topic = next(iter(scene.rehearsal.load.topics))
+        lose(scene, topic if policy == "identity" else f"{SOURCE}.{topic}")
         evidence = scene.completed(scene.run())
         verdict = scene.judged(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))

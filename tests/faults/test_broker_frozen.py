@@ -37,9 +37,7 @@ print(json.dumps([sorted(words), len(results), found == wanted]))
 
 
 def test_a_broker_that_freezes_and_comes_back_costs_nothing(fresh_lab: Callable[..., Path]) -> None:
-    """Requests time out while the coordinator stands still; once it is back every position is committed, by the same
-    process.
-    """
+    """Requests time out meanwhile; then the same process commits every position."""
     lab = Lab(fresh_lab("identity", airflow=False))
     config = lab.client_properties("standby", "admin")
     KafkaCluster("standby", config).create_topic(TOPIC, 1, 1)

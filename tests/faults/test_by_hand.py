@@ -13,12 +13,8 @@ import pytest
 import requests
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
     AclPermissionType,
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 from kafka_dr.hooks.procedure_journal import Journal
 
@@ -34,6 +30,7 @@ from tests.faults.lost_scene import UNPLANNED, figures_of, quicken
 from tests.faults.scene import until
 from tests.faults.stepping import ROOT, Run, Stepping, stepping
 from tests.faults.world import World
+from tests.support.lab_clients import acl_filter
 from tests.support.rehearsals import SEED
 
 TOOLS = {
@@ -75,15 +72,8 @@ class Person:
 
     def prints(self, *which: str) -> str:
         """Print the commands into a folder of their own, with the logins beside them."""
-        argv = [
-            sys.executable,
-            "-m",
-            "kafka_dr.commands.plan",
-            *which,
-            "--commands",
-            "--out",
-            str(self.folder / "hand"),
-        ]
+        out = ["--commands", "--out", str(self.folder / "hand")]
+        argv = [sys.executable, "-m", "kafka_dr.commands.plan", *which, *out]
         done = subprocess.run(argv, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         for end in ("source", "target"):
@@ -124,9 +114,7 @@ def refused(lab: Lab, alias: str, topic: str) -> bool:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_back_and_onwards_by_hand(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Back: the world is as it was, and clients write. Onwards: groups, rights, reverse flow and routing as the
-    procedure would have left them.
-    """
+    """Back: the world as it was, and clients write. Onwards: groups, rights, flows and routing as by the procedure."""
     lab = Lab(fresh_lab(policy, airflow=False))
     made = Rehearsal(lab.root, tmp_path / "r", SEED, scale=0.2, groups=10)
     truth = made.seed_topics()
@@ -141,10 +129,8 @@ def _back(driver: Stepping, person: Person, world: World, before: dict[str, Any]
     run = Run(PARAMS)
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, "primary", topic)
     printed = person.prints(run.procedure_id)
-    assert (
-        person.lab.load().passwords["orchestrator"] not in printed
-        and person.lab.load().passwords["admin"] not in printed
-    )
+    assert person.lab.load().passwords["orchestrator"] not in printed
+    assert person.lab.load().passwords["admin"] not in printed
     person.runs("to_return.sh")
     assert world.look() == before and not refused(person.lab, "primary", topic)
     assert driver.step(run, "translate_offsets") == "refused", "no step goes forward any more"
@@ -159,11 +145,8 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
     person.prints("--source", "primary", "--target", "standby")
     person.runs("to_go_on.sh")
     after = world.look()
-    assert (
-        after["routing"]["cluster"] == "standby"
-        and refused(person.lab, "primary", topic)
-        and not refused(person.lab, "standby", topic)
-    )
+    assert after["routing"]["cluster"] == "standby" and refused(person.lab, "primary", topic)
+    assert not refused(person.lab, "standby", topic)
     assert driver.forward(run, after="translate_offsets"), run.texts
     driver.step(run, "close_procedure")
     assert driver.evidence(run)["outcome"] == "completed"
@@ -175,9 +158,7 @@ def _onwards(driver: Stepping, person: Person, world: World, topic: str) -> None
 def test_back_and_onwards_by_hand_without_the_source(
     policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Broker and worker of the source are dead. Back: the target is as it was found. Onwards: groups, rights and
-    routing as the procedure would have left them.
-    """
+    """With the source's broker and worker dead: back as it was found, or onwards as by the procedure."""
     lab = Lab(fresh_lab(policy, airflow=False))
     quicken(lab)
     truth = _lost(lab, tmp_path / "r")
@@ -210,17 +191,13 @@ def _at_rest(world: World) -> None:
 
 
 def _back_without_source(driver: Stepping, person: Person, world: World, before: dict[str, Any], topic: str) -> None:
-    """Where the other direction may run, only the dead worker could tell: the script stops there, with everything
-    else done.
-    """
+    """The script stops where only the dead worker could say that the other direction stands, all else done."""
     run, alone = Run(LOST, dag_id=UNPLANNED), person.lab.load().policy == "identity"
     assert driver.forward(run, until="stop_mirror_maker") and refused(person.lab, TARGET, topic), run.texts
     _at_rest(world)
     printed = person.prints(run.procedure_id)
-    assert (
-        person.lab.load().passwords["orchestrator"] not in printed
-        and person.lab.load().passwords["admin"] not in printed
-    )
+    assert person.lab.load().passwords["orchestrator"] not in printed
+    assert person.lab.load().passwords["admin"] not in printed
     person.runs("to_return.sh", whole=not alone)
     found = before | ({"connectors": dict.fromkeys(before["connectors"], "STOPPED")} if alone else {})
     assert world.look() == found and refused(person.lab, TARGET, topic)
@@ -275,9 +252,7 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         requests.patch(url, data=seeds, headers={"Content-Type": "application/json"}, timeout=30).raise_for_status()
         with pytest.raises(AssertionError, match="still there"):
             person.notes(run.procedure_id, "opened")
-        denied = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.DENY
-        )
+        denied = acl_filter(AclPermissionType.DENY)
         admin = AdminClient(lab.client_properties("standby", "admin"))
         for lifted in admin.delete_acls([denied]).values():
             assert lifted.result(30)

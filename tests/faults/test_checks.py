@@ -138,6 +138,11 @@ HOUSE = [
         ("nothing_is_left_to_do_and_no_source_is_named", LAB, "# TO" + "DO: one\n"),
         ("nothing_is_left_to_do_and_no_source_is_named", "README.md", "\nLike patr" + "oni.\n"),
         ("no_cluster_is_named_in_the_product", HOOKS, 'ALIAS = "standby"\n'),
+        (
+            "journal_keys_are_read_as_strings_by_the_entries_alone",
+            HOOKS,
+            'def one(entry):\n    return entry.payload["key"]\n',
+        ),
         ("only_our_own_errors_are_raised", HOOKS, "def one() -> None:\n    raise RuntimeError\n"),
         ("the_loader_skips_the_package", "plugins/.airflowignore", "other/\n", "kafka_dr/\n", ".airflowignore"),
         (

@@ -1,6 +1,4 @@
-"""A planned failover under load whose source dies in its middle, continued as an unplanned one: what it had
-proven counts, and it gives nothing back any more.
-"""
+"""A planned failover whose source dies in its middle, continued as an unplanned one without a way back."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ class Died:
         return self._scene.driver.evidence(self.run)
 
     def refuses(self, successor: Run) -> None:
-        """Assert that its return, begun anew or woken, and an answer to its old question do nothing any more but say
-        who goes on.
-        """
+        """Assert that its return and an answer to its old question do nothing but say who goes on."""
         before = self.journal.entries(self.run.procedure_id)
         tries = [self._process("return_to_source")]
         if self._after == DRAINED:
@@ -102,9 +98,7 @@ class Died:
 @pytest.mark.parametrize("after", [FORECAST, DRAINED, TRANSLATED])
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """After a new approval nobody skips, every bound holds, what was proven stands in the question and the figures,
-    and the planned run is over.
-    """
+    """Nobody skips, bounds hold, and proofs stand in question and figures; the planned run is over."""
     state = fresh_lab(policy, airflow=False)
     with lost_scene(state, tmp_path) as scene:
         scene.put_under_load()
@@ -135,7 +129,8 @@ def test_what_was_proven_is_taken_over(policy: str, after: str, fresh_lab: Calla
 def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
     """Of a forecast that nobody had approved the topics and who was at work, and no more."""
     told = evidence["plan"]["continues"]
-    assert (told["fenced_at"], told["partitions"], told["drained"], told["positions"]) == (None, 0, 0, None)
+    found = (told["fenced_at"], told["partitions"], told["drained"], told["positions"])
+    assert found == (None, 0, 0, None)
     assert "- nothing." in run.questions["approve_data_loss"]
     assert evidence["cut_off"] == []
     assert {topic for topic, *_ in died.outcome(FORECAST)["plan"]["topics"]} <= {
@@ -144,21 +139,14 @@ def nothing_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, A
 
 
 def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
-    """The source's last ends and the groups' last positions: what is lost has an end everywhere, and no position is
-    an old one.
-    """
+    """The source's last ends and the groups' last positions: every loss has an end, and no position is old."""
     told, question = evidence["plan"]["continues"], run.questions["approve_data_loss"]
     fenced, frozen = died.outcome("fence_producers"), died.outcome(DRAINED)["positions"]["rows"]
-    assert (told["fenced_at"], told["partitions"], told["drained"]) == (
-        fenced["fenced_at"],
-        fenced["cut_off"]["rows"],
-        0,
-    )
+    found = (told["fenced_at"], told["partitions"], told["drained"])
+    assert found == (fenced["fenced_at"], fenced["cut_off"]["rows"], 0)
     assert told["positions"] == frozen
-    assert (
-        f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question
-        and f"{frozen} positions are final" in question
-    )
+    assert f"{told['partitions']} partitions ended for good on {SOURCE} when it was fenced" in question
+    assert f"{frozen} positions are final" in question
     assert evidence["cut_off"] == died.evidence()["cut_off"] != []
     assert verdict.figures["not_on_target"] > 0, "replication did not lag: the case shows nothing"
     assert (verdict.figures["open_ends"], verdict.figures["positions_outdated"]) == (0, 0)
@@ -171,21 +159,19 @@ def ends_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any]
 
 
 def all_proven(scene: LostScene, died: Died, run: Run, evidence: dict[str, Any], verdict: Verdict) -> None:
-    """Nothing is lost, and every frozen position is translated anew: groups at the source's end are at the boundary."""
+    """Nothing is lost; frozen positions are translated anew, and those at the source's end are at the boundary."""
     told, earlier, figures = evidence["plan"]["continues"], died.outcome(TRANSLATED), figures_of(evidence, TRANSLATED)
     assert told["drained"] == told["partitions"] == died.outcome("fence_producers")["cut_off"]["rows"]
     assert told["positions"] == figures["positions"] == earlier["positions"] > 0
-    assert evidence["loss"] == [] and verdict.figures["not_on_target"] == 0
     assert figures["classes"].get("END", 0) == earlier["classes"].get("END", 0)
+    assert evidence["loss"] == [] and verdict.figures["not_on_target"] == 0
 
 
 PROVEN = {FORECAST: nothing_proven, DRAINED: ends_proven, TRANSLATED: all_proven}
 
 
 def both_are_over(journal: Journal, earlier: str, successor: str, evidence: dict[str, Any]) -> list[str]:
-    """In what a planned run and the one that completed it did not end as they should: lease, notes, the planned
-    run's evidence.
-    """
+    """What did not end as it should in a planned run and the one that completed it."""
     lease, notes = journal.lease(PAIR), [e.payload for e in journal.entries(earlier, "open_procedure", Entry.NOTE)]
     wrong = [] if (lease.holder, lease.outcome) == (successor, "completed") else [f"lease: {lease}"]
     wrong += [] if notes == [{"continued_by": successor}] else [f"notes: {notes}"]
@@ -198,17 +184,12 @@ def both_are_over(journal: Journal, earlier: str, successor: str, evidence: dict
 
 
 def stays_fenced(scene: LostScene) -> None:
-    """The source comes back, and nobody watches for it: the fence that was proven before it died refuses every
-    client.
-    """
+    """The source comes back unwatched: the fence proven before it died refuses every client."""
     always_on.stop(scene.lab, always_on.WATCHER)
     scene.rehearsal.bring_source_back()
     reader, topics = (
         ClusterReader(SOURCE, scene.lab.status()),
-        {
-            *scene.rehearsal.truth.topics,
-            *scene.rehearsal.load.topics,
-        },
+        {*scene.rehearsal.truth.topics, *scene.rehearsal.load.topics},
     )
 
     def closed() -> bool:
@@ -265,9 +246,7 @@ class ContinuedRounds(LostRounds):
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds]:
-    """A lab without Airflow whose source died in the middle of a planned failover, and a continuation that the judge
-    passed.
-    """
+    """A lab without Airflow whose source died within a planned failover, and a judged continuation."""
     state = tmp_path_factory.mktemp("lab")
     try:
         up(state, airflow=False)
@@ -279,9 +258,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContinuedRounds
 
 
 def killed(step: str, writes: int) -> Iterable[dict[str, dict[str, Any]]]:
-    """What a step's first process suffers: killed right before it passes the lease on, or right after its n-th
-    write.
-    """
+    """What a step's first process suffers: killed before it passes the lease on, or after its n-th write."""
     return ({step: how} for how in ({"kill_before": PASSES}, *({"kill_at": n} for n in range(1, writes + 1))))
 
 
@@ -294,9 +271,7 @@ def findings_of(how: dict[str, Any], run: Run, found: list[str]) -> list[str]:
 
 
 def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
-    """Right before it, right after it, and after each write that makes it known: tried again, both runs end as if
-    nothing had happened.
-    """
+    """Killed before, at and after it, and tried again, both runs end as if nothing had happened."""
     wrong, writes = [], rounds.reference.writes["open_procedure"]
     for how in killed("open_procedure", writes):
         run = rounds.fresh()
@@ -306,9 +281,7 @@ def test_killed_around_the_taking_of_the_lease(rounds: ContinuedRounds) -> None:
 
 
 def test_killed_around_the_giving_back_of_the_lease(rounds: ContinuedRounds) -> None:
-    """A continuation that turns back is killed while it closes: tried again, the planned run has its lease, and all
-    that it had stopped is as it left it.
-    """
+    """A continuation killed while it closes, tried again, leaves the planned run its lease and what it stopped."""
     wrong = []
     for how in killed("close_procedure", 3):
         run = rounds.continued("review_translation")

@@ -1,6 +1,4 @@
-"""MirrorMaker 2 in dedicated mode has no REST API: a hook ends its process, and the target's still ends prove
-that nothing is mirrored any more.
-"""
+"""In dedicated mode a hook ends MirrorMaker 2's process, and the target's still ends prove its end."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ RATE = 2_000
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Under load: what a worker would tell is read from MirrorMaker 2's own topic; its process is gone before
-    positions are translated.
-    """
+    """Under load, offsets are read from MirrorMaker 2's topic, and its process ends before the translation."""
     lab = Lab(fresh_lab(policy, airflow=False, dedicated=True))
     made = Rehearsal(lab.root, tmp_path / "rehearsal", SEED, RATE, scale=0.1, groups=6)
     try:
@@ -61,9 +57,7 @@ def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path]
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Broker and worker of the source killed with -9 under load: nobody skips, bounds are kept, and the process is
-    gone before the target is opened.
-    """
+    """Broker and worker are killed under load: nobody skips, and the process ends before the target opens."""
     state = fresh_lab(policy, airflow=False, dedicated=True)
     with lost_scene(state, tmp_path, rate=RATE) as scene, StopServer(scene.lab) as hook:
         lose_source(scene)
@@ -80,20 +74,15 @@ def test_a_lost_source_is_left(policy: str, fresh_lab: Callable[..., Path], tmp_
         )
         verdict = scene.judged(evidence)
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
-    assert (
-        verdict.figures["positions"] > 0
-        and verdict.figures["acknowledged_by_load"] > RATE
-        and verdict.figures["new_records_consumed"] > 0
-    )
+    assert verdict.figures["positions"] > 0 and verdict.figures["acknowledged_by_load"] > RATE
+    assert verdict.figures["new_records_consumed"] > 0
     assert set(hook.asked) == {FLOW} and stopped["asked"] and set(stopped["states"]) == {FLOW}
     assert running == [0], "positions were committed while the process still ran"
     assert evidence["boundary"], "nothing shows that the target stood still"
 
 
 def test_a_hook_that_only_says_so_is_found_out(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The source comes back unwatched, and the process goes on mirroring: its hook says that none runs, the target's
-    ends say otherwise, and nobody is moved.
-    """
+    """The process goes on mirroring though its hook says that none runs: nobody is moved."""
     state = fresh_lab("identity", airflow=False, dedicated=True)
     with lost_scene(state, tmp_path, rate=RATE, clients=False) as scene, StopServer(scene.lab, lies=True) as hook:
         quicken(scene.lab, stop_seconds=STOP_SECONDS)

@@ -1,6 +1,4 @@
-"""Both directions of an identity-named topic never run: a step refuses to start the second one, and the watcher
-stops what somebody starts outside of any procedure.
-"""
+"""Both directions of an identity-named topic never run: a step refuses it, and the watcher stops it."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def resume(lab: Lab, source: str, target: str) -> None:
 
 
 def test_the_step_refuses(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Somebody resumed the old flow after the flow back was seeded: it is not started, the connector is named, and
-    nothing goes in a circle.
-    """
+    """The old flow was resumed: the flow back is not started, the connector is named, and nothing loops."""
     with stepped_trips(
         fresh_lab("identity", airflow=False), tmp_path, SEED, 500, recorded=False, watched=False
     ) as trips:
@@ -66,9 +62,7 @@ def test_the_step_refuses(fresh_lab: Callable[..., Path], tmp_path: Path) -> Non
 
 
 def test_the_watcher_stops_it(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Resumed by hand while the forward flow runs, after a whole round trip: the one that must stand by the journal
-    is stopped, and the journal says so.
-    """
+    """The connector that must stand by the journal, resumed by hand, is stopped, and the journal says so."""
     with stepped_trips(fresh_lab("identity", airflow=False), tmp_path, SEED, 500, recorded=False) as trips:
         for verdict in (trips.leave(Leaving(more=10)), trips.come_back()):
             assert verdict.passed, "\n".join(verdict.lines(limit=5))

@@ -1,6 +1,4 @@
-"""A source that hangs, and a fence hook that cuts its power: the hook's word is kept, nobody need watch, and the
-way back gives the power back.
-"""
+"""A fence hook cuts a hanging source's power: nobody need watch, and the way back restores the power."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def hooked(state: Path, folder: Path) -> Iterator[tuple[LostScene, PowerSwitch]]
 
 
 def test_a_source_that_hangs_is_fenced_by_the_hook(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The approver is told who will fence; the hook's answer stands in the evidence; the source acknowledges nothing
-    any more, whoever wakes it up.
-    """
+    """The approver sees who will fence, the evidence holds the hook's answer, and no write is acknowledged again."""
     with hooked(fresh_lab("identity", airflow=False), tmp_path) as (scene, switch):
         run = scene.run()
         evidence = scene.completed(run)
@@ -62,20 +58,15 @@ def test_a_source_that_hangs_is_fenced_by_the_hook(fresh_lab: Callable[..., Path
 
 
 def test_the_way_back_has_the_hook_let_clients_in_again(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Given up behind the fence: the hook is asked to lift it, says that it did, and the old producers are
-    acknowledged again.
-    """
+    """Behind the fence the hook is asked to lift it, and old producers are acknowledged again."""
     with hooked(fresh_lab("default", airflow=False), tmp_path) as (scene, switch):
         run = scene.run()
         assert scene.driver.forward(run, until="fence_source"), run.texts
         assert switch.state()["fenced"]
         evidence = scene.give_back(run)
         assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
-        assert figures_of(evidence, "return_to_source")["fence_hook"] == {
-            "fenced": False,
-            "by": "nothing",
-            "detail": json.dumps(DETAIL),
-        }
+        found = figures_of(evidence, "return_to_source")["fence_hook"]
+        assert found == {"fenced": False, "by": "nothing", "detail": json.dumps(DETAIL)}
         # A return that waits for brokers asks again.
         assert switch.asked[0][0] == "/fence" and {path for path, _ in switch.asked[1:]} == {"/unfence"}
         load = scene.rehearsal.load

@@ -25,6 +25,7 @@ from lab.jvm import command, properties_text, run_to_end
 from lab.ports import free_ports
 from lab.progress import wait_until
 from lab.state import ALIASES, write_private
+from tests.support.facts import figures_of
 from tests.support.staged_lab import BEFORE_THE_FENCE, Stage, acl, commit_error
 
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
@@ -79,9 +80,7 @@ WRITERS = [
 def test_entries_of_every_shape_come_back_as_they_were(
     allow_everyone: bool, fresh_lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Literal, prefixed, wildcard, for everybody, for one host, denied before, and none at all: refused meanwhile,
-    and afterwards exactly as found.
-    """
+    """Entries of every kind, and none at all: refused meanwhile, and afterwards exactly as found."""
     monkeypatch.setitem(brokers._AUTHORIZATION, "allow.everyone.if.no.acl.found", str(allow_everyone).lower())
     stage = Stage(fresh_lab("identity", airflow=False))
     stage.create(dict.fromkeys(TOPICS, 1))
@@ -124,9 +123,7 @@ def test_entries_of_every_shape_come_back_as_they_were(
 
 
 def _only_named_topics_have_entries(stage: Stage) -> None:
-    """Everything the lab grants on all topics and groups is granted by name instead: acl-none and group-none have no
-    entry, on either side.
-    """
+    """Grant by name what the lab grants on all topics and groups: acl-none and group-none have no entry."""
     others = [name for name in [*TOPICS, "lab-readiness"] if name != "acl-none"]
     named = [acl("User:mm2", "ALL", name) for name in others]
     named += [
@@ -151,9 +148,7 @@ def _only_named_topics_have_entries(stage: Stage) -> None:
 
 
 def test_a_probes_write_is_refused_on_every_broker(stage: Stage) -> None:
-    """With two brokers: accepted by both before the fence, refused by both behind it, accepted by both after the
-    return.
-    """
+    """Both of two brokers accept it before the fence, refuse it behind it, accept it after the return."""
     _start_second_broker(stage)
     procedure = stage.procedure("brokers")
     stage.run(procedure, *BEFORE_THE_FENCE)
@@ -177,16 +172,8 @@ def _start_second_broker(stage: Stage) -> None:
     }
     path = lab.home / "arguments" / "broker-second.properties"
     write_private(path, properties_text(brokers._properties(lab, "primary") | own))
-    run_to_end(
-        lab,
-        "format-second",
-        "kafka.tools.StorageTool",
-        "format",
-        "-t",
-        lab.load().cluster_ids["primary"],
-        "-c",
-        str(path),
-    )
+    format_as = ["format", "-t", lab.load().cluster_ids["primary"], "-c", str(path)]
+    run_to_end(lab, "format-second", "kafka.tools.StorageTool", *format_as)
     lab.processes.start(
         "broker-second", command(lab, "broker-second", "512m", "kafka.Kafka", str(path)), dict(os.environ), lab.home
     )
@@ -199,18 +186,11 @@ def _start_second_broker(stage: Stage) -> None:
 
 
 class Reading:
-    """A consumer of the ordinary principal that reads and commits every moment, whatever it is told, until it is
-    stopped.
-    """
+    """A consumer of the ordinary principal that reads and commits every moment until it is stopped."""
 
     def __init__(self, stage: Stage, group: str, topic: str, session_seconds: int = 6) -> None:
-        own = {
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": session_seconds * 1000,
-            "heartbeat.interval.ms": 500,
-        }
+        own = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        own |= {"session.timeout.ms": session_seconds * 1000, "heartbeat.interval.ms": 500}
         self._consumer = Consumer({**stage.properties("consumer"), **own})
         self._consumer.subscribe([topic])
         self.read, self.committed, self.refused = 0, 0, ""
@@ -239,9 +219,7 @@ class Reading:
 
 
 def test_consumers_that_stay_or_restart_cannot_commit(stage: Stage) -> None:
-    """One that goes on regardless loses its group; one that is restarted is refused; the frozen position is the last
-    one that counts.
-    """
+    """One that goes on loses its group, a restarted one is refused; the frozen position counts last."""
     stage.create({"orders": 1})
     for _ in range(5):
         assert stage.write("producer", "orders") == "ok"
@@ -257,9 +235,8 @@ def test_consumers_that_stay_or_restart_cannot_commit(stage: Stage) -> None:
     wait_until(lambda: restarted.refused == GROUP_REFUSED, "the restarted consumer to be refused", 30.0)
     restarted.stop()
     assert (restarted.read, restarted.committed) == (0, 0)
-    assert stage.commit("consumer", "billing", "orders", 1) == GROUP_REFUSED and stage.positions("billing") == {
-        ("orders", 0): 5
-    }
+    assert stage.commit("consumer", "billing", "orders", 1) == GROUP_REFUSED
+    assert stage.positions("billing") == {("orders", 0): 5}
     stage.give_back(procedure)
     assert stage.commit("consumer", "billing", "orders", 1) == "ok"
 
@@ -288,7 +265,7 @@ def test_a_super_user_that_writes_is_found_by_its_records(stage: Stage) -> None:
     said = error.value.seen
     assert "orders-1: newest record at offset" in said and "113 bytes" in said and "key with SHA-256" in said
     assert "orders-0" not in said and "quiet" not in said and "customer" not in str(error.value)
-    assert procedure.progress.outcome(Step.FENCE_PRODUCERS) is None
+    assert figures_of(procedure, Step.FENCE_PRODUCERS) is None
     stage.give_back(procedure)
     assert stage.acls() == before
 
@@ -297,20 +274,15 @@ def test_a_super_user_that_writes_is_found_by_its_records(stage: Stage) -> None:
 
 
 def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) -> None:
-    """Named with producer, id, start and age; nothing is aborted; the broker's own timeout ends them, and then the
-    cut-off is taken.
-    """
+    """They are named and not aborted; the broker's own timeout ends them, and then the cut-off is taken."""
     stage.create({"pay": 2})
     application = stage.open_transaction("pay 1", "pay", (0, 1), seconds=45)
     procedure = stage.fenced("waiting", transaction_seconds=180)
-    figures = procedure.progress.figures(Step.FENCE_PRODUCERS)
+    figures = figures_of(procedure, Step.FENCE_PRODUCERS)
     assert [
         (t["topic"], t["partition"], t["start_offset"], t["transactional_id"], t["state"], t["timeout_ms"])
         for t in figures["open_transactions"]
-    ] == [
-        ("pay", 0, 0, "pay 1", "Ongoing", 45000),
-        ("pay", 1, 0, "pay 1", "Ongoing", 45000),
-    ]
+    ] == [("pay", 0, 0, "pay 1", "Ongoing", 45000), ("pay", 1, 0, "pay 1", "Ongoing", 45000)]
     assert figures["transactions_aborted"] == [] and figures["still_after_seconds"] > 3
     cut_off = {
         (r["topic"], r["partition"]): r["offset"]
@@ -322,19 +294,14 @@ def test_transactions_are_waited_for_until_the_broker_ends_them(stage: Stage) ->
 
 
 def test_transactions_that_outlast_the_wait_end_the_run(stage: Stage) -> None:
-    """Without a decision nothing is aborted: the run is refused with their names and the ways out, and the
-    application commits after all.
-    """
+    """The run is refused with their names and the ways out, and the application commits after all."""
     stage.create({"pay": 1})
     application = stage.open_transaction("pay-1", "pay")
     procedure = stage.procedure("refused", transaction_seconds=15)
     with pytest.raises(FenceNotProven, match="Transactions stay open") as error:
         stage.run(procedure, *BEFORE_THE_FENCE, Step.FENCE_PRODUCERS)
-    assert (
-        "pay-0 from offset 0, producer" in error.value.seen
-        and "'pay-1'" in error.value.seen
-        and "ended by the broker after 600 s" in error.value.seen
-    )
+    assert "pay-0 from offset 0, producer" in error.value.seen and "'pay-1'" in error.value.seen
+    assert "ended by the broker after 600 s" in error.value.seen
     assert "abort_open_transactions" in error.value.next_step
     stage.give_back(procedure)
     assert commit_error(application) == "ok"
@@ -343,10 +310,7 @@ def test_transactions_that_outlast_the_wait_end_the_run(stage: Stage) -> None:
 
 
 def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
-    """One that its coordinator holds open is ended through it, so that the application cannot commit half of it; one
-    that no coordinator knows any more is ended on its partition; one that ends by itself in the seconds before is left
-    alone; other topics' are not touched.
-    """
+    """Held open: ended by its coordinator; forgotten: on its partition; one that ends or is foreign: left alone."""
     stage.create({"pay": 2, "hung": 1})
     hanging = stage.open_transaction("lost", "hung")
     _let_the_coordinator_forget(stage, "lost")
@@ -354,7 +318,7 @@ def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
     threading.Timer(16.0, lambda: commit_error(quick)).start()
     procedure = stage.procedure("aborting", abort_open_transactions=True)
     stage.run(procedure, *BEFORE_THE_FENCE)
-    assert procedure.progress.plan()["abort_open_transactions"] is True
+    assert procedure.progress.move().plan["abort_open_transactions"] is True
     figures = stage.run(procedure, Step.FENCE_PRODUCERS)
     named = {(t["topic"], t["partition"], t["transactional_id"]) for t in figures["open_transactions"]}
     assert named >= {("hung", 0, None), ("pay", 0, "pay-1"), ("pay", 1, "pay-1")}
@@ -382,9 +346,7 @@ def test_transactions_are_aborted_by_decision(stage: Stage) -> None:
 
 
 def _let_the_coordinator_forget(stage: Stage, name: str) -> None:
-    """What a bug or a lost log did to coordinators: the id's entry is gone, the transaction is open on its
-    partition.
-    """
+    """Remove the id's entry, as a bug or a lost log would; the transaction stays open on its partition."""
     superuser = Producer({**stage.properties("admin"), "client.id": "__admin_client"})
     for partition in range(4):
         superuser.produce(
@@ -429,9 +391,7 @@ def test_aborting_is_refused_where_it_could_not_be_done(stage: Stage) -> None:
 
 
 def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
-    """Without authority over it the run fails and names the way out; excluded, it is not waited for, its reads are
-    fenced, its position is not frozen.
-    """
+    """Without authority over it the run names the way out; excluded, its reads are fenced, its position not frozen."""
     stage.create({"orders": 1})
     assert stage.write("producer", "orders") == "ok"
     staying = Reading(stage, "reports", "orders", session_seconds=45)
@@ -445,13 +405,12 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
         stage.give_back(misspelt)
         excluding = stage.procedure("excluding", exclude_groups={"reports": "its owner is away"}, drain_seconds=2)
         stage.run(excluding, *BEFORE_THE_FENCE)
-        plan = excluding.progress.plan()
+        plan = excluding.progress.move().plan
         assert [(g["group"], g["reason"], g["policy"], g["active"]) for g in plan["excluded"]] == [
             ("reports", "its owner is away", "earliest", True)
         ]
-        assert [g["group"] for g in plan["groups"]] == ["billing"] and excluding.progress.figures(Step.FORECAST)[
-            "active_groups"
-        ] == []
+        assert [g["group"] for g in plan["groups"]] == ["billing"]
+        assert figures_of(excluding, Step.FORECAST)["active_groups"] == []
         figures = stage.run(excluding, Step.FENCE_PRODUCERS, Step.DRAIN_CONSUMERS)
         assert figures["groups"] == ["billing"] and figures["excluded"] == [
             {"group": "reports", "reason": "its owner is away", "policy": "earliest", "members": 1}
@@ -464,9 +423,7 @@ def test_a_group_that_will_not_empty_can_be_excluded(stage: Stage) -> None:
 
 
 def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
-    """A consumer that no ACL holds keeps its group alive: the message names the member and how to leave the group
-    out.
-    """
+    """No ACL holds its consumer: the message names the member and how to leave the group out."""
     stage.create({"orders": 1})
     stage.write("producer", "orders")
     own = {"group.id": "reports", "auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": "stubborn"}
@@ -485,8 +442,6 @@ def test_a_group_of_a_super_user_fails_with_the_way_out(stage: Stage) -> None:
         stopped.set()
         polling.join()
         consumer.close()
-    assert (
-        "reports: stubborn at" in error.value.seen
-        and 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
-    )
+    assert "reports: stubborn at" in error.value.seen
+    assert 'exclude_groups={"reports": "why it is not waited for"}' in error.value.next_step
     stage.give_back(procedure)

@@ -1,6 +1,4 @@
-"""kill -9 right after every single journal write, and five processes of every step at once: always the same end
-state.
-"""
+"""kill -9 after every journal write, and five processes of every step at once: the same end state."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
 
 
 def test_killed_after_every_journal_write(rounds: Rounds) -> None:
-    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had
-    happened.
-    """
+    """Killed after its n-th write and tried again, each step ends as if nothing had happened."""
     wrong, tried = killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
     assert tried > 50
@@ -43,9 +39,7 @@ def test_the_way_back_killed_after_every_journal_write(rounds: Rounds) -> None:
 
 
 def test_five_copies_of_every_step(rounds: Rounds) -> None:
-    """All five start at once; one acts, the others stop themselves or find it done; the end state is the one of one
-    copy.
-    """
+    """One of the five acts, the others stop or find it done; the end state is that of one copy."""
     wrong = []
     for number in range(1, how_many(100) + 1):
         run, copies = (

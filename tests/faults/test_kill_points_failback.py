@@ -1,6 +1,4 @@
-"""kill -9 right after every single journal write of a failback, and of its way back: always the same end state;
-and an old source that dies once more.
-"""
+"""kill -9 after every journal write of a failback and its way back, and an old source that dies again."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailbackRounds]
 
 
 def test_killed_after_every_journal_write(rounds: FailbackRounds) -> None:
-    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had
-    happened.
-    """
+    """Killed after its n-th write and tried again, each step ends as if nothing had happened."""
     wrong, tried = killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
     assert tried > 70
@@ -61,9 +57,7 @@ def test_five_copies_of_every_step(rounds: FailbackRounds) -> None:
 
 
 def test_killed_while_records_flow_back(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """One round trip after the other on one lab, clients at work: in each one a step of the way back is killed after
-    its first or second write, and the judge finds nothing.
-    """
+    """In each round trip of one lab a step of the way back is killed, and the judge finds nothing."""
     with stepped_trips(fresh_lab("identity", airflow=False), tmp_path, SEED, 500, recorded=False) as trips:
         for number, step in enumerate(BACK[1:9]):
             trips.suffers = {}
@@ -77,9 +71,7 @@ def test_killed_while_records_flow_back(fresh_lab: Callable[..., Path], tmp_path
 
 @pytest.mark.parametrize("step", DYING)
 def test_the_old_source_dies_once_more(step: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The run ends in a named state, clients work on the new primary all the while and after it; once the old source
-    is back, a new run returns them.
-    """
+    """The run ends in a named state, clients go on, and once the source is back a new run returns them."""
     with stepped_trips(fresh_lab("identity", airflow=False), tmp_path, SEED, 500, recorded=False) as trips:
         assert trips.leave(Leaving(more=10)).passed
         trips.at[step] = lambda: trips.kill_cluster(HOME)

@@ -1,6 +1,4 @@
-"""kill -9 right after every single journal write of an unplanned failover, and of its way back: always the same
-end state.
-"""
+"""kill -9 after every journal write of an unplanned failover and its way back: the same end state."""
 
 from __future__ import annotations
 
@@ -19,18 +17,14 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LostRounds]:
 
 
 def test_killed_after_every_journal_write(rounds: LostRounds) -> None:
-    """The step's process dies right after its n-th write, is tried again, and the procedure ends as if nothing had
-    happened.
-    """
+    """Killed after its n-th write and tried again, each step ends as if nothing had happened."""
     wrong, tried = killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
     assert tried > 40
 
 
 def test_the_way_back_killed_after_every_journal_write(rounds: LostRounds) -> None:
-    """Killed while it gives up going: tried again, the target is closed as it was found, and what stays stopped is
-    said.
-    """
+    """Tried again, the target is closed as it was found, and the message says what stays stopped."""
     wrong, writes = way_back_killed_at_every_point(rounds)
     assert not wrong, "\n".join(wrong)
     assert writes > 3

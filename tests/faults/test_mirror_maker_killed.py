@@ -1,6 +1,4 @@
-"""A real planned failover after MirrorMaker 2 was killed under load, judged by code that shares nothing with the
-product.
-"""
+"""A real planned failover after MirrorMaker 2 was killed under load, judged by independent code."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from tests.support.rehearsals import SEED, concluded_without_findings
 def test_repeated_blocks_skip_nobody(
     policy: str, isolation: str, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Killed with -9 under 20,000 records/s that ignore the drain hook: 0 skipped, every position exact, repeats
-    counted apart.
-    """
+    """Killed with -9 under 20,000 records/s: none skipped, every position exact, repeats counted apart."""
     with rehearsal_under_load(fresh_lab(policy, isolation=isolation), tmp_path, SEED, rate=20_000) as rehearsal:
         rehearsal.restart_mirror_maker()
         concluded_without_findings(rehearsal)

@@ -1,6 +1,4 @@
-"""MirrorMaker 2 comes back to life with the old source, in either direction: it is stopped before it has copied
-a record.
-"""
+"""MirrorMaker 2 comes back with the old source, in either direction: stopped before it copies a record."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ def stands(told: dict[str, Any]) -> bool:
 
 
 def copied(scene: LostScene, thaw: Thaw, evidence: dict[str, Any], told: list[Acknowledgement], into: str) -> list[str]:
-    """Records that stand in one cluster's log since the freeze, or the boundary, as copies of the other's: nobody
-    was told that they were written there.
-    """
+    """Unacknowledged copies of the other cluster's records in one log since the freeze, or the boundary."""
     status, places = scene.lab.status(), sorted(thaw.ends)
     # Clients from before the thaw still have the leaders' older epoch.
     source, target = (ClusterReader(alias, status).read(places, "read_uncommitted") for alias in (SOURCE, TARGET))
@@ -89,9 +85,7 @@ def copied(scene: LostScene, thaw: Thaw, evidence: dict[str, Any], told: list[Ac
 
 @pytest.mark.parametrize("direction", ["back", "forward"])
 def test_nothing_is_copied(direction: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """`back`: it runs when the worker beside the old source freezes, and thaws with it. `forward`: somebody resumes
-    it while the source is dead.
-    """
+    """`back`: it freezes and thaws with the old source. `forward`: it is resumed while the source is dead."""
     with lost_scene(fresh_lab("identity", airflow=False), tmp_path) as scene:
         scene.put_under_load()
         back = direction == "back"

@@ -1,6 +1,4 @@
-"""Every fault ends in a named state by its deadline: the source is usable again, the world as it was found, the
-page says why.
-"""
+"""Every fault ends in a named state by its deadline, with the source usable and the world as it was."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ ADDING, REMOVING, STOPPING, COMMITTING = (
 
 
 def test_a_fence_that_is_left_on_is_found(scene: Scene) -> None:
-    """The look afterwards fails while clients are fenced: it is not usable, and not as it was found; after the
-    return it is both.
-    """
+    """The look afterwards fails while clients are fenced, and passes after the return."""
     run = scene.run()
     assert scene.driver.forward(run, until="drain_consumers"), run.texts
     assert any("acknowledged no record" in text for text in scene.unusable(8.0))
@@ -66,9 +62,7 @@ def test_source_broker_killed_during_the_drain(scene: Scene, step: str, write: i
 
 
 def test_standby_broker_away_during_the_commit(scene: Scene) -> None:
-    """Killed after the commit's intent and started again only when clients have been fenced for too long: their
-    source is given back.
-    """
+    """It stays away until clients have been fenced for too long: their source is given back."""
     scene.when_returning(lambda: start_broker(scene.lab, TARGET), 8.0)
     run = scene.run(max_fence_seconds=75.0)
     scene.driver.whole(
@@ -113,9 +107,7 @@ def test_rest_answers(scene: Scene, fault: int | str, methods: tuple[str, ...], 
 
 @pytest.mark.parametrize(("fault", "methods"), [(409, ("PUT",)), ("never", ("GET", "PUT"))])
 def test_rest_answers_while_the_procedure_returns(scene: Scene, fault: int | str, methods: tuple[str, ...]) -> None:
-    """Clients do not wait for Connect: their source is given back at once, and the return is done when both
-    connectors run again.
-    """
+    """Clients get their source back at once; the return is done when both connectors run again."""
     open_then: list[list[str]] = []
     run = scene.run()
     assert scene.driver.forward(run, until="stop_mirror_maker"), run.texts
@@ -234,9 +226,7 @@ def test_topic_changed_between_forecast_and_fence(scene: Scene, change: Callable
 
 
 def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene) -> None:
-    """It is refused and told how to go on; with a reason it takes the lease and fences, and approver, journal and
-    page say so. The reason is that run's alone.
-    """
+    """It is refused with the way on; with a reason, in that run only, it fences, and all places show the reason."""
     scene.cool_down(900.0)
     # The first one's own cool-down is that of the case before, where there was one.
     first, early, urgent, late = (
@@ -260,18 +250,12 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
     (opened,) = scene.journal().entries(urgent.procedure_id, "open_procedure", "opened")
     assert (
         opened.payload["cool_down"]
-        | {
-            "procedure_id": first.procedure_id,
-            "outcome": "returned",
-            "acknowledged": "the site burns",
-        }
+        | {"procedure_id": first.procedure_id, "outcome": "returned", "acknowledged": "the site burns"}
         == opened.payload["cool_down"]
     )
     question = urgent.questions["approve_failover"]
-    assert (
-        f"**{first.procedure_id} ended as returned at " in question
-        and "The starter does not wait for that, because:** the site burns" in question
-    )
+    assert f"**{first.procedure_id} ended as returned at " in question
+    assert "The starter does not wait for that, because:** the site burns" in question
     evidence = scene.give_back(urgent)
     assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
     assert evidence["cool_down"] == evidence["plan"]["cool_down"] == opened.payload["cool_down"]
@@ -285,9 +269,7 @@ def test_a_second_failover_waits_for_the_cool_down_or_says_why_not(scene: Scene)
 
 
 def test_disk_full_under_the_journal(scene: Scene) -> None:
-    """Nothing is done that cannot be written down, not even the return; when there is room again, the return goes
-    through.
-    """
+    """Nothing is done that cannot be written down; with room again, the return goes through."""
     run = scene.run()
     assert scene.driver.forward(run, until="approve_failover"), run.texts
     _does_nothing(scene, run, "fence_producers")
@@ -327,9 +309,7 @@ FROZEN = [
     ],
 )
 def test_frozen_while_the_procedure_returns(scene: Scene, step: str, where: dict[str, object]) -> None:
-    """A process that is frozen in the middle of an act, and goes on after the return, acts no more, or undoes what
-    it did.
-    """
+    """A process frozen within an act, and thawed after the return, acts no more, or undoes what it did."""
     run = scene.run()
     before = {
         "fence_producers": "approve_failover",
@@ -349,9 +329,7 @@ def test_frozen_while_the_procedure_returns(scene: Scene, step: str, where: dict
 
 @pytest.mark.parametrize(("step", "hook"), [("fence_producers", ADDING), ("commit_groups", COMMITTING)])
 def test_frozen_while_a_newer_process_goes_on(scene: Scene, step: str, hook: str) -> None:
-    """The newer process does the work; the older one, thawed, changes nothing of it, and after the return nothing of
-    either is left.
-    """
+    """The older process, thawed, changes nothing of the newer one's work; the return leaves nothing of either."""
     run = scene.run()
     before = {"fence_producers": "approve_failover", "commit_groups": "review_translation"}
     assert scene.driver.forward(run, until=before[step]), run.texts
@@ -369,9 +347,7 @@ def test_frozen_while_a_newer_process_goes_on(scene: Scene, step: str, hook: str
 
 
 def test_restarts_that_a_procedure_survives(scene: Scene) -> None:
-    """An ordinary consumer that keeps restarting is refused by the fence, and the standby's broker is restarted
-    during the commit: clients are moved all the same.
-    """
+    """A restarting consumer is refused by the fence, and the standby restarts: clients are moved all the same."""
     restarting = ExitStack()
     # After the forecast: a group that is active there must become active on the target, and this one never does.
     scene.at["fence_producers"] = lambda run: restarting.enter_context(

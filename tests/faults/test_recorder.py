@@ -1,6 +1,4 @@
-"""The flight recorder killed, starved of space, and left alone by everything around it: it comes back or goes
-on, and its archive says what it saw.
-"""
+"""The flight recorder killed or starved of space comes back or goes on, and its archive says what it saw."""
 
 from __future__ import annotations
 
@@ -126,9 +124,7 @@ def seconds_away(lab: Lab, strike: Callable[[Lab, int], None]) -> float:
 
 
 def test_a_killed_recorder_is_started_again(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Under its DAG in Airflow, three times: samples go on, no half one counts, and no statement of MirrorMaker 2 is
-    missing or there twice.
-    """
+    """Killed three times under its DAG: samples go on whole, and no statement is missing or doubled."""
     rehearsal = LostSourceRehearsal(fresh_lab("identity"), tmp_path, SEED, 1_000, scale=0.05, groups=4)
     lab = rehearsal.lab
     try:
@@ -256,9 +252,8 @@ def recreated_topic(scene: LostScene) -> None:
     assert topic_id(lab) not in (None, first)
     print({name: of_topic(lab, name).to_dict("records") for name in ("floors", "pairs", "syncs")}, flush=True)
     assert len(of_topic(lab, "floors")) and (of_topic(lab, "floors")["source_end"] <= NEW_RECORDS).all()
-    assert (of_topic(lab, "pairs")["source_end"] <= NEW_RECORDS).all() and (
-        of_topic(lab, "syncs")["upstream"] < NEW_RECORDS
-    ).all()
+    assert (of_topic(lab, "pairs")["source_end"] <= NEW_RECORDS).all()
+    assert (of_topic(lab, "syncs")["upstream"] < NEW_RECORDS).all()
 
 
 def make(lab: Lab, records: int) -> None:
@@ -308,9 +303,7 @@ def named(lab: Lab, what: str) -> bool:
 
 
 def lacking(rows: pd.DataFrame, topics: set[str], since: int, until_ms: int) -> tuple[list[tuple[int, str, int]], int]:
-    """Samples and partitions whose target had grown since the sample before and that have no new pair, and how many
-    had grown.
-    """
+    """Samples and partitions that had grown and have no new pair, and how many had grown."""
     ends: dict[tuple[str, int], int] = {}
     pairs = {(row.at, row.topic, row.partition) for row in rows[rows["kind"] == Kind.PAIR].itertuples()}
     without, grown = list[tuple[int, str, int]](), 0
@@ -333,9 +326,7 @@ def lacking(rows: pd.DataFrame, topics: set[str], since: int, until_ms: int) -> 
 def test_a_pair_for_every_partition_and_interval(
     rate: int, share: float, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """While replication keeps up every partition has a new pair at every sample; under more load those that have
-    none are counted in the sample itself.
-    """
+    """Every sample has one while replication keeps up; under more load the sample counts those without."""
     with lost_scene(fresh_lab("identity", airflow=False), tmp_path, rate=rate, clients=False) as scene:
         lab = scene.lab
         topology = yaml.safe_load(lab.topology.read_text())

@@ -15,9 +15,7 @@ from tests.support.rehearsals import SEED
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_only_what_clients_wrote_since_flows_back(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """The reverse flow is started under clients that write; what stands on the old primary beyond the cut-off is
-    theirs, once.
-    """
+    """What stands on the old primary beyond the cut-off is what clients wrote since, once."""
     state = fresh_lab(policy)
     rehearsal = Rehearsal(state, tmp_path, SEED, scale=0.2, groups=10)
     try:

@@ -1,6 +1,4 @@
-"""Ten full round trips in a row on one lab, planned and unplanned mixed, under load: nothing lost, nothing
-mirrored twice, nobody skipped.
-"""
+"""Ten mixed round trips on one lab under load: nothing lost or mirrored twice, nobody skipped."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ def test_ten_in_a_row(policy: str, fresh_lab: Callable[..., Path], tmp_path: Pat
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_there_and_back(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """After a planned failover nothing is stranded: clients return, with what they made meanwhile, and nothing that
-    was there before is mirrored again.
-    """
+    """After a planned failover nothing is stranded: clients return, and nothing old is mirrored again."""
     trips = [(Leaving(more=10), Returning(more=10, born=True))]
     figures = trips_without_findings(fresh_lab(policy), tmp_path, trips, 500, recorded=False, scale=0.02, groups=8)
     assert figures["stranded_listed"] == figures["missing"] == 0

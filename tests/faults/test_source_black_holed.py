@@ -35,9 +35,7 @@ AT_ONCE = 0.0
 
 
 def overdue(lab: Lab, evidence: dict[str, Any]) -> list[str]:
-    """Steps that lasted longer than they may; every step but the gates, which wait for people, and the watch, which
-    goes on.
-    """
+    """Steps that lasted too long, except the gates, which wait for people, and the watch, which goes on."""
     deadlines = evidence["plan"]["deadlines"]
     longest = {
         "open_procedure": AT_ONCE,
@@ -86,9 +84,7 @@ def give_spark(lab: Lab, seconds: float) -> None:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_ten_groups_go_on_in_time(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Ten groups through Airflow, from confirm_source_lost to close_procedure: its own time is at most 30 s. Nobody
-    sees the source from any side.
-    """
+    """Ten groups, in at most 30 s of own time without people, with no view of the source."""
     rehearsal = LostSourceRehearsal(fresh_lab(policy), tmp_path, SEED, 2_000, scale=0.1, groups=6)
     give_spark(rehearsal.lab, SPARK_SECONDS)
     try:

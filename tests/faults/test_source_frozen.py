@@ -1,6 +1,4 @@
-"""The source frozen (SIGSTOP), and thawed at each step of the procedure while old producers hammer on it: what
-it took until it was fenced is listed.
-"""
+"""The source frozen and thawed at each step under old producers: what it took until its fence is listed."""
 
 from __future__ import annotations
 
@@ -68,12 +66,7 @@ class Thaw:
 
 @pytest.mark.parametrize("step", THAWED_BEFORE)
 def test_what_a_thawed_source_took_is_listed(step: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """By ids: each record that it acknowledged until its fence is on the target or in a list with an end; the window
-    was told, and is measured.
-
-    A run that completes leaves the source fenced. One that goes back because of what it took gives the source back to
-    its clients.
-    """
+    """Each record that it acknowledged is on the target or listed; a run that goes back gives the source back."""
     policy = ("identity", "default")[THAWED_BEFORE.index(step) % 2]
     with lost_scene(fresh_lab(policy, airflow=False), tmp_path) as scene:
         scene.put_under_load()
@@ -155,9 +148,7 @@ def in_range(taken: dict[Place, tuple[int, int]], told: Acknowledgement) -> bool
 def unasked(
     scene: LostScene, evidence: dict[str, Any], fence: Fence, run: Run, since: list[Acknowledgement]
 ) -> list[str]:
-    """In what whoever reviewed was not asked about a loss that had grown: by what the evidence says of it, and by
-    records that are not on the target.
-    """
+    """What the reviewer was not asked about a grown loss, by the evidence and by records not on the target."""
     grown = {(row["topic"], row["partition"]) for row in evidence["loss_grown"]}
     question = run.questions.get("review_translation", "")
     wrong = [
@@ -175,9 +166,7 @@ def unasked(
 def lost_before_review(
     scene: LostScene, evidence: dict[str, Any], fence: Fence, run: Run, since: list[Acknowledgement]
 ) -> set[Place]:
-    """Partitions of which the list that stood before the review has records that the target has not; none where the
-    source was fenced later.
-    """
+    """Partitions with records that the list before the review has and the target has not."""
     reviewed = next(row for row in evidence["steps"] if row["id"] == "review_translation")
     by_watcher = "accepted" not in figures_of(evidence, "fence_source")
     if by_watcher and scene.watched(run).at >= datetime.fromisoformat(reviewed["started_at"]):

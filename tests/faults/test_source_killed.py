@@ -1,6 +1,4 @@
-"""The source's broker and its Connect worker killed with -9 under 20,000 records/s at ten random moments, judged
-without the source and again with it.
-"""
+"""The source's broker and worker killed under load at ten moments, judged without it and again with it."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ ATTAINED = 0.8
 def test_nobody_skips_and_every_record_is_accounted_for(
     policy: str, moment: int, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """0 skipped, re-reads within the bound, the loss list by ids; with the old source back the exact list is the
-    truth, both ways.
-    """
+    """None skipped, re-reads within bounds, the loss by ids; the returned source confirms the exact list."""
     accident = Accident.drawn(moment)
     print(f"{policy} naming, moment {moment}: {accident}", flush=True)
     evidence, figures = lost_without_findings(

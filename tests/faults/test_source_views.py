@@ -1,8 +1,4 @@
-"""How a source looks from here, from the target's Connect worker and from the application: alive, slow, without
-taking writes, killed, behind a black hole.
-
-One lab for all cases, in this order; from the fourth on its source is dead.
-"""
+"""How a source looks from here, from the target's worker and from the application: one lab, cases in order."""
 
 from __future__ import annotations
 
@@ -49,11 +45,7 @@ SECONDS = 30.0
 
 
 class Application:
-    """In the place of the demo application: tells how the source looks, by a write tried for each question.
-
-    Attributes:
-        when_asked: called at each question: every round of the procedure begins with one.
-    """
+    """Tells how the source looks by a write for each question; ``when_asked`` is called at each."""
 
     def __init__(self, lab: Lab) -> None:
         self._properties = {
@@ -164,10 +156,7 @@ def seen(here: str, connect: str, application: str) -> dict[str, set[str]]:
 
 
 def set_limit(scene: LostScene, operation: AlterConfigOpType) -> None:
-    """Have every topic of the source that anybody writes to here take no record at all, or take them again.
-
-    A broker that stands alone cannot lack replicas: Kafka asks for no more in sync than a partition has.
-    """
+    """Have topics that anybody writes to refuse every record by size, or take records again."""
     client, resources = (
         admin(scene.lab, SOURCE),
         [
@@ -199,9 +188,7 @@ def without_writes(scene: LostScene) -> Iterator[None]:
 
 @contextmanager
 def asleep(scene: LostScene, application: Application) -> Iterator[None]:
-    """The source's broker sleeps, and wakes up for a moment in each round, until the block ends; the worker beside
-    it sleeps throughout.
-    """
+    """The source's broker wakes up for a moment in each round; the worker beside it sleeps throughout."""
     broker, worker = (scene.lab.processes.pid(f"{kind}-{SOURCE}") for kind in ("broker", "connect"))
     timers: list[Timer] = []
 
@@ -249,9 +236,7 @@ def test_one_that_is_slow_is_told_from_one_that_is_gone(scene: LostScene, applic
 
 
 def test_one_that_takes_no_writes_is_told_from_one_that_answers(scene: LostScene, application: Application) -> None:
-    """It describes itself at once, in every round; those who try to write to it are not acknowledged, and no
-    heartbeat comes from it.
-    """
+    """It describes itself in every round; writes get no acknowledgement, and no heartbeat comes from it."""
     await_beats(scene)
     with without_writes(scene):
         found = refused(scene, WINDOW)

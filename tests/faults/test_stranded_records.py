@@ -1,6 +1,4 @@
-"""Stranded records equal the truth, both ways, after random crashes: with MirrorMaker 2's repeats, compaction,
-transactions and records that look alike.
-"""
+"""Stranded records equal the truth after random crashes, with repeats, compaction, transactions and likes."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ RETURNS = (
 
 
 def crash(number: int) -> Leaving:
-    """Draw how the source dies, the same for the same number: two of three while replication stands, with records of
-    every kind that it had not mirrored.
-    """
+    """Draw by a number how the source dies: two of three while replication stands, with every kind unmirrored."""
     rng = random.Random(number)
     stranded = rng.randrange(10, 80) if number % 3 else 0
     accident = Accident(

@@ -1,7 +1,4 @@
-"""A planned failover that an earlier version began is ended by this one: all of Airflow is killed in between.
-
-SWITCHBACK_BEFORE names the earlier version's commit.
-"""
+"""A planned failover of an earlier version, SWITCHBACK_BEFORE's commit, is ended by this one after a kill."""
 
 from __future__ import annotations
 
@@ -77,9 +74,7 @@ class VersionChange:
         run_lab(self._tree, "down", self.state)
 
     def kill_behind_the_stop(self, fails: bool) -> None:
-        """Begin a run, and kill all of Airflow once MirrorMaker 2 is stopped and before the next step begins; `fails`
-        marks that one as failed first.
-        """
+        """Begin a run and kill Airflow once MirrorMaker 2 is stopped; `fails` marks the next step as failed first."""
         self.run_id = self.api.trigger(DAG_ID, CONF)
         self.procedure_id = procedure_id(DAG_ID, self.run_id)
         awaited(lambda: self._wrote(LAST, Entry.INTENT, self.answer_gates), f"{LAST} to begin", 240, pause=0.05)

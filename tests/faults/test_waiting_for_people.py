@@ -1,6 +1,4 @@
-"""What may change while a person decides, and what a process that died in `open_target` leaves: the target is
-opened on nothing that is not true any more.
-"""
+"""What changes while a person decides, or dies in `open_target`: the target opens on valid facts only."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ REFUSED = "TOPIC_AUTHORIZATION_FAILED"
 
 
 class Waiting:
-    """A run whose review asks, because a group was born after the forecast; something happens while the person
-    waits.
-    """
+    """A run whose review asks, because a group was born after the forecast; something happens meanwhile."""
 
     def __init__(self, scene: Scene, **params: Any) -> None:
         self.scene, self.run, self.around = scene, scene.run(**params), ExitStack()
@@ -183,10 +179,8 @@ def test_killed_after_its_intent_and_clients_wrote(scene: Scene) -> None:
     assert ClusterReader(TARGET, scene.lab.status()).try_writes([topic]) == {topic: ""}
     scene.spent = True
     assert scene.driver.step(run, "return_to_source") == "refused"
-    assert (
-        "Clients already wrote on the target" in run.texts["return_to_source"]
-        and topic in run.texts["return_to_source"]
-    )
+    assert "Clients already wrote on the target" in run.texts["return_to_source"]
+    assert topic in run.texts["return_to_source"]
     assert scene.write(SOURCE, "producer", topic) == REFUSED
     assert scene.driver.step(run, "open_target") == "done", run.texts
     assert scene.driver.step(run, "return_to_source") == "refused"

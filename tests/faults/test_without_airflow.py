@@ -130,9 +130,7 @@ def bare_lab(fresh_lab: Callable[..., Path]) -> Lab:
 
 
 def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
-    """A wrong password and the starter's own answer are asked again; the approver's own answer opens; the judge
-    finds nothing.
-    """
+    """A wrong password and the starter's own answer are asked again; then the approver's answer opens."""
     with (
         rehearsal(bare_lab.root, tmp_path) as made,
         command(
@@ -167,9 +165,7 @@ def test_a_failover_by_one_command(bare_lab: Lab, tmp_path: Path) -> None:
 
 
 def test_the_command_killed_and_resumed(bare_lab: Lab, tmp_path: Path) -> None:
-    """kill -9 of the command while clients are fenced; another goes on, and tries a step again whose process, then
-    whose supervisor, is killed.
-    """
+    """Killed while clients are fenced, the command is resumed, also after a step's or supervisor's kill."""
     own = ["--own-database", str(tmp_path / "own")]
     with rehearsal(bare_lab.root, tmp_path) as made:
         with command(bare_lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF), *own) as terminal:
@@ -212,9 +208,7 @@ def test_a_database_lost_after_the_opening(bare_lab: Lab, tmp_path: Path) -> Non
 
 
 def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
-    """Ctrl-C at the gate says how to go on; after a kill behind the fence, the abort gives the source back as it
-    was.
-    """
+    """Ctrl-C at the gate says how to go on; the abort behind the fence gives the source back as it was."""
     own = ["--own-database", str(tmp_path / "own")]
     made = Rehearsal(bare_lab.root, tmp_path, SEED, scale=0.2, groups=10)
     world = World(bare_lab, made.seed_topics().positions)
@@ -240,9 +234,7 @@ def test_interrupted_killed_and_aborted(bare_lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """A living scheduler keeps the command out; killed with -9 while clients are fenced, its run is gone on with. Back
-    after the end, it changes nothing.
-    """
+    """A living scheduler keeps the command out; a killed one's run is taken over, and it changes nothing later."""
     lab = Lab(fresh_lab("identity"))
     with rehearsal(lab.root, tmp_path) as made:
         with command(lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF)) as terminal:

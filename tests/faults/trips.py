@@ -105,9 +105,7 @@ class SteppedTrips(RoundTrips):
 def stepped_trips(
     state: Path, folder: Path, seed: int = 4244, rate: int = 1_000, **workload: Any
 ) -> Iterator[SteppedTrips]:
-    """Round trips for the length of a block, with topics and groups, the watcher, and the recorder unless `recorded`
-    is false.
-    """
+    """Round trips within a block, with topics, groups, the watcher, and the recorder if `recorded`."""
     made = SteppedTrips(state, folder, seed, rate, **{"scale": 0.05, "groups": 8, **workload})
     try:
         with kept_if_it_fails(state, folder):
@@ -116,6 +114,3 @@ def stepped_trips(
             yield made
     finally:
         made.close()
-
-
-__all__ = ["SteppedTrips", "stepped_trips"]

@@ -25,21 +25,15 @@ from confluent_kafka.admin import (
 
 from lab.mirror_maker import FLOWS, call, connector_name
 from lab.state import ALIASES, Lab
+from tests.support.lab_clients import acl_filter
 
 SECONDS = 30.0
 CONNECTOR_SECONDS = 60.0
-ANYTHING = AclBindingFilter(
-    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-)
+ANYTHING = acl_filter()
 
 
 class World:
-    """Rights of both clusters, the moved groups' positions on the target, connectors and what they keep, and the
-    routing record.
-
-    Args:
-        alive: clusters that can be asked, each with the worker beside it; of a dead one nothing is looked at.
-    """
+    """Rights, positions, connectors and routing record, of the clusters that are ``alive`` only."""
 
     def __init__(
         self,
@@ -180,15 +174,8 @@ def _text(binding: AclBinding) -> str:
 
 def _binding(text: str) -> AclBinding:
     kind, name, pattern, principal, host, operation, permission = json.loads(text)
-    return AclBinding(
-        ResourceType[kind],
-        name,
-        ResourcePatternType[pattern],
-        principal,
-        host,
-        AclOperation[operation],
-        AclPermissionType[permission],
-    )
+    place = (ResourceType[kind], name, ResourcePatternType[pattern])
+    return AclBinding(*place, principal, host, AclOperation[operation], AclPermissionType[permission])
 
 
 def _filter(binding: AclBinding) -> AclBindingFilter:

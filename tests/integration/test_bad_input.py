@@ -1,6 +1,4 @@
-"""Bad params and a bad topology, given to Airflow as an operator gives them: refused, with a reason, before
-anything is touched.
-"""
+"""Bad params and topologies, as an operator gives them: refused with a reason, and nothing is touched."""
 
 from __future__ import annotations
 
@@ -9,12 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from lab.airflow_api import AirflowApi, Refused
@@ -22,24 +15,20 @@ from lab.mirror_maker import call
 from lab.procedure_run import procedure_id
 from lab.progress import wait_until
 from lab.state import ALIASES, Lab
+from tests.support.lab_clients import acl_filter
 
 DAG_ID = "planned_failover"
 GOOD = {"source": "primary", "target": "standby", "reason": "bad input"}
 
 
 def world(lab: Lab) -> dict[str, Any]:
-    """Everything a procedure could touch: rights, topics and groups of both clusters, connectors, the routing
-    record.
-    """
+    """All that a procedure could touch: rights, topics, groups, connectors, the routing record."""
     found: dict[str, Any] = {"routing": lab.routing.read_text()}
-    anything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
     for alias in ALIASES:
         admin = AdminClient(lab.client_properties(alias, "admin"))
         connectors = call(lab, alias, "GET", "/connectors?expand=status").json()
         found[alias] = {
-            "acls": sorted(map(str, admin.describe_acls(anything).result(30))),
+            "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
             "topics": sorted(admin.list_topics(timeout=30).topics),
             "groups": sorted(group.group_id for group in admin.list_consumer_groups().result(30).valid),
             "connectors": {name: entry["status"]["connector"]["state"] for name, entry in connectors.items()},
@@ -111,10 +100,7 @@ def test_the_procedure_refuses_before_anything_is_touched(
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [
-        ("naming:", "nameing:", "nameing"),
-        ("clusters:", "clusters: &c\n  x: *c\nclusters:", "anchor"),
-    ],
+    [("naming:", "nameing:", "nameing"), ("clusters:", "clusters: &c\n  x: *c\nclusters:", "anchor")],
     ids=["a misspelt key", "an alias bomb and a key twice"],
 )
 def test_a_topology_that_cannot_be_read_stops_every_run(planned_lab: Lab, old: str, new: str, said: str) -> None:

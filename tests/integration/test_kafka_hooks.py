@@ -182,9 +182,7 @@ def test_groups_known_only_through_commits_are_groups(primary: KafkaCluster, top
 def test_an_active_group_is_seen_and_not_written(
     primary: KafkaCluster, lab_status: dict[str, Any], topic: str, protocol: str
 ) -> None:
-    """Members and what they read are shown; commits and deletion are refused as long as they are there, for both
-    protocols.
-    """
+    """Members and topics are shown; commits and deletion are refused meanwhile, for both protocols."""
     group = f"active-{protocol}-{uuid.uuid4().hex[:6]}"
     settings = {
         **config(lab_status, "primary", "consumer"),
@@ -303,9 +301,7 @@ def transaction(producer: Producer, topic: str, values: list[bytes], end: Callab
 def test_markers_and_aborted_records_do_not_hold_a_reader_up(
     lab_status: dict[str, Any], primary: KafkaCluster, topic: str
 ) -> None:
-    """Tails are found behind many markers, aborted records count by isolation, an open transaction bounds
-    read_committed.
-    """
+    """Tails end behind markers, aborted records count by isolation, an open transaction bounds read_committed."""
     settings = config(lab_status, "primary")
     producer = Producer({**settings, "transactional.id": f"tx-{uuid.uuid4().hex[:6]}"})
     producer.init_transactions(30)

@@ -1,6 +1,4 @@
-"""A rotating sample of what `make faults` does for every journal write: another one each day, the same one for
-the same SWITCHBACK_SEED.
-"""
+"""A sample of the kill points of `make faults`: another each day, the same for one SWITCHBACK_SEED."""
 
 from __future__ import annotations
 

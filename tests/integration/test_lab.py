@@ -1,6 +1,4 @@
-"""What a lab promises to those who use it: replication, fences, rights, secrets. Asked of a lab with Airflow and of one
-without, which name mirrored topics differently.
-"""
+"""What labs with and without Airflow promise: replication, fences, rights, secrets."""
 
 from __future__ import annotations
 
@@ -68,16 +66,11 @@ def test_a_group_gets_its_checkpoint(lab: Lab) -> None:
 
 
 def test_the_reverse_flow_stands_by(lab: Lab) -> None:
-    """All reverse connectors exist; but for heartbeats they are STOPPED and without tasks; no connector tells a
-    password.
-    """
+    """All reverse connectors but heartbeats are STOPPED without tasks; no connector shows a password."""
     found = call(lab, "primary", "GET", "/connectors?expand=status&expand=info").json()
     seen = {name.rpartition("-")[2]: entry["status"] for name, entry in found.items()}
-    assert {kind: status["connector"]["state"] for kind, status in seen.items()} == {
-        "source": "STOPPED",
-        "checkpoint": "STOPPED",
-        "heartbeat": "RUNNING",
-    }
+    result = {kind: status["connector"]["state"] for kind, status in seen.items()}
+    assert result == {"source": "STOPPED", "checkpoint": "STOPPED", "heartbeat": "RUNNING"}
     assert seen["source"]["tasks"] == seen["checkpoint"]["tasks"] == []
 
 

@@ -70,10 +70,7 @@ def rehearsal(planned_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def test_nothing_is_lost_nobody_moved_and_a_commit_is_undone(rehearsal: Rehearsal) -> None:
-    """0 skipped, every position exact, 0 acknowledged records missing; then groups that held something have it back,
-    those that held nothing are gone, and what somebody committed since stays. A second run finds nothing to do, and
-    asks nobody.
-    """
+    """0 skipped, all exact, 0 missing; undone, groups have back what they held; a second run finds nothing to do."""
     state, groups = rehearsal.lab.root, GroupsOnTarget(rehearsal)
     groups.commit(groups.before)
     concluded_without_findings(rehearsal)

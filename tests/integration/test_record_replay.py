@@ -83,21 +83,16 @@ def test_what_was_exported_is_there_once_and_in_order(config: dict[str, Any], to
         assert (figures["replayed"], figures["restamped"], figures["aborted"]) == (3, 1, 0)
     found = seen(config, topic)[2:]
     assert [(r.key, r.value, r.headers[:-2]) for r in found] == [(r.key, r.value, r.headers) for r in odd]
-    assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1] and abs(
-        found[2].timestamp / 1000 - time.time()
-    ) < 600
-    assert next(r.headers[-2:] for r in found) == (
-        ("switchback.origin", f"standby/{topic}/0/7".encode()),
-        ("switchback.procedure", b"failback-r1"),
-    )
+    assert [r.timestamp for r in found[:2]] == [odd[0].timestamp, 1]
+    assert abs(found[2].timestamp / 1000 - time.time()) < 600
+    result = next(r.headers[-2:] for r in found)
+    assert result == (("switchback.origin", f"standby/{topic}/0/7".encode()), ("switchback.procedure", b"failback-r1"))
 
 
 def test_keys_that_clients_wrote_since_are_not_undone(
     config: dict[str, Any], primary: KafkaCluster, tmp_path: Path
 ) -> None:
-    """In a compacted topic: what was mirrored before the failover does not count, what clients wrote since does;
-    records without a key stay out.
-    """
+    """Keys that clients wrote since the failover count, mirrored ones do not; records without a key stay out."""
     name = f"__replay-{uuid.uuid4().hex[:8]}"
     primary.create_topic(name, 1, 1, {"cleanup.policy": "compact"})
     written_by_clients(config, name, [b"a", b"b"])
@@ -112,12 +107,8 @@ def test_keys_that_clients_wrote_since_are_not_undone(
     )
     figures = replay(procedure)
     assert [r.key for r in seen(config, name) if origins([r])] == [b"a", b"d", b"a"]
-    assert {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")} == {
-        "replayed": 3,
-        "overwritten": 1,
-        "keyless": 1,
-        "overtaken": 0,
-    }
+    found = {name: figures[name] for name in ("replayed", "overwritten", "keyless", "overtaken")}
+    assert found == {"replayed": 3, "overwritten": 1, "keyless": 1, "overtaken": 0}
     primary.delete_topic(name)
 
 
@@ -160,17 +151,14 @@ def test_records_of_transactions_that_nobody_committed_stay_out(
 def test_a_quarantine_is_a_topic_of_its_own(
     config: dict[str, Any], primary: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
-    """Records that are too large for the topic they came from, with their marks, have room there; the topic itself
-    gets none.
-    """
+    """Records too large for their topic have room there, with their marks; the topic itself gets none."""
     procedure = opened(failback(tmp_path, config, decision="quarantine"))
     records = [stranded(topic, 2, 5, b"k", os.urandom(3_000_000)), stranded(topic, 2, 6, b"k", b"small")]
     found_stranded(procedure, records)
     figures = replay(procedure)
     assert (figures["quarantined"], figures["replayed"]) == (2, 0)
-    assert [r.value for r in seen(config, f"{topic}.stranded")] == [r.value for r in records] and seen(
-        config, topic
-    ) == []
+    assert [r.value for r in seen(config, f"{topic}.stranded")] == [r.value for r in records]
+    assert seen(config, topic) == []
     primary.delete_topic(f"{topic}.stranded")
 
 
@@ -258,9 +246,7 @@ def test_a_record_that_somebody_doubles_is_found(config: dict[str, Any], topic: 
 
 
 def test_a_transaction_is_all_or_nothing_and_its_writer_one(config: dict[str, Any], topic: str) -> None:
-    """What is not allowed any more is aborted; a fenced writer can do nothing, and a newer one sees the end of its
-    transaction.
-    """
+    """What is no longer allowed is aborted; a fenced writer can do nothing, a newer one sees its end."""
     older, newer = (RecordReplay(config, "primary", f"id-{topic}") for _ in range(2))
     older.fence()
     older.write([Outgoing(topic, 0, b"k", b"1"), Outgoing(topic, 1, b"k", b"1")])

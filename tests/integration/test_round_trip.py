@@ -14,9 +14,7 @@ RATE = 500
 
 
 def test_clients_leave_a_killed_source_and_return(lost_lab: Lab, tmp_path: Path) -> None:
-    """kill -9 of broker and worker under load, while replication stands: nobody skips, records that were never
-    replicated are exported to a record, the approver accepts the loss, and clients return.
-    """
+    """A killed source comes back: nobody skips, stranded records are exported exactly, and clients return."""
     leaving = Leaving(Accident(after=1.0), more=10, stranded=20, params={"confirm_seconds": 6})
     figures = trips_without_findings(
         lost_lab.root, tmp_path, [(leaving, Returning(more=10, born=True))], RATE, scale=0.02, groups=8

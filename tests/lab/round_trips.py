@@ -1,6 +1,4 @@
-"""A pair of made-up clusters between which clients go to and fro, right in every respect until a test spoils
-something.
-"""
+"""Two made-up clusters between which clients change sides; all is right until a test spoils it."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ import pyarrow.parquet as pq
 from lab.judge import evidence as told
 from lab.judge.findings import Verdict
 from lab.judge.ledger import Ledger, Log, Names, Place, Topic
-from lab.judge.positions_file import COLUMNS, translation_digest
+from lab.judge.positions_file import COLUMNS
 from lab.judge.records import Held
 from lab.judge.round_trip_court import TripJudge
 from lab.judge.round_trip_exhibits import FAILBACK, PLANNED, UNPLANNED, RoundTripExhibits, Trip
@@ -27,22 +25,60 @@ ALIASES = ("primary", "standby")
 MOMENT = "2026-11-21T00:00:00+00:00"
 HOUR = 3_600_000
 STEPS = {PLANNED: told.PLANNED_STEPS, UNPLANNED: told.LOST_STEPS, FAILBACK: told.FAILBACK_STEPS}
-LISTING = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("header_names", pa.list_(pa.string())),
-        ("header_values", pa.list_(pa.binary())),
-    ]
-)
+LISTED = "topic partition offset key value header_names header_values".split()
+LISTED_TYPES = [pa.string(), pa.int32(), pa.int64(), pa.binary(), pa.binary(), pa.list_(pa.string())]
+LISTING = pa.schema(list(zip(LISTED, [*LISTED_TYPES, pa.list_(pa.binary())], strict=True)))
 
 
 def digest(letter: str, key: str | None = None) -> int:
     """The content of the record that a letter stands for."""
     return content_digest(key and key.encode(), letter.encode(), [("id", letter.encode())])
+
+
+def write_listing(folder: Path, records: Iterable[tuple[int, str, str | None]]) -> None:
+    """Write a list of stranded records: offset, letter and key of each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        ("orders", 0, offset, key and key.encode(), letter.encode(), ["id"], [letter.encode()])
+        for offset, letter, key in records
+    ]
+    listed = pa.Table.from_pylist([dict(zip(LISTED, row, strict=True)) for row in rows], LISTING)
+    pq.write_table(listed, folder / "orders-0.parquet")
+
+
+def event(kind: str, cluster: str, at: int, **fields: Any) -> str:
+    """Return one line of a client's log."""
+    read = {"client": "c", "topic": "orders", "partition": 0, "group": "readers"}
+    return json.dumps({"event": kind, "cluster": cluster, "at": at, **read, **fields}) + "\n"
+
+
+def position_row(group: str, place: Place, position: int, there: str, at: int | None, **more: Any) -> dict[str, Any]:
+    """Return a row of the file of positions, exact unless ``more`` says otherwise."""
+    row = (group, *place, position, 0, there, at, "CONTENT", True, 0, "made up", None)
+    return dict(zip(COLUMNS, row, strict=True)) | more
+
+
+def evidence_of(
+    trip: tuple[str, str, str], plan: Any, steps: Mapping[str, Mapping[str, Any]], **fields: Any
+) -> dict[str, Any]:
+    """Return evidence of a completed procedure, source and target, not sealed yet."""
+    dag_id, source, target = trip
+    told_of_steps = [
+        {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": figures}
+        for step, figures in steps.items()
+    ]
+    whole = {"procedure_id": f"{dag_id}-1", "dag_id": dag_id, "source": source, "target": target, "reason": "test"}
+    whole |= {"outcome": "completed", "plan": plan, "plan_digest": sealed(plan), "steps": told_of_steps}
+    whole |= {"repeats": {}, "positions": "positions.parquet", "stranded": None, "previous_digest": None}
+    return whole | {"seconds": {"own": 1.0, "drain": 0, "people": 1}} | fields
+
+
+def loss_row(
+    from_offset: int, certain_to: int | None = None, possible_to: int | None = None, topic: str = "orders"
+) -> dict[str, Any]:
+    """Return one row of loss."""
+    ends = {"from_offset": from_offset, "certain_to": certain_to, "possible_to": possible_to}
+    return {"topic": topic, "partition": 0, **ends}
 
 
 class Cluster:
@@ -162,9 +198,7 @@ class Story:
             self.copied[log] = held.offset + 1
 
     def seed(self, source: str) -> None:
-        """The flow from a cluster shall copy what is written there from now on; under default naming it never copied
-        anything else.
-        """
+        """Have the flow from a cluster copy only what is written there from now on."""
         if self.names.policy == "identity":
             self.copied[source, ("orders", 0)] = self.clusters[source].end(("orders", 0))
 
@@ -206,22 +240,14 @@ class Story:
         self.come_back()
         stranded = self._stranded(source, target)
         if mode == "recreate":
-            for place in (
-                list(self.clusters[target].logs)
-                if self.names.policy == "identity"
-                else [self.names.counterpart((source, ("orders", 0)))[1]]
-            ):
+            mirrored = [self.names.counterpart((source, ("orders", 0)))[1]]
+            for place in list(self.clusters[target].logs) if self.names.policy == "identity" else mirrored:
                 self.clusters[target].logs[place], self.clusters[target].log_ends[place] = [], 0
             self.copied[source, ("orders", 0)] = 0
         for held in stranded if (decisions or {}).get("orders") == "replay" else []:
             self.replay(held)
-        listed = (
-            [held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in export}]
-            if export is not None
-            else stranded
-        )
         self.fail_over(FAILBACK, mode=mode, decisions=decisions or {}, returned=self._returned)
-        self._export(listed)
+        self._export(stranded if export is None else self._returned_of(export))
 
     def replay(self, held: Held) -> None:
         """Write a stranded record to where clients are, with a header that says where it comes from."""
@@ -254,18 +280,9 @@ class Story:
         folder = self.folder / f"trip-{number}"
         folder.mkdir(exist_ok=True)
         until = dict(self.clusters[target].log_ends.items()) if dag_id == UNPLANNED else {}
-        self.trip = Trip(
-            number,
-            dag_id,
-            source,
-            target,
-            {},
-            folder,
-            before=before,
-            mirrored_until=until,
-            died_at=self.at if dag_id == UNPLANNED else None,
-            **trip,
-        )
+        died_at = self.at if dag_id == UNPLANNED else None
+        known = {"before": before, "mirrored_until": until, "died_at": died_at, **trip}
+        self.trip = Trip(number, dag_id, source, target, {}, folder, **known)
         self.trip.evidence = self._evidence(dag_id, source, target, folder)
 
     def _translated(self, source: str, place: Place, position: int) -> int:
@@ -284,49 +301,23 @@ class Story:
     def _evidence(self, dag_id: str, source: str, target: str, folder: Path) -> dict[str, Any]:
         pq.write_table(pa.Table.from_pylist(self._rows(source, target)), folder / "positions.parquet")
         ends = {
-            alias: [
-                {"topic": place[0], "partition": place[1], "offset": self.clusters[alias].end(place)}
-                for place in self.clusters[alias].logs
-            ]
-            for alias in ALIASES
+            alias: [{"topic": t, "partition": n, "offset": cluster.end((t, n))} for t, n in cluster.logs]
+            for alias, cluster in self.clusters.items()
         }
         plan = {"unproven": []}
-        approvals = [{"step": "approve_data_loss", "by": "approver", "digest": sealed(plan)}]
-        loss = [
-            {
-                "topic": "orders",
-                "partition": 0,
-                "from_offset": self.copied.get((source, ("orders", 0)), 0),
-                "certain_to": None,
-                "possible_to": None,
-            }
-        ]
-        evidence = {
-            "procedure_id": f"{dag_id}-1",
-            "dag_id": dag_id,
-            "source": source,
-            "target": target,
-            "reason": "test",
-            "outcome": "completed",
-            "plan": plan,
-            "plan_digest": sealed(plan),
-            "approvals": approvals,
-            "fenced_at": "2026-11-21T00:00:00+00:00",
-            "cut_off": ends[source],
-            "boundary": ends[target],
-            "steps": [
-                {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": {}}
-                for step in STEPS[dag_id]
-            ],
-            "classes": {"CONTENT": sum(map(len, self.clusters[source].committed.values()))},
-            "rereads": {"bound": 0, "mirror_maker": 0},
-            "repeats": {},
-            "loss": loss if dag_id == UNPLANNED else [],
-            "positions": "positions.parquet",
-            "stranded": None,
-            "seconds": {"own": 1.0, "drain": 0, "people": 1},
-            "previous_digest": None,
-        }
+        loss = [loss_row(self.copied.get((source, ("orders", 0)), 0))]
+        evidence = evidence_of(
+            (dag_id, source, target),
+            plan,
+            {step: {} for step in STEPS[dag_id]},
+            approvals=[{"step": "approve_data_loss", "by": "approver", "digest": sealed(plan)}],
+            fenced_at=MOMENT,
+            cut_off=ends[source],
+            boundary=ends[target],
+            classes={"CONTENT": sum(map(len, self.clusters[source].committed.values()))},
+            rereads={"bound": 0, "mirror_maker": 0},
+            loss=loss if dag_id == UNPLANNED else [],
+        )
         return evidence | {"digest": sealed(evidence)}
 
     def _rows(self, source: str, target: str) -> list[dict[str, Any]]:
@@ -334,25 +325,8 @@ class Story:
         for group, held in self.clusters[source].committed.items():
             for place, position in held.items():
                 there = self.names.counterpart((source, place))[1]
-                told_of = {
-                    "group": group,
-                    "topic": place[0],
-                    "partition": 0,
-                    "position": position,
-                    "position_at": 0,
-                    "target_topic": there[0],
-                }
-                rows.append(
-                    told_of
-                    | {
-                        "target_position": self.clusters[target].committed[group][there],
-                        "class": "CONTENT",
-                        "exact": True,
-                        "bound": 0,
-                        "evidence": "",
-                        "clamped": None,
-                    }
-                )
+                at = self.clusters[target].committed[group][there]
+                rows.append(position_row(group, place, position, there[0], at))
         return rows or [dict.fromkeys(COLUMNS)]
 
     def call_uncommitted(self, *offsets: int) -> None:
@@ -366,25 +340,14 @@ class Story:
 
     def export_older(self, letters: str) -> None:
         """Let the export hold records that the other cluster has no more."""
-        self._export(
-            [held for held in self._returned["orders", 0] if held.digest in {digest(letter) for letter in letters}],
-            "older",
-        )
+        self._export(self._returned_of(letters), "older")
+
+    def _returned_of(self, letters: str) -> list[Held]:
+        contents = {digest(letter) for letter in letters}
+        return [held for held in self._returned["orders", 0] if held.digest in contents]
 
     def _export(self, listed: list[Held], kind: str = "stranded") -> None:
-        folder = self.trip.folder / "find" / kind
-        folder.mkdir(parents=True, exist_ok=True)
-        rows = []
-        for one in listed:
-            letter, key = self.letters[one.digest]
-            content = {
-                "key": key and key.encode(),
-                "value": letter.encode(),
-                "header_names": ["id"],
-                "header_values": [letter.encode()],
-            }
-            rows.append({"topic": "orders", "partition": 0, "offset": one.offset, **content})
-        pq.write_table(pa.Table.from_pylist(rows, schema=LISTING), folder / "orders-0.parquet")
+        write_listing(self.trip.folder / "find" / kind, [(one.offset, *self.letters[one.digest]) for one in listed])
         self.trip.evidence["stranded"] = "find"
 
     # -- the judge ---------------------------------------------------------------------------------------------------
@@ -418,4 +381,3 @@ def sealed(value: Any) -> str:
 
 
 Spoil = Callable[[Story], object]
-__all__ = ["ALIASES", "HOUR", "MOMENT", "Cluster", "Spoil", "Story", "digest", "sealed", "translation_digest"]

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from lab.airflow_api import AirflowApi, Refused
+from tests.support.json_server import JsonHandler
 
 BUSY = (500, {"detail": {"reason": "Database error"}})
 
@@ -23,31 +24,23 @@ class _Airflow(ThreadingHTTPServer):
     late_posts: list[float]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(JsonHandler, BaseHTTPRequestHandler):
     server: _Airflow
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.content())
         self.server.asked.append(body.get("dag_run_id", self.path))
         if self.server.late_posts:
             time.sleep(self.server.late_posts.pop(0))
         status, answer = self.server.answers.pop(0)
-        self._answer(status, answer or {"dag_run_id": body.get("dag_run_id")})
+        self.answer(status, answer or {"dag_run_id": body.get("dag_run_id")})
 
     do_PATCH = do_POST
 
     def do_GET(self) -> None:
         if self.server.late:
             time.sleep(self.server.late.pop(0))
-        self._answer(200, {"dag_run_id": self.server.asked[0]})
-
-    def _answer(self, status: int, answer: dict) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(200, {"dag_run_id": self.server.asked[0]})
 
 
 @pytest.fixture

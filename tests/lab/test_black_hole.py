@@ -1,6 +1,4 @@
-"""What the tests of hanging addresses stand on: connections are neither refused nor answered, on a port that a
-process has just died on, too.
-"""
+"""Ports of hanging addresses neither refuse nor answer, also where a process has just died."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The demo application's supervisor, on clients that only sleep; and its view of a cluster, as the product takes
-it.
-"""
+"""The demo application's supervisor on clients that only sleep, and its view of a cluster."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ def supervised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_clients_that_are_sent_to_another_cluster_leave_the_old_one_soon(
     tmp_path: Path, supervised: Any, cluster: str, least: float, most: float
 ) -> None:
-    """One that waits for its dead cluster is killed after moments; where the cluster is the same it is given its
-    time.
-    """
+    """A client that waits for its dead cluster is soon killed; on the same cluster it is given its time."""
     made, client, started = supervised
     application(tmp_path, cluster, 2)
     began = time.monotonic()
@@ -124,11 +120,8 @@ def test_a_source_that_answers_is_told_as_reachable(tmp_path: Path) -> None:
     cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "ignored"})
     servers = cluster.list_topics(timeout=10).brokers[1]
     made = application(tmp_path, "standby", 7, f"{servers.host}:{servers.port}")
-    assert Supervisor(made).source() == {
-        "reachable": True,
-        "writable": None,
-        "detail": f"{servers.host}:{servers.port}: 1 brokers",
-    }
+    found = Supervisor(made).source()
+    assert found == {"reachable": True, "writable": None, "detail": f"{servers.host}:{servers.port}: 1 brokers"}
 
 
 def test_the_labs_topology_names_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,4 @@
-"""The parts of round trips that need no lab: who goes where, what is written down when, and what the judge is
-given.
-"""
+"""The parts of round trips that need no lab: who goes where, what is written, what the judge is given."""
 
 from __future__ import annotations
 
@@ -84,19 +82,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         made.ledger.topics["orders"] = Topic(1)
         made.done, made.trips = [], []  # type: ignore[attr-defined]
         for name in (
-            "start_clients",
-            "start_load",
-            "stop",
-            "move_groups",
-            "make_topic",
-            "await_copies",
-            "bring_source_back",
-            "kill_source",
-            "await_rest",
-            "pause_replication",
-            "await_samples",
-            "restart_mirror_maker",
-        ):
+            "start_clients start_load stop move_groups make_topic await_copies bring_source_back kill_source "
+            "await_rest pause_replication await_samples restart_mirror_maker"
+        ).split():
             monkeypatch.setattr(made, name, lambda *_, name=name: made.done.append(name))
         for name in ("write_more", "leave_transactions_open"):
             monkeypatch.setattr(made, name, lambda count, name=name: made.done.append(f"{name} {count}"))
@@ -143,11 +131,8 @@ def test_clients_go_over_and_return(make: Make) -> None:
         (PLANNED, "primary", "standby", {"start_reverse_replication": True}),
     ]
     assert [period.cluster for period in made.ledger.periods] == ["primary", "standby", "primary", "standby"]
-    assert [(trip.number, trip.source, trip.target, trip.flows_on) for trip in trips(made)] == [
-        (0, "primary", "standby", False),
-        (1, "standby", "primary", True),
-        (2, "primary", "standby", True),
-    ]
+    found = [(trip.number, trip.source, trip.target, trip.flows_on) for trip in trips(made)]
+    assert found == [(0, "primary", "standby", False), (1, "standby", "primary", True), (2, "primary", "standby", True)]
 
 
 def test_the_judge_is_given_what_was_there_before(make: Make) -> None:
@@ -215,13 +200,8 @@ def test_a_planned_rehearsal_is_judged_by_what_its_workload_left(
     judge = made.judge_of({"procedure_id": "p"}, "approver")
     assert isinstance(judge, TripJudge)
     trip, periods = judge.trip, judge.ledger.periods
-    assert (trip.number, trip.dag_id, trip.folder.name, trip.approver, trip.crashed) == (
-        0,
-        PLANNED,
-        "p",
-        "approver",
-        False,
-    )
+    found = (trip.number, trip.dag_id, trip.folder.name, trip.approver, trip.crashed)
+    assert found == (0, PLANNED, "p", "approver", False)
     assert trip.placed == {"billing": {ORDERS: 3}} and trip.before == {}
     assert [period.cluster for period in periods] == ["primary", "standby"]
     assert (judge.names.policy, made.remote("orders")) == ("default", "primary.orders")
@@ -261,9 +241,7 @@ def test_load_in_another_period_has_numbers_of_its_own(
 
 
 def test_ways_of_leaving_are_drawn_from_a_number() -> None:
-    """Eight numbers give accidents and none, each with repeats and without, with a standby or stranded records of
-    every kind and without.
-    """
+    """Eight numbers give every combination of accident, repeats, standby and kinds of stranded records."""
     drawn = [Leaving.drawn(number) for number in range(8)]
     assert drawn == [Leaving.drawn(number) for number in range(8)]
     assert {(one.accident is None, one.crashed, one.standby or bool(one.stranded)) for one in drawn} == {
@@ -311,9 +289,7 @@ class Pen:
 
 
 def test_more_records_are_of_their_topics_kinds_and_share_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two portions of one topic have ids of their own; large topics and those that stay empty are left out, and the
-    old records are not told again.
-    """
+    """Each portion has ids of its own, leaves out large and empty topics, and repeats no old record."""
     monkeypatch.setattr(going_on, "TopicWriter", Pen)
     truth = GroundTruth(
         1,
@@ -332,10 +308,8 @@ def test_more_records_are_of_their_topics_kinds_and_share_no_id(monkeypatch: pyt
         for one in (first, second)
     ]
     assert ids[0] and not ids[0] & ids[1]
-    assert {len(records) for records in first.topics["plain"].records.values()} == {4} and truth.topics[
-        "plain"
-    ].records == {0: []}
+    assert {len(records) for records in first.topics["plain"].records.values()} == {4}
+    assert truth.topics["plain"].records == {0: []}
     left = going_on.leave_transactions_open({}, truth, "primary", 3, 2, 10.0)
-    assert set(left.topics) == {"transactional"} and {
-        state for records in left.topics["transactional"].records.values() for _, state in records
-    } == {ABORTED}
+    assert set(left.topics) == {"transactional"}
+    assert {state for records in left.topics["transactional"].records.values() for _, state in records} == {ABORTED}

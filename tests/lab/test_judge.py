@@ -43,6 +43,7 @@ from lab.workload.truth import (
     content_digest,
     key_digest,
 )
+from tests.lab.round_trips import event
 
 AT = ("orders", 0)
 
@@ -168,16 +169,10 @@ def test_a_changed_record_is_missing_and_a_stranger() -> None:
 
 def keyed(rows: Sequence[tuple[str, str | None]]) -> list[Record]:
     """Return acknowledged records of a compacted topic from (key, value) pairs."""
+    contents = [(key.encode(), value and value.encode()) for key, value in rows]
     return [
-        Record(
-            offset,
-            content_digest(key.encode(), value and value.encode()),
-            f"id-{offset}",
-            key_digest(key.encode()),
-            value is None,
-            0,
-        )
-        for offset, (key, value) in enumerate(rows)
+        Record(offset, content_digest(key, value), f"id-{offset}", key_digest(key), value is None, 0)
+        for offset, (key, value) in enumerate(contents)
     ]
 
 
@@ -226,20 +221,11 @@ def test_known_logs_merge_by_offset() -> None:
 
 def test_digests_tell_null_from_empty_and_headers_apart() -> None:
     """Null and empty, header order, header twins and moved bytes all make different contents."""
-    contents: list[tuple[Any, ...]] = [
-        (None, None, []),
-        (b"", None, []),
-        (None, b"", []),
-        (b"", b"", []),
-        (b"a", b"bc", []),
-        (b"ab", b"c", []),
-        (b"a", b"bc", [("h", None)]),
-        (b"a", b"bc", [("h", b"")]),
-        (b"a", b"bc", [("h", b"1"), ("g", b"2")]),
-        (b"a", b"bc", [("g", b"2"), ("h", b"1")]),
-        (b"a", b"bc", [("h", b"1"), ("h", b"1")]),
-    ]
-    assert len({content_digest(*content) for content in contents}) == len(contents)
+    pairs = [(None, None), (b"", None), (None, b""), (b"", b""), (b"a", b"bc"), (b"ab", b"c")]
+    one, two, other = ("h", b"1"), ("g", b"2"), [[("h", None)], [("h", b"")]]
+    headers: list[Any] = [*other, [one, two], [two, one], [one, one]]
+    digests = [content_digest(*pair, []) for pair in pairs] + [content_digest(b"a", b"bc", each) for each in headers]
+    assert len(set(digests)) == len(digests) == 11
     assert content_digest(b"a", b"b", None) == content_digest(b"a", b"b", [])
 
 
@@ -290,9 +276,7 @@ def test_moved_groups_stand_at_zero_on_local_topics(
     ],
 )
 def test_a_partition_never_committed_stays_uncommitted(there: dict[tuple[str, int], int], found: set[str]) -> None:
-    """Where a group never committed it has nothing on the target, unless it is 0 on a local topic of its own, or was
-    there before.
-    """
+    """It has nothing on the target, unless it is 0 on a local topic, or was there before."""
     assert checks(uncalled_positions("g", {AT: 5}, there, mirrored, same)) == found
     assert uncalled_positions("g", {AT: 5}, there, mirrored, same, there) == []
     assert checks(uncalled_positions("g", {AT: 5}, {AT: 5, ("orders", 1): 0}, same)) == {"never committed"}
@@ -397,39 +381,14 @@ def test_a_truth_survives_its_file(tmp_path: Path) -> None:
 
 
 def test_client_logs_keep_the_first_positions_found(tmp_path: Path) -> None:
-    """Positions found by a group's first consumer count; later ones have been moved by reading. A torn line is left
-    out.
-    """
+    """Positions of a group's first consumer count, later ones do not; a torn line is left out."""
     events = [
-        {"event": "started", "at": 2, "cluster": "standby", "group": "g", "positions": [["orders", 0, 9]]},
-        {
-            "event": "started",
-            "at": 1,
-            "cluster": "standby",
-            "group": "g",
-            "positions": [["orders", 0, 5], ["orders", 1, None]],
-        },
-        {
-            "event": "consumed",
-            "cluster": "standby",
-            "group": "g",
-            "topic": "orders",
-            "partition": 0,
-            "offset": 5,
-            "id": "i",
-        },
-        {
-            "event": "acknowledged",
-            "cluster": "primary",
-            "topic": "orders",
-            "partition": 0,
-            "offset": 1,
-            "digest": 3,
-            "id": "i",
-            "at": 4,
-        },
+        event("started", "standby", 2, group="g", positions=[["orders", 0, 9]]),
+        event("started", "standby", 1, group="g", positions=[["orders", 0, 5], ["orders", 1, None]]),
+        event("consumed", "standby", 3, group="g", offset=5, id="i"),
+        event("acknowledged", "primary", 4, offset=1, digest=3, id="i"),
     ]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events) + '{"event": "cons')
+    (tmp_path / "a.jsonl").write_text("".join(events) + '{"event": "cons')
     logs = ClientLogs.read(tmp_path)
     assert logs.started_on("standby") == {"g": {AT: 5}}
     assert logs.consumed["standby", "g"][AT] == [5]

@@ -7,26 +7,18 @@ from typing import Any
 import pytest
 
 from lab.judge.less_known import bolder_groups, bolder_losses, bolder_positions, higher_positions
+from tests.lab.round_trips import loss_row, position_row
 
 
 def position(**changes: Any) -> dict[str, Any]:
     """Return one row of a file of positions: exact by no means, up to five records again from 10 on."""
-    return {
-        "group": "billing",
-        "topic": "orders",
-        "partition": 0,
-        "position": 12,
-        "target_position": 10,
-        "class": "NEAREST",
-        "exact": False,
-        "bound": 5,
-        "evidence": "made up",
-    } | changes
+    whole = position_row("billing", ("orders", 0), 12, "orders", 10, bound=5, exact=False)
+    return whole | {"class": "NEAREST"} | changes
 
 
 def loss(**changes: Any) -> dict[str, Any]:
     """Return one row of loss, certain of five records."""
-    return {"topic": "orders", "partition": 0, "from_offset": 40, "certain_to": 45, "possible_to": None} | changes
+    return loss_row(40, 45) | changes
 
 
 @pytest.mark.parametrize(
@@ -42,9 +34,7 @@ def loss(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_safer_position_passes(changes: dict[str, Any]) -> None:
-    """Lower, with a bound that goes as far; of a lower position that was known; of a weaker class; or nowhere at
-    all.
-    """
+    """Lower with a bound as large, lower than a known position, of a weaker class, or none at all."""
     assert bolder_positions([position()], [position(**changes)]) == []
     assert bolder_positions([position()], [position(**changes)], sampled=False) == []
 
@@ -88,19 +78,10 @@ def test_without_samples_a_position_may_stand_higher_if_its_bound_says_so() -> N
     assert len(bolder_positions([position()], [higher | {"exact": True}], sampled=False)) == 1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"certain_to": None},
-        {"certain_to": 44},
-        {"from_offset": 30, "certain_to": None},
-        {"from_offset": 40, "certain_to": 40},
-    ],
-)
-def test_a_safer_loss_passes(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("safer", [loss(), loss_row(40), loss_row(40, 44), loss_row(30), loss_row(40, 40)])
+def test_a_safer_loss_passes(safer: dict[str, Any]) -> None:
     """It begins earlier, and less of it is certain."""
-    assert bolder_losses([loss()], [loss(**changes)]) == []
+    assert bolder_losses([loss()], [safer]) == []
 
 
 @pytest.mark.parametrize(
@@ -128,15 +109,8 @@ def test_nothing_becomes_certain_with_less_knowledge() -> None:
 @pytest.mark.parametrize(("told", "count"), [(5, 0), (6, 0), (None, 0), (4, 1)])
 def test_the_plan_tells_no_fewer_rereads(told: int | None, count: int) -> None:
     """Nobody knows how many is as safe as can be."""
-    assert (
-        len(
-            bolder_groups(
-                [{"group": "billing", "rereads": 5}],
-                [{"group": "billing", "rereads": told}, {"group": "others", "rereads": 0}],
-            )
-        )
-        == count
-    )
+    groups = [{"group": "billing", "rereads": told}, {"group": "others", "rereads": 0}]
+    assert len(bolder_groups([{"group": "billing", "rereads": 5}], groups)) == count
 
 
 def test_a_group_that_may_stand_higher_may_be_told_less() -> None:

@@ -1,10 +1,9 @@
-"""The judge of an unplanned failover must catch every wrong evidence, and let the right ones pass. Clusters here
-are made up.
-"""
+"""The judge of an unplanned failover catches every wrong evidence of made-up clusters, and passes right ones."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -34,7 +33,18 @@ from lab.judge.positions_file import COLUMNS, translation_digest
 from lab.judge.records import Held
 from lab.judge.round_trip_exhibits import UNPLANNED, Trip
 from lab.workload.truth import ABORTED, Acknowledgement, Record
-from tests.lab.round_trips import ALIASES, MOMENT, Cluster, digest, sealed
+from tests.lab.round_trips import (
+    ALIASES,
+    MOMENT,
+    Cluster,
+    digest,
+    event,
+    evidence_of,
+    position_row,
+    sealed,
+    write_listing,
+)
+from tests.lab.round_trips import loss_row as row
 
 AT = ("orders", 0)
 DIED = 1_000_000_000
@@ -43,19 +53,6 @@ DIED = 1_000_000_000
 def log(contents: str, first: int = 0) -> list[tuple[int, int]]:
     """Return a log in which every letter is one record and `_` an offset that no reader gets."""
     return [(first + offset, digest(letter)) for offset, letter in enumerate(contents) if letter != "_"]
-
-
-def row(
-    from_offset: int, certain_to: int | None = None, possible_to: int | None = None, topic: str = "orders"
-) -> dict[str, Any]:
-    """Return one row of loss."""
-    return {
-        "topic": topic,
-        "partition": 0,
-        "from_offset": from_offset,
-        "certain_to": certain_to,
-        "possible_to": possible_to,
-    }
 
 
 def claim(
@@ -67,50 +64,24 @@ def claim(
     **more: Any,
 ) -> dict[str, Any]:
     """Return one row of the file of positions; exact where its bound is 0."""
-    whole = {
-        "group": group,
-        "topic": "orders",
-        "partition": 0,
-        "position": position,
-        "position_at": DIED - 5000,
-        "target_topic": "orders",
-    }
-    whole |= {
-        "target_position": target_position,
-        "class": kind,
-        "exact": bound == 0 and target_position is not None,
-        "bound": bound,
-    }
-    return (
-        whole
-        | {"evidence": "made up", "clamped": None, "mirror_maker_position": 0, "mirror_maker_rereads": target_position}
-        | more
-    )
+    told_of = {"class": kind, "bound": bound, "exact": bound == 0 and target_position is not None}
+    told_of |= {"position_at": DIED - 5000, "mirror_maker_position": 0, "mirror_maker_rereads": target_position}
+    return position_row(group, AT, position, "orders", target_position, **told_of | more)
 
 
 @dataclass
 class Scene:
-    """An unplanned failover of one partition, right in every respect until a test spoils it.
-
-    Args:
-        source: what the source gave an offset, a letter a record.
-        told: offsets of the source that were acknowledged; all by default.
-        target: what was mirrored.
-        written: what clients wrote on the target after it was opened.
-        committed: last commit of each group on the source.
-        rows: the file of positions.
-        there: committed on the target; the file's positions by default.
-    """
+    """An unplanned failover of one partition, right in every respect until a test spoils it; a letter is a record."""
 
     folder: Path
     source: str = "abcdef"
-    target: str = "abcd"
-    told: set[int] | None = None
-    written: str = ""
+    target: str = "abcd"  # what was mirrored
+    told: set[int] | None = None  # offsets that were acknowledged; all by default
+    written: str = ""  # by clients on the target after it was opened
     committed: dict[str, int] = field(default_factory=lambda: {"billing": 2})
     rows: list[dict[str, Any]] = field(default_factory=lambda: [claim(2, 2)])
     loss: list[dict[str, Any]] = field(default_factory=lambda: [row(4, 6)])
-    there: dict[str, int] | None = None
+    there: dict[str, int] | None = None  # committed on the target; the file's positions by default
     policy: str = "identity"
     kind: str = "plain"
     clients: ClientLogs = field(default_factory=ClientLogs)
@@ -143,17 +114,12 @@ class Scene:
 
     def clusters(self) -> dict[str, Cluster]:
         """Both clusters as they are now."""
-        positions = (
-            {row["group"]: row["target_position"] for row in self.rows if row["target_position"] is not None}
-            if self.there is None
-            else self.there
-        )
+        filed = {row["group"]: row["target_position"] for row in self.rows if row["target_position"] is not None}
+        positions = filed if self.there is None else self.there
         local = {} if self.policy == "identity" else {AT: 0}
-        logs = (
-            {(self.remote, 0): log(self.target + self.written)}
-            if self.policy == "identity"
-            else {(self.remote, 0): log(self.target), AT: log(self.written)}
-        )
+        logs = {(self.remote, 0): log(self.target), AT: log(self.written)}
+        if self.policy == "identity":
+            logs = {AT: log(self.target + self.written)}
         clusters = {alias: Cluster() for alias in ALIASES}
         for alias, place, rows in (("primary", AT, log(self.source)), *(("standby", *one) for one in logs.items())):
             clusters[alias].logs[place] = [Held(offset, content, 0, False) for offset, content in rows]
@@ -171,56 +137,30 @@ class Scene:
         pq.write_table(pa.Table.from_pylist(self.rows), self.folder / "positions.parquet")
         plan = {"loss": self.loss, "größe": "für alle", "unproven": []}
         bounds = [one["bound"] for one in self.rows if one["target_position"] is not None]
-        classes: dict[str, int] = {}
-        for one in self.rows:
-            classes[one["class"]] = classes.get(one["class"], 0) + 1
         steps = {step: {} for step in told.LOST_STEPS}
+        rows, written = len(self.rows), sha256((self.folder / "positions.parquet").read_bytes()).hexdigest()
         steps["translate_offsets"] = {
             "digest": translation_digest(self.rows),
-            "positions": len(self.rows),
+            "positions": rows,
             "exact": sum(one["exact"] for one in self.rows),
-            "translation": {
-                "file": "positions.parquet",
-                "rows": len(self.rows),
-                "sha256": sha256((self.folder / "positions.parquet").read_bytes()).hexdigest(),
-            },
+            "translation": {"file": "positions.parquet", "rows": rows, "sha256": written},
         }
         steps["review_translation"] = {"asked": True}
-        evidence = {
-            "procedure_id": "unplanned_failover-1",
-            "dag_id": "unplanned_failover",
-            "source": "primary",
-            "target": "standby",
-            "reason": "test",
-            "outcome": "completed",
-            "plan": plan,
-            "plan_digest": sealed(plan),
-            "fenced_at": None,
-            "cut_off": [],
-            "loss": self.loss,
-            "approvals": [
-                approval("approve_data_loss", sealed(plan)),
-                approval("review_translation", translation_digest(self.rows)),
-            ],
-            "steps": [
-                {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": figures}
-                for step, figures in steps.items()
-            ],
-            "boundary": [{"topic": self.remote, "partition": 0, "offset": len(self.target)}],
-            "classes": classes,
-            "rereads": {
-                "bound": None if None in bounds else max(bounds, default=None),
-                "mirror_maker": max(
-                    (one["mirror_maker_rereads"] for one in self.rows if one["mirror_maker_rereads"] is not None),
-                    default=None,
-                ),
-            },
-            "repeats": {},
-            "positions": "positions.parquet",
-            "stranded": None,
-            "seconds": {"own": 1.0, "drain": 0, "people": 1},
-            "previous_digest": None,
-        }
+        known = [one["mirror_maker_rereads"] for one in self.rows if one["mirror_maker_rereads"] is not None]
+        bound = None if None in bounds else max(bounds, default=None)
+        translated = translation_digest(self.rows)
+        evidence = evidence_of(
+            (UNPLANNED, *ALIASES),
+            plan,
+            steps,
+            fenced_at=None,
+            cut_off=[],
+            loss=self.loss,
+            approvals=[approval("approve_data_loss", sealed(plan)), approval("review_translation", translated)],
+            boundary=[{"topic": self.remote, "partition": 0, "offset": len(self.target)}],
+            classes=Counter(one["class"] for one in self.rows),
+            rereads={"bound": bound, "mirror_maker": max(known, default=None)},
+        )
         self.change(evidence)
         evidence["digest"] = sealed(evidence)
         self.spoil(evidence)
@@ -261,9 +201,7 @@ def acked(letter: str, offset: int, at: int = DIED - 1000) -> Acknowledgement:
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_a_right_failover_passes(scene: Scene, policy: str) -> None:
-    """What is there is there, the rest is listed, the group stands where it belongs; under both naming policies,
-    writes tried.
-    """
+    """Records are there or listed, and the group stands where it belongs; writes are tried."""
     scene.policy = policy
     scene.refusing = {scene.remote} - {"orders"}
     verdict = scene.verdict(writes=True)
@@ -278,13 +216,8 @@ def test_a_record_in_a_third_place_is_named(scene: Scene) -> None:
     """Acknowledged, not on the target, and listed nowhere: named with its id and its offset on the source."""
     scene.loss = [row(5, 6)]
     (finding,) = scene.verdict().findings
-    assert (finding.check, finding.record, finding.offset, finding.topic, finding.partition) == (
-        "missing",
-        "id-4",
-        4,
-        "orders",
-        0,
-    )
+    named = (finding.check, finding.record, finding.offset, finding.topic, finding.partition)
+    assert named == ("missing", "id-4", 4, "orders", 0)
 
 
 @pytest.mark.parametrize(("possible_to", "missing"), [(None, 0), (6, 0), (5, 1), (4, 2)])
@@ -310,9 +243,7 @@ def test_a_record_withheld_in_the_middle_is_no_loss(scene: Scene) -> None:
 
 
 def test_of_recurring_contents_the_last_ones_are_missing() -> None:
-    """MirrorMaker 2 mirrors in order: with two of three equal records on the target it is the third that may be
-    lost.
-    """
+    """MirrorMaker 2 mirrors in order: with two of three equal records mirrored, the third may be lost."""
     known = log("aaa")
     assert mirrored_at_most(known, [digest("a")] * 2) == {0, 1}
     assert surely_mirrored(known, [digest("a")] * 2) == {0}
@@ -389,10 +320,8 @@ def test_rows_are_read_whatever_their_numbers_look_like() -> None:
 def test_an_answer_that_died_with_the_source_leaves_a_record_nobody_was_told_of(scene: Scene) -> None:
     """What follows an acknowledged record on the target, in a gap of the acknowledgements, came from the source."""
     history = [Record(offset, content, f"id-{offset}", 0, False, 0) for offset, content in log("ab__e")]
-    assert [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))] == [
-        (2, digest("c")),
-        (3, digest("d")),
-    ]
+    found = [(record.offset, record.digest) for record in unconfirmed(history, log("abcdebc"))]
+    assert found == [(2, digest("c")), (3, digest("d"))]
     scene.loads = [acked("a", 0)]
     scene.told, scene.source, scene.target, scene.loss = {0, 1}, "abcd", "abcd", []
     assert (scene.checks(), scene.verdict().figures["unconfirmed_mirrored"]) == (set(), 2)
@@ -498,9 +427,7 @@ def test_a_commit_whose_answer_was_lost_may_have_been_recorded(scene: Scene) -> 
 
 
 def test_a_position_that_the_target_does_not_hold_is_caught(scene: Scene) -> None:
-    """What stands on the target counts, not what the file says: moved behind the bound allows it, and is named all
-    the same.
-    """
+    """What stands on the target counts, not the file: a position is named even where its bound allows it."""
     scene.rows, scene.there = [claim(2, 0, bound=2)], {"billing": 1}
     (finding,) = scene.verdict().findings
     assert (finding.check, finding.group) == ("position", "billing")
@@ -536,9 +463,7 @@ def test_a_refused_position_stands_nowhere(scene: Scene) -> None:
 
 @pytest.mark.parametrize(("at", "found"), [(0, set()), (1, {"never committed"})])
 def test_a_refused_position_begins_on_the_local_topic(scene: Scene, at: int, found: set[str]) -> None:
-    """Where clients write elsewhere than where they read the past, what they write is read from its beginning, and
-    from nowhere else.
-    """
+    """What clients write under default naming is read from its beginning, and from nowhere else."""
     scene.policy, scene.rows = "default", [claim(2, None, bound=None, kind="REFUSED", mirror_maker_rereads=None)]
     judge = scene.judge()
     judge.seen.target.committed["billing"] = {AT: at}
@@ -601,9 +526,7 @@ def test_more_read_again_than_was_told_before_the_approval_is_caught(
 def test_a_bound_told_before_the_approval_beyond_one_sampling_interval_is_caught(
     scene: Scene, told: int | None, found: set[str]
 ) -> None:
-    """Of a group that rests, whoever approves is told no more than one interval brought, however exact the
-    translation is later.
-    """
+    """The approver of a resting group's bound sees at most one interval, however exact the translation is later."""
     scene.more, scene.change = {"mirrored_in_interval": {AT: 2}}, told_before(told)
     assert place(scene, 2) == found
     scene.policy, scene.more = "default", {"mirrored_in_interval": {("primary.orders", 0): 2, AT: 9}}
@@ -624,22 +547,12 @@ def test_of_a_group_that_consumed_the_told_bound_may_be_larger(scene: Scene) -> 
 
 def test_what_the_target_took_since_the_approval_was_foretold_by_nobody(scene: Scene) -> None:
     """Records that arrive between the assessment and the stop are no part of what could be told."""
-    pq.write_table(
-        pa.Table.from_pylist([{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]),
-        scene.folder / "bounds.parquet",
-    )
-    told_one = told_before(1)
-
-    def change(evidence: dict[str, Any]) -> None:
-        told_one(evidence)
-        next(step for step in evidence["steps"] if step["id"] == "assess_data_loss")["figures"] = {
-            "bounds": {"file": "bounds.parquet"}
-        }
-
-    scene.change = change
-    assert place(scene, 0, bound=2) == set()
-    told_one = told_before(0)
-    assert place(scene, 0, bound=2) == {"approved bound"}
+    bounds = [{"topic": "orders", "partition": 0, "target_topic": "orders", "boundary": 3}]
+    pq.write_table(pa.Table.from_pylist(bounds), scene.folder / "bounds.parquet")
+    assessed = at("assess_data_loss.bounds", {"file": "bounds.parquet"})
+    for told_bound, found in ((1, set()), (0, {"approved bound"})):
+        scene.change = lambda evidence, bound=told_bound: (told_before(bound)(evidence), assessed(evidence))
+        assert place(scene, 0, bound=2) == found
 
 
 # (d) The evidence.
@@ -743,41 +656,31 @@ def test_an_answer_to_an_earlier_question_may_stand_before_the_last(scene: Scene
 def test_a_gate_that_nobody_answered_is_caught(scene: Scene) -> None:
     """Without an approval of the loss no failover is right."""
     scene.change = at("approvals", [])
-    assert {finding.text for finding in scene.verdict().findings} == {
-        "approve_data_loss was approved by nobody",
-        "review_translation was approved by nobody",
-    }
+    found = {finding.text for finding in scene.verdict().findings}
+    assert found == {"approve_data_loss was approved by nobody", "review_translation was approved by nobody"}
 
 
 def test_loss_that_was_approved_must_stay_listed(scene: Scene) -> None:
-    """A row of the plan that the evidence leaves out was approved and is not told; what was found since may be
-    added.
-    """
+    """A row of the plan that the evidence leaves out is a finding; rows may be added."""
     scene.change = at("loss", [row(4, 5), row(5, 6)])
     assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
     scene.change = at("loss", [row(4, 6) | {"approved": {"from_offset": 3, "certain_to": 6, "possible_to": None}}])
     assert any("loss lacks a row" in finding.text for finding in scene.verdict().findings)
     scene.change = at("loss", [row(4, 5) | {"approved": {"from_offset": 4, "certain_to": 6, "possible_to": None}}])
     assert scene.checks() == set()
-    scene.change = lambda evidence: (
-        evidence["loss"].append(row(9, 9, 9))
-        if evidence["plan"]["loss"] is not evidence["loss"]
-        else evidence.update(loss=[*evidence["loss"], row(9, 9, 9)])
-    )
+    scene.change = lambda evidence: evidence.update(loss=[*evidence["loss"], row(9, 9, 9)])
     assert scene.checks() == set()
+
+
+def grown_row(topic: str) -> dict[str, Any]:
+    """Return one loss that nobody approved."""
+    now = {"from_offset": 4, "certain_to": 6, "possible_to": None}
+    return {"topic": topic, "partition": 0, "approved": None, "now": now, "why": "x"}
 
 
 def test_a_loss_that_has_grown_is_approved_with_the_translation(scene: Scene) -> None:
     """Then an answer that names the translation alone is none."""
-    grown = [
-        {
-            "topic": "größe",
-            "partition": 0,
-            "approved": None,
-            "now": {"from_offset": 4, "certain_to": 6, "possible_to": None},
-            "why": "x",
-        }
-    ]
+    grown = [grown_row("größe")]
     scene.change = lambda evidence: evidence.update(loss_grown=grown)
     assert {finding.check for finding in scene.verdict().findings} == {"evidence"}
     both = sealed({"translation": translation_digest(scene.rows), "loss": grown})
@@ -787,15 +690,6 @@ def test_a_loss_that_has_grown_is_approved_with_the_translation(scene: Scene) ->
 
 def test_a_loss_that_has_grown_while_nobody_was_asked_is_caught(scene: Scene) -> None:
     """Positions that are all exact open the review by themselves; a larger loss may not."""
-    grown = [
-        {
-            "topic": "orders",
-            "partition": 0,
-            "approved": None,
-            "now": {"from_offset": 4, "certain_to": 6, "possible_to": None},
-            "why": "x",
-        }
-    ]
 
     def unasked(evidence: dict[str, Any], more: list[dict[str, Any]]) -> None:
         at("review_translation.asked", False)(evidence)
@@ -804,7 +698,7 @@ def test_a_loss_that_has_grown_while_nobody_was_asked_is_caught(scene: Scene) ->
 
     scene.change = lambda evidence: unasked(evidence, [])
     assert scene.checks() == set()
-    scene.change = lambda evidence: unasked(evidence, grown)
+    scene.change = lambda evidence: unasked(evidence, [grown_row("orders")])
     (finding,) = scene.verdict().findings
     assert finding.check == "evidence" and "review_translation asked nobody" in finding.text
 
@@ -817,27 +711,19 @@ def test_a_row_that_contradicts_itself_is_caught(scene: Scene) -> None:
 
 
 def test_the_digest_of_a_translation_follows_its_contract() -> None:
-    """Columns in order, rows by group, partitions by topic and number, non-ASCII characters as they are; made here
-    by hand.
-    """
+    """Columns in order, rows by group, partitions by topic and number, non-ASCII characters as they are."""
     rows = [
         claim(2, 2, group="zoo") | {"partition": 1},
         claim(1, 1, group="группа"),
         claim(0, 0, bound=None, group="a", exact=False),
     ]
-    texts = [
-        json.dumps([one[name] for name in COLUMNS], ensure_ascii=False, separators=(",", ":"))
-        for one in (rows[2], rows[1])
-    ]
-    partitions = [["orders", 0, sha256(f"[{','.join(texts)}]".encode()).hexdigest()]]
-    partitions += [
-        [
-            "orders",
-            1,
-            sha256(json.dumps([[rows[0][name] for name in COLUMNS]], separators=(",", ":")).encode()).hexdigest(),
-        ]
-    ]
-    assert translation_digest(rows) == sha256(json.dumps(partitions, separators=(",", ":")).encode()).hexdigest()
+
+    def digest_of(value: Any) -> str:
+        return sha256(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+    ordered = [[[one[name] for name in COLUMNS] for one in part] for part in ((rows[2], rows[1]), rows[:1])]
+    partitions = [["orders", number, digest_of(part)] for number, part in enumerate(ordered)]
+    assert translation_digest(rows) == digest_of(partitions)
 
 
 # (e) Clients.
@@ -938,31 +824,7 @@ def test_the_attained_rate_is_counted_from_acknowledgements(scene: Scene) -> Non
 
 def listed(folder: Path, records: Mapping[int, str]) -> None:
     """Write a list of stranded records."""
-    (folder / "stranded").mkdir()
-    kinds = pa.schema(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("header_names", pa.list_(pa.string())),
-            ("header_values", pa.list_(pa.binary())),
-        ]
-    )
-    rows = [
-        {
-            "topic": "orders",
-            "partition": 0,
-            "offset": offset,
-            "key": None,
-            "value": letter.encode(),
-            "header_names": ["id"],
-            "header_values": [letter.encode()],
-        }
-        for offset, letter in records.items()
-    ]
-    pq.write_table(pa.Table.from_pylist(rows, kinds), folder / "stranded" / "orders-0.parquet")
+    write_listing(folder / "stranded", [(offset, letter, None) for offset, letter in records.items()])
 
 
 @pytest.mark.parametrize(
@@ -1014,22 +876,10 @@ def test_an_absent_list_and_a_foreign_partition_are_caught(scene: Scene, tmp_pat
 def test_what_is_lost_by_the_source_itself_is_held_against_the_truth(
     scene: Scene, tmp_path: Path, found: dict[str, Any], check: set[str]
 ) -> None:
-    """An inventory that had read the source is certain: it may neither call lost what is there, nor leave anything
-    out.
-    """
+    """An inventory that read the source may neither call lost what is there, nor leave anything out."""
     listed(tmp_path, {4: "e", 5: "f"})
-    pq.write_table(
-        pa.Table.from_pylist(
-            [found],
-            pa.schema(
-                [
-                    ("topic", pa.string()),
-                    *((name, pa.int64()) for name in ("partition", "from_offset", "certain_to", "possible_to")),
-                ]
-            ),
-        ),
-        tmp_path / "loss.parquet",
-    )
+    kinds = {name: pa.string() if name == "topic" else pa.int64() for name in found}
+    pq.write_table(pa.Table.from_pylist([found], pa.schema(kinds)), tmp_path / "loss.parquet")
     verdict = scene.judge().judge_returned(tmp_path)
     assert {finding.check for finding in verdict.findings} == check
     assert verdict.figures["stranded_certain"] == (0 if found["certain_to"] is None else 6 - found["from_offset"])
@@ -1053,17 +903,14 @@ def test_recurring_contents_are_stranded_by_count(scene: Scene, tmp_path: Path) 
 
 
 def test_client_logs_keep_the_last_commit_and_what_was_asked_for(tmp_path: Path) -> None:
-    """A commit that was not answered may have been taken: the highest offset asked for is kept beside the last one
-    known.
-    """
-    common = {"cluster": "primary", "group": "g"}
+    """A commit without an answer may have been taken: the highest offset asked for is kept, too."""
     events = [
-        {"event": "committed", "at": 2, **common, "positions": [["orders", 0, 5]]},
-        {"event": "committed", "at": 1, **common, "positions": [["orders", 0, 3]]},
-        {"event": "commit failed", "at": 3, **common, "error": "x", "positions": [["orders", 0, 8], ["orders", 1, 1]]},
-        {"event": "commit failed", "at": 4, **common, "error": "x", "positions": [["orders", 0, 6]]},
-        {"event": "commit failed", "at": 5, **common, "error": "x"},
+        event("committed", "primary", 2, group="g", positions=[["orders", 0, 5]]),
+        event("committed", "primary", 1, group="g", positions=[["orders", 0, 3]]),
+        event("commit failed", "primary", 3, group="g", error="x", positions=[["orders", 0, 8], ["orders", 1, 1]]),
+        event("commit failed", "primary", 4, group="g", error="x", positions=[["orders", 0, 6]]),
+        event("commit failed", "primary", 5, group="g", error="x"),
     ]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (tmp_path / "a.jsonl").write_text("".join(events))
     committed = ClientLogs.read(tmp_path).committed["primary", "g"]
     assert committed == {AT: Commit(5, 8, 1, 2), ("orders", 1): Commit(None, 1, 3, 3)}

@@ -75,12 +75,8 @@ def test_the_case_holds_what_is_known_of_the_death(rehearsal: LostSourceRehearsa
     rehearsal.died_at = 7
     judge = rehearsal.judge_of({"procedure_id": "p"}, "approver")
     assert isinstance(judge, LostSourceJudge)
-    assert (judge.trip.died_at, judge.trip.approver, judge.trip.recorded, judge.trip.folder.name) == (
-        7,
-        "approver",
-        True,
-        "p",
-    )
+    found = (judge.trip.died_at, judge.trip.approver, judge.trip.recorded, judge.trip.folder.name)
+    assert found == (7, "approver", True, "p")
 
 
 def test_samples_of_the_flow_itself_are_waited_for(rehearsal: LostSourceRehearsal) -> None:
@@ -109,9 +105,7 @@ def test_the_most_that_was_mirrored_in_an_interval() -> None:
 
 
 def test_the_longest_sample_is_one_that_the_source_lived_to_see_the_end_of(tmp_path: Path) -> None:
-    """A sample under way when the source died waits for it, and is no measure of an interval; neither is what is
-    being written aside.
-    """
+    """A sample that waits for a source that died is no measure of an interval, nor is an unfinished one."""
     rows = [
         ("sample", 1_000, {"took_ms": 900}),
         ("partition", 1_000, None),
@@ -171,9 +165,7 @@ class Target:
 
 
 def test_topics_that_are_made_while_it_is_watched_count_from_their_beginning() -> None:
-    """Of a topic that is seeded once and never written to again, all was mirrored within one interval; what stood
-    before is not counted.
-    """
+    """Of a topic that is seeded once, all was mirrored in one interval; what stood before does not count."""
     target = Target()
     watch = TargetWatch(target)  # type: ignore[arg-type]
     watch.look()
@@ -202,17 +194,13 @@ def test_seeding_is_watched_until_the_source_is_lost(
     before = threading.active_count()
     rehearsal.seed_topics()
     rehearsal.lose_source(Accident(after=0.1))
-    assert rehearsal.judge_of({"procedure_id": "p"}, None).trip.mirrored_in_interval == {
-        ("old", 0): 0,
-        ("static", 0): 300,
-    }
+    found = rehearsal.judge_of({"procedure_id": "p"}, None).trip.mirrored_in_interval
+    assert found == {("old", 0): 0, ("static", 0): 300}
     assert threading.active_count() == before
 
 
 def test_accidents_are_drawn_from_a_number() -> None:
-    """Ten numbers give ten moments, and the first eight of them both settings of the syncs, each with and without
-    lag, each of these with and without repeats.
-    """
+    """Ten numbers give ten moments; the first eight combine settings of the syncs, lag and repeats."""
     drawn = [Accident.drawn(number) for number in range(10)]
     assert drawn == [Accident.drawn(number) for number in range(10)]
     assert len({accident.after for accident in drawn}) == 10

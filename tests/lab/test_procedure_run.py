@@ -27,11 +27,8 @@ def test_procedure_id_holds_only_plain_characters() -> None:
 
 def test_the_form_is_answered_with_its_defaults() -> None:
     """Bare values and params with a value are both understood, None and False included."""
-    assert proposed_values({"a": 3, "b": {"value": False, "schema": {}}, "c": {"value": None}}) == {
-        "a": 3,
-        "b": False,
-        "c": None,
-    }
+    found = proposed_values({"a": 3, "b": {"value": False, "schema": {}}, "c": {"value": None}})
+    assert found == {"a": 3, "b": False, "c": None}
 
 
 def test_the_failing_step_comes_from_the_evidence(tmp_path: Path) -> None:

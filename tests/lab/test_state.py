@@ -189,9 +189,7 @@ def test_whether_checkpoints_are_written_is_asked_for_each_lab(
 
 
 def test_a_dedicated_mirror_maker_is_told_what_the_connectors_are(lab: Lab) -> None:
-    """Every setting of each connector, under the flow's prefix; addresses and logins under the clusters' own; the
-    password in a file apart.
-    """
+    """Connectors' settings under the flow's prefix, clusters' logins under their own, the password in a file."""
     told = mirror_maker_properties(lab)
     for kind in KINDS:
         config = connector_config(lab, "primary", "standby", kind)
@@ -212,17 +210,12 @@ def test_the_product_takes_the_topology(lab: Lab) -> None:
     """In dedicated mode the forward flow has a stop hook and says what it is told; the other one has its worker."""
     write_topology(lab)
     forward, reverse = check_topology(yaml.safe_load(lab.topology.read_text()), "the lab's").flows
-    assert (forward.source, forward.target, reverse.source) == (
-        "primary",
-        "standby",
-        "standby",
-    ) and reverse.connect == "connect_primary"
+    assert (forward.source, forward.target, reverse.source) == ("primary", "standby", "standby")
+    assert reverse.connect == "connect_primary"
     assert (forward.stop_hook is not None) == lab.load().dedicated == (forward.connect is None)
     if lab.load().dedicated:
-        assert (
-            forward.mirror_maker["offset-syncs.topic.location"] == "target"
-            and forward.connectors.source == "MirrorSourceConnector"
-        )
+        assert forward.mirror_maker["offset-syncs.topic.location"] == "target"
+        assert forward.connectors.source == "MirrorSourceConnector"
 
 
 def test_a_lab_keeps_its_mode(lab: Lab) -> None:

@@ -93,9 +93,7 @@ def said_by_the_code() -> list[str]:
 
 
 def quoted(page: str, first_cells: bool) -> set[str]:
-    """What a page quotes as said: texts of several words in backticks, as sentences begin, or in a table's first
-    column.
-    """
+    """What a page quotes: sentences in backticks, or in a table's first column."""
     marked = set(re.findall(r"`((?:[A-Z][a-z]|\.\.\. )[^`]* [^`]*)`", page))
     cells = re.findall(r"^\|([^|]*)\|", page, flags=re.MULTILINE) if first_cells else []
     return marked | {text for cell in cells for text in re.findall(r"`([^`]* [^`]*)`", cell)}

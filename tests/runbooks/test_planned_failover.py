@@ -45,9 +45,7 @@ def test_every_outcome_of_the_page_is_one_and_none_is_missing() -> None:
 
 
 def test_words_in_backticks_are_steps_or_params() -> None:
-    """What the text names is a step, a page, a param, a deadline, a gate or a key of the topology: no orphan word
-    such as an old name.
-    """
+    """Each is a step, page, param, deadline, gate or key of the topology, not an old name."""
     text = (RUNBOOKS / "planned_failover.md").read_text(encoding="utf-8")
     words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     known = {

@@ -1,12 +1,11 @@
-"""The page of unplanned_failover: one heading a step of its DAG, and every param, deadline and word of the
-gate's question as the code has it.
-"""
+"""The page of unplanned_failover has a heading a step, and every param, deadline and word of the gate."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.armed import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss_plan import loss_markdown
 from kafka_dr.domain.source_lost import FROM_APPLICATION, FROM_CONNECT, FROM_HERE, SourceState
+from kafka_dr.procedure import entries
 from kafka_dr.procedures import steps_of
 from kafka_dr.topology import Cluster, Deadlines, Recorder, Topology
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
@@ -99,17 +99,10 @@ def test_the_deadlines_are_those_of_the_code() -> None:
 
 
 def test_deadlines_of_others_are_called_that() -> None:
-    """What the page calls another procedure's is used by none of the operators this DAG has alone; what it does not
-    is not called that.
-    """
+    """Such deadlines are used by none of this DAG's own operators, all other ones are."""
     others = set(re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| not this procedure's", PAGE, flags=re.MULTILINE))
-    assert others == {
-        "max_fence_seconds",
-        "transaction_seconds",
-        "drain_seconds",
-        "zero_lag_seconds",
-        "catch_up_seconds",
-    }
+    expected = {"max_fence_seconds", "transaction_seconds", "drain_seconds", "zero_lag_seconds", "catch_up_seconds"}
+    assert others == expected
     mine = ("confirming", "source_views", "assessing", "last_known", "fencing_source", "without_source", "stopping")
     code = "".join(
         (ROOT / "plugins" / "kafka_dr" / "operators" / f"{name}.py").read_text(encoding="utf-8") for name in mine
@@ -122,11 +115,8 @@ def test_states_views_and_fences_are_the_codes() -> None:
     confirm, fence = SECTIONS[Step.CONFIRM_SOURCE_LOST], SECTIONS[Step.FENCE_SOURCE]
     assert marked(table_after(confirm, "state")) - {"slow_seconds"} == {s.value for s in SourceState}
     assert first_cells(table_after(confirm, "view").partition("\n")[2]) == [FROM_HERE, FROM_CONNECT, FROM_APPLICATION]
-    assert re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.MULTILINE) == [
-        BY_ACL,
-        BY_HOOK,
-        ARMED,
-    ]
+    found = re.findall(r"^\| `([\w ]+)` \|", table_after(fence, "`fenced`"), flags=re.MULTILINE)
+    assert found == [BY_ACL, BY_HOOK, ARMED]
 
 
 def test_the_classes_are_those_that_occur_without_a_source() -> None:
@@ -149,54 +139,22 @@ LISTED = {"records": 7, "bytes": 90, "first_at": 0, "last_at": 5000, "aborted": 
 
 
 def question(fence: str = ARMED, fenced_at: str | None = "10:00", **listed: int) -> str:
-    """A question of approve_data_loss in which everything occurs that may.
-
-    Args:
-        fenced_at: when the run that is continued had proven its fence, if it had.
-        listed: what a source that was read adds to the inventory.
-    """
-    row = {
-        "topic": "orders",
-        "partition": 0,
-        "from_offset": 5,
-        "certain_to": None,
-        "possible_to": None,
-        "written_since": None,
-        "records": None,
-        "evidence": "",
-    }
+    """A full question of approve_data_loss; ``listed`` is what a source that was read adds to the inventory."""
+    row = {"topic": "orders", "partition": 0, "from_offset": 5, "evidence": ""}
+    row |= dict.fromkeys(("certain_to", "possible_to", "written_since", "records"))
     group = {"group": "billing", "partitions": 1, "policy": "earliest", "active": True, "position_at": None, "ahead": 1}
     inventory = {
         "certain": 7,
         "possible": None,
-        "losing": 1,
-        "partitions": 1,
-        "unknown": 1,
-        "records_per_second": 3,
-        "groups_ahead": 1,
-        **listed,
+        **dict.fromkeys(("losing", "partitions", "unknown", "groups_ahead"), 1),
     }
-    plan = {
-        "source": "one",
-        "target": "two",
-        "reason": "fire",
-        "confirmed": {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence},
-    }
-    taken = {
-        "procedure_id": "planned",
-        "fenced_at": fenced_at,
-        "partitions": 2,
-        "drained": 1,
-        "positions": 5,
-        "missing": 6,
-    }
-    cooling = {
-        "procedure_id": "before",
-        "outcome": "completed",
-        "ended_at": "10:00",
-        "ends_at": "10:15",
-        "acknowledged": "why",
-    }
+    inventory |= {"records_per_second": 3, **listed}
+    confirmed = {"state": "slow", "window": "3 rounds in 15 s", "override": "why", "fence": fence}
+    plan = {"source": "one", "target": "two", "reason": "fire", "confirmed": confirmed}
+    taken = {"procedure_id": "planned", "fenced_at": fenced_at, "partitions": 2, "drained": 1}
+    taken |= {"positions": 5, "missing": 6}
+    cooling = {"procedure_id": "before", "outcome": "completed", "acknowledged": "why"}
+    cooling |= {"ended_at": "10:00", "ends_at": "10:15"}
     return loss_markdown(
         {
             **plan,
@@ -220,9 +178,7 @@ def plain(text: str) -> str:
 
 
 def test_every_word_of_the_question_is_explained() -> None:
-    """Each sentence, column and remark that the approver reads stands on the page; each row of the page's table
-    speaks of one.
-    """
+    """Each sentence, column and remark stands on the page; each row of its table speaks of one."""
     asked, told = (
         plain(question() + question(fenced_at=None) + question(BY_HOOK) + question(**LISTED) + question(records=0)),
         SECTIONS[Step.APPROVE_DATA_LOSS],
@@ -273,7 +229,8 @@ def test_words_in_backticks_are_the_codes() -> None:
         written |= {field["name"] for field in [*schema.get("columns", []), *schema.get("fields", [])]}
     settings = {name for model in (Deadlines, Topology, Recorder, Cluster) for name in model.model_fields}
     dags = {path.stem for path in (ROOT / "dags").glob("*.py")}
-    known = {*written, *settings, *Step, *procedure_form("unplanned_failover"), *dags}
+    facts = {field.name for fact in vars(entries).values() if is_dataclass(fact) for field in fields(fact)}
+    known = {*written, *settings, *facts, *Step, *procedure_form("unplanned_failover"), *dags}
     words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", PAGE))
     assert len(words) > 40
     assert words - known == set()

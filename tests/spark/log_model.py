@@ -1,8 +1,4 @@
-"""A model of MirrorMaker 2 between two logs, with hidden record ids, and a judge that knows only the ids and
-contents.
-
-It shares no rule with the code under test: logs are lists of cells, and the judge counts.
-"""
+"""A model of MirrorMaker 2 and a judge by hidden record ids; it shares no rule with the code under test."""
 
 from __future__ import annotations
 
@@ -21,9 +17,7 @@ from kafka_dr_spark.tasks import translate_cases
 
 @dataclass(frozen=True)
 class Cell:
-    """One offset of a log. ``record`` is the hidden id, None for a marker or an aborted record that no reader
-    returns.
-    """
+    """One offset of a log; ``record`` is the hidden id, None for a marker or an aborted record."""
 
     offset: int
     record: int | None
@@ -34,11 +28,7 @@ class Cell:
 
 @dataclass
 class World:
-    """Two logs and what MirrorMaker 2 wrote about them.
-
-    ``runs`` are the source and target offsets at which its task began anew; ``mirrored`` the records that it ever
-    mirrored.
-    """
+    """Two logs, the offsets at which MirrorMaker 2's task began anew (``runs``), and the records it ever mirrored."""
 
     source: list[Cell]
     target: list[Cell]
@@ -99,16 +89,12 @@ def between(world: World, start: int, end: int) -> int:
 
 
 def consumed_again(world: World, position: int, target: int) -> int:
-    """Count the target's records from an offset on that a group at a source position had consumed: they would be
-    given to it again.
-    """
+    """Count the target's records from an offset on that a group at a source position had consumed."""
     return sum(c.record is not None and c.record < position and c.offset >= target for c in world.target)
 
 
 def verdict_by_record(world: World, position: int, answer: Answer) -> str | None:
-    """Return what is wrong with an answer where only a group's own re-reads count into the bound; None if nothing
-    is.
-    """
+    """Return what is wrong with an answer where only a group's own re-reads count into the bound."""
     again = 0 if answer.target_position is None else consumed_again(world, position, answer.target_position)
     if answer.bound is not None and again > answer.bound:
         return f"bound {answer.bound} broken: {again} consumed records lie at or above {answer.target_position}"
@@ -134,11 +120,7 @@ def verdict(world: World, position: int, answer: Answer) -> str | None:
 
 
 def _verdict_by_content(world: World, position: int, answer: Answer, exact: int) -> str | None:
-    """Judge where contents recur: every unread content that the target holds must follow, as often as it can.
-
-    Records of one content cannot be told apart, so from the exact position by id up to the greatest one from which all
-    due contents follow every position is as good.
-    """
+    """Judge where contents recur: all due contents must follow, and later positions from which they do are as good."""
     unread = Counter(c.content for c in unread_of(world, position))
     due = unread & contents_from(world.target, world.bounds.target_start)
     greatest = max(
@@ -172,17 +154,7 @@ def make_world(
     drained: bool = True,
     recorded: bool = False,
 ) -> World:
-    """Make a world.
-
-    Args:
-        size: offsets on the source.
-        dice: decides everything else.
-        compaction: whether either log may have been cleaned, each on its own.
-        alphabet: how many contents there are; 0 makes every content unique.
-        retention: whether the heads of the logs may be gone.
-        drained: False lets the last run die early.
-        recorded: whether a recorder sampled both logs' ends.
-    """
+    """Make a world of ``size`` offsets; an ``alphabet`` of 0 makes contents unique, ``drained`` False ends it early."""
     gaps = {dice.randrange(size) for _ in range(dice.choice([0, 3, 25]))} if size else set()
     keys = [dice.randint(0, 5) if compaction else 0 for _ in range(size)]
     symbols = [dice.randint(1, alphabet) if alphabet else number for number in range(1, size + 1)]
@@ -201,11 +173,7 @@ def make_world(
 
 
 def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
-    """Sample both ends now and then: the target's as it grew, the source's anywhere above what had been mirrored by
-    then.
-
-    What Connect keeps never falls, and is the offset of a record.
-    """
+    """Sample both ends: what Connect keeps never falls, and is the offset of a record."""
     size, seen = world.bounds.cut_off, []
     for end in sorted(dice.randint(0, world.bounds.boundary) for _ in range(dice.choice([1, 3, 8]))):
         mirrored = max([c.record for c in world.target if c.offset < end and c.record is not None], default=-1)
@@ -218,10 +186,7 @@ def _floors(dice: Random, world: World) -> list[tuple[int, int, int]]:
 
 
 def kept_at_most(world: World, length: int) -> int:
-    """Return the highest offset that Connect can have kept as replicated when the target had this length.
-
-    It is at most what the run under way had reached, and lies below where each later run began.
-    """
+    """Return the highest offset that Connect can have kept as replicated at this length of the target."""
     reached = [c.record for c in world.target if c.offset < length and c.record is not None]
     return min([reached[-1] if reached else -1, *[start - 1 for start, begun_at in world.runs if begun_at >= length]])
 

@@ -11,17 +11,8 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from kafka_dr_spark.schemas import arrow_schema
 
-BOUNDS = {
-    "source_start": 0,
-    "target_start": 0,
-    "drained": True,
-    "complete": True,
-    "other_writer": False,
-    "source_compacted": False,
-    "target_compacted": False,
-    "compare_timestamps": True,
-    "recreated": False,
-}
+BOUNDS = {"source_start": 0, "target_start": 0, "drained": True, "complete": True, "compare_timestamps": True}
+BOUNDS |= dict.fromkeys(("other_writer", "source_compacted", "target_compacted", "recreated"), False)
 
 
 class MockCluster:
@@ -47,10 +38,14 @@ def bounds_row(topic: str, partition: int, cut_off: int, boundary: int, **change
     return {**BOUNDS, **row, **changes}
 
 
+def returned_row(topic: str, partition: int, stable_end: int, target_end: int, **changes: Any) -> dict[str, Any]:
+    """Return a row of a returned cluster of which nothing else is known unless changed."""
+    row = {"topic": topic, "partition": partition, "stable_end": stable_end, "target_end": target_end}
+    return {**row, "source_from": 0, "target_from": 0, "proven_end": None, "replicated": None, **changes}
+
+
 def write_input(folder: Path, positions: list[tuple], syncs: list[tuple], bounds: list[dict], **job: Any) -> Path:
-    """Write a job's input: positions are (group, topic, partition, position), syncs (topic, partition, u, d,
-    sequence).
-    """
+    """Write a job's input: positions (group, topic, partition, position), syncs (topic, partition, u, d, sequence)."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [(*row, 1_700_000_000_000, "earliest", False) for row in positions]
     for name, data in (("positions", rows), ("syncs", syncs)):

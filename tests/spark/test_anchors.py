@@ -68,9 +68,7 @@ def test_two_sources_for_one_target_offset_contradict() -> None:
 
 @pytest.mark.parametrize(("unwatched", "left"), [(True, []), (False, [(100, 200), (150, 251)])])
 def test_a_newest_sync_beyond_the_target_is_of_an_older_log(unwatched: bool, left: list[tuple[int, int]]) -> None:
-    """The topic was made again, and the first sync of its new log was lost: where nobody else tells, those before it
-    go, too.
-    """
+    """The first sync of a log made again was lost: without other statements, those before it are dropped, too."""
     u, d = np.array([100, 150, 200]), np.array([200, 251, 12_000])
     pairs = usable_pairs(u, d, np.arange(3), BOUNDS, unwatched)
     assert listed(pairs) == left and pairs.discarded == (3 if unwatched else 0)
@@ -133,11 +131,8 @@ def floors_of(*samples: tuple[int, int, int, int]) -> Floors:
 def test_floors_are_ordered_by_time_and_begin_anew_where_a_log_fell() -> None:
     """A topic recreated under its name; the target's own truncation after the last sample; offsets set back by hand."""
     floors = floors_of((30, 25, 8, 4), (90, 70, 60, 1), (10, 5, -1, 2), (20, 9, 8, 3))
-    assert (floors.source_end.tolist(), floors.target_end.tolist(), floors.replicated.tolist()) == (
-        [10, 20, 30],
-        [5, 9, 25],
-        [-1, 8, 8],
-    )
+    found = (floors.source_end.tolist(), floors.target_end.tolist(), floors.replicated.tolist())
+    assert found == ([10, 20, 30], [5, 9, 25], [-1, 8, 8])
     assert [floors.below(offset) for offset in (9, 10, 29, 500)] == [None, 5, 9, 25]
     assert len(floors_of((30, 12_001, -1, 1))) == 0
     assert floors_of((30, 25, 29, 1), (31, 26, 4, 2)).source_end.tolist() == [31]

@@ -65,30 +65,18 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
     """What follows the last record that is on the target, whole; a partition that lost nothing has no file."""
     found = assessed(clusters, tmp_path, *ROWS, source_final=True)
     lost, whole = found[0], found[1]
-    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"]) == (
-        120,
-        200,
-        200,
-        True,
-        80,
-    )
-    assert (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"]) == (
-        0,
-        0,
-        False,
-        None,
-        0,
-    )
+    seen = (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["exact"], lost["records"])
+    assert seen == (120, 200, 200, True, 80)
+    result = (lost["aborted"], lost["undecided"], whole["losing"], whole["file"], whole["records"])
+    assert result == (0, 0, False, None, 0)
     listed = pq.read_table(tmp_path / "stranded" / lost["file"])
     check_columns("stranded", listed.schema)
     assert listed["value"].to_pylist() == [b"id-%d" % number for number in range(120, 200)]
-    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()} and listed["header_names"][
-        0
-    ].as_py() == ["h"]
+    assert set(listed["key_sha256"].to_pylist()) == {hashlib.sha256(b"k").hexdigest()}
+    assert listed["header_names"][0].as_py() == ["h"]
     assert lost["sha256"] == hashlib.sha256((tmp_path / "stranded" / lost["file"]).read_bytes()).hexdigest()
-    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7) and lost[
-        "uncommitted_sha256"
-    ] is None
+    assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7)
+    assert lost["uncommitted_sha256"] is None
     assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
 
 
@@ -103,9 +91,7 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
 def test_a_sync_beyond_the_target_tells_of_an_older_log_where_no_sample_does(
     more: list[tuple], from_offset: int, clusters: tuple, tmp_path: Path
 ) -> None:
-    """Nobody then knows what went with that log; with samples it is one wrong statement, and one within the log is
-    none.
-    """
+    """Without samples nothing is known of that log; with samples it is one wrong statement."""
     assert assessed(clusters, tmp_path, *ROWS, *more, source_readable=False)[0]["from_offset"] == from_offset
 
 
@@ -129,9 +115,7 @@ def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path
 
 
 def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: Path) -> None:
-    """Certain up to the last sample where the source had no gaps; open beyond; a partition that no sample saw is
-    unknown.
-    """
+    """Certain up to the last sample where the source had no gaps; open beyond; unknown without a sample."""
     floors = [
         ("orders", 0, FLOOR, 80, 70, 50, 1_000),
         ("orders", 0, FLOOR, 120, 105, 69, 4_000),
@@ -147,20 +131,11 @@ def test_without_the_source_it_is_what_was_seen_last(clusters: tuple, tmp_path: 
     ]
     found = assessed(clusters, tmp_path, *rows, source_readable=False)
     lost, unknown = found[0], found[1]
-    assert (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"]) == (
-        120,
-        190,
-        None,
-        None,
-        False,
-    )
+    seen = (lost["from_offset"], lost["certain_to"], lost["possible_to"], lost["records"], lost["exact"])
+    assert seen == (120, 190, None, None, False)
     assert (lost["written_since"], lost["records_per_second"], lost["sampled_at"]) == (4_000, 27.5, 5_000)
-    assert (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"]) == (
-        0,
-        None,
-        None,
-        None,
-    )
+    result = (unknown["from_offset"], unknown["certain_to"], unknown["possible_to"], unknown["sampled_at"])
+    assert result == (0, None, None, None)
 
 
 def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tuple, tmp_path: Path) -> None:
@@ -173,12 +148,8 @@ def test_a_source_that_cannot_be_read_and_has_ended_bounds_the_loss(clusters: tu
         ("orders", 1, SEEN, 50, 49, 5_000),
     ]
     found = assessed(clusters, tmp_path, *rows, source_readable=False, source_final=True)
-    assert (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"]) == (
-        120,
-        200,
-        200,
-        False,
-    )
+    seen = (found[0]["from_offset"], found[0]["certain_to"], found[0]["possible_to"], found[0]["exact"])
+    assert seen == (120, 200, 200, False)
     assert (found[1]["from_offset"], found[1]["losing"]) == (50, False)
 
 
@@ -186,13 +157,10 @@ def test_a_drained_partition_loses_nothing(clusters: tuple, tmp_path: Path) -> N
     """Whatever samples and pairs tell; where its end is not the last one, what follows may be lost."""
     rows = [("orders", 0, SYNC, 118, 158, 1), ("orders", 0, SEEN, 190, 69, 5_000), ("orders", 1, SEEN)]
     found = assessed(clusters, tmp_path / "final", *rows, drained=True, source_readable=False, source_final=True)
-    assert [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()] == [
-        (200, False, 0),
-        (50, False, 0),
-    ]
-    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])[
-        "losing"
-    ] and (lost["from_offset"], lost["possible_to"]) == (200, None)
+    seen = [(one["from_offset"], one["losing"], one["read_target"]) for one in found.values()]
+    assert seen == [(200, False, 0), (50, False, 0)]
+    assert (lost := assessed(clusters, tmp_path / "open", *rows, drained=True, source_readable=False)[0])["losing"]
+    assert (lost["from_offset"], lost["possible_to"]) == (200, None)
 
 
 def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters: tuple, tmp_path: Path) -> None:
@@ -202,9 +170,7 @@ def test_a_partition_without_a_row_of_what_was_seen_breaks_the_contract(clusters
 
 
 def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(clusters: tuple, tmp_path: Path) -> None:
-    """From the floor to where Connect had kept the position, or to the end; all of it where no sample tells, or for
-    a group that may have gone on.
-    """
+    """From the floor to what Connect had kept, or to the end where no sample says so or a group may have gone on."""
     held = [
         ("orders", 0, POSITION, group, position, 0, moved)
         for group, position, moved in (("a", 85, 0), ("b", 85, 1), ("c", 5, 0), ("d", 185, 0))
@@ -214,9 +180,8 @@ def test_what_groups_may_be_given_again_is_told_before_anything_is_translated(cl
     found = assessed(
         clusters, tmp_path, *seen, *floors, *held, ("orders", 1, POSITION, "a", 9, 0, 0), source_readable=False
     )
-    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55} and found[0][
-        "moved"
-    ] == [False, True, False, False]
+    assert dict(zip(found[0]["groups"], found[0]["bounds"])) == {"a": 35, "b": 90, "c": 70, "d": 55}
+    assert found[0]["moved"] == [False, True, False, False]
     assert (found[1]["groups"], found[1]["bounds"]) == (["a"], [50])
     whole = assessed(
         clusters,
@@ -236,46 +201,26 @@ def test_time_and_growth_by_samples() -> None:
     assert [written_since(floors, offset) for offset in (0, 99, 100, 5_000)] == [0, 0, 40_000, 100_000]
 
 
+SCHEMA = arrow_schema("loss")
+LOSS = dict.fromkeys(SCHEMA.names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
+LISTED = ("from_offset", "certain_to", "records", "bytes", "first_at", "last_at", "aborted", "undecided")
+
+
 def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> None:
     """Positions above what was replicated; the digest does not depend on where records were written."""
-    row = dict.fromkeys(arrow_schema("loss").names) | {
-        "topic": "t",
-        "partition": 0,
-        "from_offset": 10,
-        "certain_to": 30,
-        "exact": False,
-        "evidence": "e",
-        "records_per_second": 2.5,
-    }
-    extra = {
-        "losing": True,
-        "read_source": 0,
-        "read_target": 7,
-        "groups": ["a", "b", "c"],
-        "bounds": [9, 4, None],
-        "moved": [False, True, False],
-    }
-    made = pack(
-        pa.Table.from_pylist(
-            [
-                row | extra,
-                row | extra | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]},
-            ],
-            schema=output_schema(),
-        )
-    )
-    given = write_input(
-        tmp_path / "in", [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)], [], []
-    )
+    row = LOSS | {"from_offset": 10, "certain_to": 30, "records_per_second": 2.5}
+    groups = {"groups": ["a", "b", "c"], "bounds": [9, 4, None], "moved": [False, True, False]}
+    first = row | groups | {"losing": True, "read_source": 0, "read_target": 7}
+    second = first | {"partition": 1, "losing": False, "groups": ["c"], "bounds": [2], "moved": [True]}
+    made = pack(pa.Table.from_pylist([first, second], schema=output_schema()))
+    positions = [("b", "t", 0, 12), ("a", "t", 0, 31), ("c", "t", 0, 10), ("c", "t", 1, 99)]
+    given = write_input(tmp_path / "in", positions, [], [])
     inventory = write_inventory([made], given, tmp_path)
     assert inventory.ahead.to_pylist() == [
         {"group": g, "topic": "t", "partition": 0, "position": p, "beyond": p - 10} for g, p in (("a", 31), ("b", 12))
     ]
-    assert [tuple(one.values()) for one in inventory.rereads.to_pylist()] == [
-        ("a", 9, 1, 0, 0),
-        ("b", 4, 1, 0, 1),
-        ("c", 2, 2, 1, 1),
-    ]
+    found = [tuple(one.values()) for one in inventory.rereads.to_pylist()]
+    assert found == [("a", 9, 1, 0, 0), ("b", 4, 1, 0, 1), ("c", 2, 2, 1, 1)]
     figures = summarise(inventory, 2, "input")
     assert figures["rereads"] == {"bound": 9, "positions": 4, "unknown": 1, "may_have_moved": 2}
     assert (
@@ -299,13 +244,8 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
 
 def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
     """All figures are zero."""
-    empty = Inventory(
-        arrow_schema("loss").empty_table(),
-        arrow_schema("ahead").empty_table(),
-        arrow_schema("rereads").empty_table(),
-        {"source": 0, "target": 0},
-        0,
-    )
+    tables = [arrow_schema(name).empty_table() for name in ("loss", "ahead", "rereads")]
+    empty = Inventory(*tables, {"source": 0, "target": 0}, 0)
     figures = summarise(empty, 3, "input")
     assert figures["rereads"] == {"bound": None, "positions": 0, "unknown": 0, "may_have_moved": 0}
     assert [
@@ -315,49 +255,15 @@ def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:
 
 
 def test_only_what_is_certain_counts_as_certain() -> None:
-    """A partition of which nothing is certain adds nothing, listed or not; one that ends below where it begins takes
-    nothing away.
-    """
-    row = dict.fromkeys(arrow_schema("loss").names) | {"topic": "t", "partition": 0, "exact": False, "evidence": "e"}
-    read = [
-        row
-        | {
-            "from_offset": 10,
-            "certain_to": 15,
-            "records": 4,
-            "bytes": 9,
-            "first_at": 50,
-            "last_at": 60,
-            "aborted": 1,
-            "undecided": 0,
-        },
-        row
-        | {
-            "from_offset": 0,
-            "certain_to": None,
-            "records": 7,
-            "bytes": 1,
-            "first_at": 40,
-            "last_at": 55,
-            "aborted": 2,
-            "undecided": 3,
-        },
-    ]
-    unread = [
-        row | {"from_offset": 10, "certain_to": 15},
-        row | {"from_offset": 20, "certain_to": 15},
-        row | {"from_offset": 0, "certain_to": None},
-    ]
+    """A partition of which nothing is certain, or that ends below its beginning, counts 0."""
+    read = [LOSS | dict(zip(LISTED, row)) for row in ((10, 15, 4, 9, 50, 60, 1, 0), (0, None, 7, 1, 40, 55, 2, 3))]
+    unread = [LOSS | dict(zip(LISTED, row)) for row in ((10, 15), (20, 15), (0, None))]
     ahead, rereads = (arrow_schema(name).empty_table() for name in ("ahead", "rereads"))
     told = [
-        summarise(Inventory(pa.Table.from_pylist(rows, schema=arrow_schema("loss")), ahead, rereads, {}, 0), 3, "input")
+        summarise(Inventory(pa.Table.from_pylist(rows, schema=SCHEMA), ahead, rereads, {}, 0), 3, "input")
         for rows in (read, unread)
     ]
-    assert [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told] == [
-        (4, 11, 10, None),
-        (5, None, None, None),
-    ]
-    assert [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told] == [
-        (40, 60, 3, 3),
-        (None, None, None, None),
-    ]
+    found = [(figures["certain"], figures["records"], figures["bytes"], figures["possible"]) for figures in told]
+    assert found == [(4, 11, 10, None), (5, None, None, None)]
+    seen = [tuple(figures[name] for name in ("first_at", "last_at", "aborted", "undecided")) for figures in told]
+    assert seen == [(40, 60, 3, 3), (None, None, None, None)]

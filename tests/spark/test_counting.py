@@ -69,18 +69,14 @@ def test_records_mirrored_twice_are_counted_once() -> None:
 
 
 def test_a_gap_on_the_source_leaves_positions_below_it_behind() -> None:
-    """Source offsets 3 to 7 hold no record: above them the count is exact, below them it is at most five too low,
-    and the pair below decides.
-    """
+    """Source offsets 3 to 7 hold no record: positions above are exact, those below at most five too low."""
     contents = [0, 1, 2, *range(8, 21)]
     assert answered(8, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 3
     assert answered(3, contents, [(1, 1, -1)], [(0, 0), (20, 15)]).target_position == 1
 
 
 def test_below_the_first_sample_a_target_that_begins_at_0_is_read_whole() -> None:
-    """A group that lags since before anybody recorded; of a topic that retention has cut nobody knows what stood
-    there before.
-    """
+    """A group may lag since before any sample; where retention cut the topic, nothing is known of that time."""
     contents, samples, pairs = [0] + [1] * 3 + list(range(4, 1000)), [(900, 900, -1)], [(999, 999)]
     assert answered(500, contents, samples, pairs).target_position == 500
     assert answered(500, contents, samples, [(404, 404), *pairs]).target_position == 500
@@ -89,12 +85,7 @@ def test_below_the_first_sample_a_target_that_begins_at_0_is_read_whole() -> Non
 
 
 def test_below_the_first_sample_records_that_the_source_has_not_are_no_reason_to_be_ahead() -> None:
-    """The target has 20 records at 50 to 69 that the source has not, and its record 50 at 70: from 40 on all that
-    follows lies at or above 40.
-
-    Clients wrote them there, and the target was lost before they were mirrored back; or the source lost them, and was
-    seen to end lower.
-    """
+    """From 40 on all that follows lies at or above 40, although the target holds 20 records the source lacks."""
     contents, pairs = [*range(50), *range(1000, 1020), *range(50, 130)], [(129, 149)]
     assert answered(40, contents, [(100, 120, -1)], pairs, only_mirrored=False).target_position == 0
     assert answered(40, contents, [(70, 70, -1), (60, 80, -1)], pairs).target_position == 0
@@ -113,9 +104,7 @@ def test_a_restart_before_the_first_sample_is_no_reason_to_be_ahead() -> None:
 
 
 def test_where_it_cannot_be_counted_the_pair_below_is_the_answer() -> None:
-    """Another writer's records would be counted as the source's; a cleaned target lacks some; and so much may not be
-    read.
-    """
+    """Another writer's records would count, a cleaned target lacks some, or more must be read than is allowed."""
     contents = list(range(9000))
     for told in ({"other_writer": True}, {"target_compacted": True}, {"limit": 3000}):
         assert answered(1481, contents, **told).target_position == 1, told

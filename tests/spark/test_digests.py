@@ -1,6 +1,4 @@
-"""The digest of a translation is that of its canonical JSON, whatever stands in it and however many partitions
-are done at once.
-"""
+"""The digest of a translation is that of its canonical JSON, however many partitions are done at once."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from kafka_dr_spark import sources
 from kafka_dr_spark.digests import rows_digest
 from kafka_dr_spark.schemas import arrow_schema, check_columns, check_fields, check_values
 
-from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
+from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row, write_input
 from tests.support.spark_jobs import run_plain, submit
 
 JOB = "find_stranded_records"
@@ -20,9 +20,7 @@ JOB = "find_stranded_records"
 
 @pytest.fixture
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A source whose last forty records the target never got, on each of three partitions; it got twenty others
-    twice.
-    """
+    """The target lacks the last forty records of three partitions, and got twenty others twice."""
     source, target = MockCluster(), MockCluster()
     for partition in range(3):
         values = [b"%d-%03d" % (partition, number) for number in range(100)]
@@ -35,23 +33,8 @@ def given(folder: Path, **job: object) -> Path:
     """The job's input."""
     bounds = [bounds_row("orders", partition, 100, 80, drained=False) for partition in range(3)]
     write_input(folder, [], [("orders", p, 50, 50, p) for p in range(3)], bounds, **job)
-    rows = [
-        {
-            "topic": "orders",
-            "partition": p,
-            "source_from": 0,
-            "target_from": 0,
-            "proven_end": None,
-            "replicated": 40,
-            "stable_end": 100,
-            "target_end": 80,
-            "copied_back": False,
-            "decided_to": 0,
-            "deleted_to": None,
-            "written_from": None,
-        }
-        for p in range(3)
-    ]
+    more = {"replicated": 40, "copied_back": False, "decided_to": 0, "deleted_to": None, "written_from": None}
+    rows = [returned_row("orders", p, 100, 80, **more) for p in range(3)]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("returned")), folder / "returned.parquet")
     kept = [{"topic": "orders", "partition": 1, "offset": offset} for offset in (70, 65)]
     pq.write_table(pa.Table.from_pylist(kept, schema=arrow_schema("kept")), folder / "kept.parquet")
@@ -62,11 +45,8 @@ def test_what_was_left_comes_from_its_file(tmp_path: Path) -> None:
     """By partition, ascending; a run before which nothing was left has no such file."""
     folder = given(tmp_path / "in")
     bounds = sources.load_bounds(folder, True)
-    assert {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()} == {
-        ("orders", 0): [],
-        ("orders", 1): [65, 70],
-        ("orders", 2): [],
-    }
+    found = {key: one.kept.tolist() for key, one in sources.load_returned(folder, bounds).items()}
+    assert found == {("orders", 0): [], ("orders", 1): [65, 70], ("orders", 2): []}
     (folder / "kept.parquet").unlink()
     assert all(not len(one.kept) for one in sources.load_returned(folder, bounds).values())
 
@@ -86,13 +66,8 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
     assert [
         (row["partition"], row["frontier"], row["resumes"], row["records"], row["exact"]) for row in rows.to_pylist()
     ] == [(p, 60, 100, 40, True) for p in range(3)]
-    assert (
-        summary["records"],
-        summary["stranding"],
-        summary["lacking"],
-        summary["inexact"],
-        summary["records_read"],
-    ) == (120, 3, 0, 0, {"source": 300, "target": 240})
+    found = (summary["records"], summary["stranding"], summary["lacking"], summary["inexact"], summary["records_read"])
+    assert found == (120, 3, 0, 0, {"source": 300, "target": 240})
     assert summary["digest"] == rows_digest(
         rows.drop_columns(["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"])
     )
@@ -102,9 +77,8 @@ def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -
         ]
     written = (output / "summary.json").read_bytes()
     again = run_plain(JOB, folder, output, *clusters)
-    assert (
-        again.returncode == 0 and "exists already" in again.stderr and (output / "summary.json").read_bytes() == written
-    )
+    assert again.returncode == 0 and "exists already" in again.stderr
+    assert (output / "summary.json").read_bytes() == written
 
 
 @pytest.mark.parametrize(

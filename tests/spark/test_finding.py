@@ -18,16 +18,14 @@ from kafka_dr_spark.stranding import Returned
 from kafka_dr_spark.tagging import TAGGED, pack, unpack
 from kafka_dr_spark.windows import KafkaAccess
 
-from tests.spark.mock_clusters import MockCluster, bounds_row
+from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row
 
 VALUES = [b"id-%03d" % number for number in range(200)]
 
 
 @pytest.fixture(scope="module")
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A returned cluster and the one that got some of its records: the first 120 with repeats; all but some in the
-    middle; more than it holds itself; none; all.
-    """
+    """Of the returned cluster's records the other has: 120 and repeats, most, more than all, none, or all."""
     source, target = MockCluster(), MockCluster()
     logs = {
         0: (VALUES, VALUES[:110] + VALUES[70:120]),
@@ -61,18 +59,9 @@ def searched(
         PLACES[p]: Bounds(**bounds_row(*PLACES[p], *ends, drained=False, **(changes or {}).get(p, {})))
         for p, ends in ENDS.items()
     }
-    facts = {
-        p: {
-            "source_from": 0,
-            "target_from": 0,
-            "proven_end": None,
-            "replicated": None,
-            "stable_end": end,
-            "target_end": there,
-        }
-        for p, (end, there) in ENDS.items()
+    returned = {
+        PLACES[p]: Returned(**returned_row(*PLACES[p], *ends) | (known or {}).get(p, {})) for p, ends in ENDS.items()
     }
-    returned = {PLACES[p]: Returned(*PLACES[p], **facts[p] | (known or {}).get(p, {})) for p in ENDS}
     task = SearchTask(bounds, returned, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
     rows = unpack(task((list(bounds), pack(TAGGED.empty_table()))))
     check_columns("stranded_summary", rows.schema)
@@ -92,9 +81,7 @@ def values_in(folder: Path, row: dict[str, Any], kind: str = "stranded") -> list
 
 
 def test_what_was_never_replicated_is_listed_to_the_record(clusters: tuple, tmp_path: Path) -> None:
-    """At the end, in the middle, in place of a tail that was lost, and on a partition of which nothing arrived;
-    where all did there is no file.
-    """
+    """At the end, in the middle, in place of a lost tail, a whole partition; none where all was replicated."""
     found = searched(clusters, tmp_path)
     told = {
         p: (row["frontier"], row["resumes"], row["from_offset"], row["records"], row["lacking"], row["exact"])
@@ -109,41 +96,26 @@ def test_what_was_never_replicated_is_listed_to_the_record(clusters: tuple, tmp_
     }
     assert values_in(tmp_path, found[0]) == VALUES[120:] and values_in(tmp_path, found[1]) == VALUES[50:60]
     assert values_in(tmp_path, found[2]) == [b"new"] and values_in(tmp_path, found[3]) == VALUES[:5]
-    assert (
-        found[0]["bytes"],
-        found[0]["first_at"],
-        found[0]["last_at"],
-        found[0]["aborted"],
-        found[0]["undecided"],
-    ) == (80 * 7, 1006, 1006, 0, 0)
-    assert (
-        found[4]["file"] is None
-        and len([*(tmp_path / "stranded").iterdir()]) == 4
-        and not [*(tmp_path / "older").iterdir()]
-    )
+    seen = (found[0]["bytes"], found[0]["first_at"], found[0]["last_at"], found[0]["aborted"], found[0]["undecided"])
+    assert seen == (80 * 7, 1006, 1006, 0, 0)
+    assert found[4]["file"] is None and len([*(tmp_path / "stranded").iterdir()]) == 4
+    assert not [*(tmp_path / "older").iterdir()]
 
 
 def test_what_connect_kept_counts_where_the_source_lost_nothing(clusters: tuple, tmp_path: Path) -> None:
-    """Copies that are gone from the target were there; a source that is shorter than what was kept has other records
-    now.
-    """
+    """Copies gone from the target were there; a source shorter than what was kept has other records now."""
     found = searched(clusters, tmp_path, {0: {"replicated": 129}, 2: {"replicated": 99}})
-    assert (found[0]["from_offset"], found[0]["frontier"], found[0]["records"]) == (
-        130,
-        120,
-        80,
-    ), "the ten are not on the target"
+    assert (found[0]["from_offset"], found[0]["frontier"], found[0]["records"]) == (130, 120, 80), (
+        "the ten are not on the target"
+    )
     assert (found[2]["from_offset"], found[2]["records"], found[2]["lacking"]) == (90, 1, 10)
 
 
 def test_what_was_proven_when_clients_left_is_not_read_again(clusters: tuple, tmp_path: Path) -> None:
     """Only what stands behind it is listed."""
     found = searched(clusters, tmp_path, {p: {"proven_end": end} for p, end in ((0, 190), (1, 200), (4, 9))})
-    assert [(found[p]["frontier"], found[p]["records"], found[p]["read_source"]) for p in (0, 1, 4)] == [
-        (190, 10, 0),
-        (200, 0, 0),
-        (9, 0, 0),
-    ]
+    seen = [(found[p]["frontier"], found[p]["records"], found[p]["read_source"]) for p in (0, 1, 4)]
+    assert seen == [(190, 10, 0), (200, 0, 0), (9, 0, 0)]
 
 
 def test_what_no_transaction_committed_is_listed_apart(clusters: tuple, tmp_path: Path) -> None:
@@ -168,9 +140,7 @@ def test_what_the_target_deleted_is_exported_only_where_it_is_asked_for(clusters
 def test_copies_that_will_be_deleted_are_exported_where_their_topic_holds_them_no_more(
     clusters: tuple, tmp_path: Path
 ) -> None:
-    """Retention took the first four of the originals; nothing of such a log is stranded, nor lacking, whatever the
-    originals hold that was not copied yet.
-    """
+    """Retention took four originals: nothing is stranded, nor lacking, whatever was not copied yet."""
     found = searched(clusters, tmp_path, {4: {"copied_back": True}, 2: {"copied_back": True}}, {4: {"target_start": 4}})
     told = {p: [found[p][name] for name in ("records", "lacking", "older", "frontier", "exact")] for p in (2, 4)}
     assert told == {2: [0, 0, 1, 91, True], 4: [0, 0, 4, 9, True]}
@@ -183,25 +153,14 @@ def test_what_is_too_much_to_compare_is_listed_as_far_as_nothing_shows_that_it_w
 ) -> None:
     """Nothing is forgotten, and it says so."""
     row = searched(clusters, tmp_path, {0: {"replicated": 110}}, content_limit=100)[0]
-    assert (row["frontier"], row["records"], row["exact"]) == (0, 200, False) and "too much to compare" in row[
-        "evidence"
-    ]
+    assert (row["frontier"], row["records"], row["exact"]) == (0, 200, False)
+    assert "too much to compare" in row["evidence"]
 
 
 def test_figures_are_sums_and_their_digest_knows_no_files(tmp_path: Path) -> None:
     """The same rows written elsewhere have the same digest; another count has another."""
-    row = dict.fromkeys(output_schema().names, 0) | {
-        "topic": "t",
-        "exact": True,
-        "evidence": "e",
-        "first_at": 5,
-        "last_at": 9,
-        "file": "a",
-        "sha256": "b",
-        "uncommitted_sha256": None,
-        "older_file": None,
-        "older_sha256": None,
-    }
+    row = dict.fromkeys(output_schema().names, 0) | dict.fromkeys(("uncommitted_sha256", "older_file", "older_sha256"))
+    row |= {"topic": "t", "exact": True, "evidence": "e", "first_at": 5, "last_at": 9, "file": "a", "sha256": "b"}
     rows = [
         row | {"partition": 1, "records": 3, "bytes": 7, "lacking": 1, "exact": False, "read_source": 4},
         row | {"first_at": None, "last_at": None, "read_target": 5},

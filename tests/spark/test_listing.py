@@ -33,9 +33,7 @@ def test_the_window_spans_all_portions(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first and the last time of all records, the beginning of 1970 among them; records without a time have
-    none.
-    """
+    """The first and last time of all records, also at the beginning of 1970; records without a time have none."""
     monkeypatch.setattr(listing, "RECORDS_HELD", 1)
     listed = Listed(Window(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
     for offset, at in enumerate(stamps, start=10):
@@ -58,19 +56,15 @@ def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
     assert not listed.add_rows(rows_of([message(10, 1), message(11, 2)]))
     assert listed.add_rows(rows_of([message(12, 3), message(13, 4)]))
     assert listed.close()["records"] == 2
-    assert pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist() == [
-        {"offset": 11, "timestamp": 2},
-        {"offset": 12, "timestamp": 3},
-    ]
+    found = pq.read_table(tmp_path / "orders-0.parquet").select(["offset", "timestamp"]).to_pylist()
+    assert found == [{"offset": 11, "timestamp": 2}, {"offset": 12, "timestamp": 3}]
 
 
 @pytest.mark.parametrize(("kept", "together"), [(10**9, True), (1, False)])
 def test_rows_that_wait_keep_a_bounded_part_of_what_was_read(
     kept: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once that is reached all partitions write down what they hold; the files are the same but for their row
-    groups.
-    """
+    """At the bound all partitions write what they hold; files differ in their row groups only."""
     monkeypatch.setattr(listing, "BYTES_KEPT", kept)
     source, values = MockCluster(), [b"id-%d" % number for number in range(60)]
     windows = {

@@ -18,9 +18,7 @@ from tests.support.examples import examples
 
 
 def last_seen(dice: Random, world: World) -> LastSeen | None:
-    """What a recorder would have seen last: at some length of the target, with a source that held at least what was
-    mirrored by then.
-    """
+    """Return a recorder's last sample at some length of the target, of a source that held all that was mirrored."""
     if dice.random() < 0.1:
         return None
     length = dice.randint(0, len(world.target))
@@ -37,9 +35,7 @@ def last_seen(dice: Random, world: World) -> LastSeen | None:
 
 
 def own_pair(world: World, length: int, end: int) -> list[Unbroken]:
-    """The target's newest record at some length of it, found again on the source: its highest occurrence, if the
-    source had no gaps from there on.
-    """
+    """Return the highest occurrence on the source of the target's newest record, if no gaps follow it there."""
     newest = next((cell for cell in reversed(world.target[:length]) if cell.record is not None), None)
     above = next(
         (
@@ -109,9 +105,7 @@ def test_one_wrong_sync_changes_neither(alphabet: int, limit: int, seed: int) ->
 @examples(3000)
 @given(st.integers(2, 6), st.integers(0, 2**32))
 def test_where_an_own_pair_tells_any_number_of_wrong_syncs_changes_neither(wrong_syncs: int, seed: int) -> None:
-    """As where the last thing that anybody wrote into MirrorMaker 2's topic is wrong, and its syncs bear each other
-    out.
-    """
+    """It changes nothing that the last statements in MirrorMaker 2's topic are wrong and agree with each other."""
     world, told = flooded(wrong_syncs, seed)
     wrong = truth_broken(world, told)
     assert wrong is None, (wrong, told, world)
@@ -130,9 +124,7 @@ def ends_in_a_first_copy(world: World) -> bool:
 
 
 def flooded(wrong_syncs: int, seed: int) -> tuple[World, Loss]:
-    """A world whose last syncs are wrong by a low bit each, and in which the recorder found the target's newest
-    record, a first copy, on a source without gaps.
-    """
+    """Make a world with wrong low bits in its last syncs and a recorded pair of the target's newest first copy."""
     dice, world = Random(seed), None
     while world is None or not ends_in_a_first_copy(world) or any(cell.record is None for cell in world.source):
         world = make_world(dice.randint(5, 40), dice, drained=False, recorded=True)
@@ -184,9 +176,7 @@ def compared(alphabet: int, limit: int, seed: int, damage: bool) -> tuple[World,
 @examples(6000)
 @given(st.sampled_from([0, 0, 1, 2, 3, 5]), st.sampled_from([0, 10, 40, 10_000]), st.integers(0, 2**32), st.booleans())
 def test_where_the_source_can_be_read_the_loss_is_exact(alphabet: int, limit: int, seed: int, damage: bool) -> None:
-    """Nothing is forgotten, nothing is called lost that is there; where no content recurs, it is the truth to the
-    record, also with one wrong sync.
-    """
+    """Nothing lost is missed, nothing present is called lost; unique contents are exact to the record."""
     world, told, whole = compared(alphabet, limit, seed, damage)
     wrong = truth_broken(world, told)
     assert wrong is None, (wrong, told, world)
@@ -260,9 +250,7 @@ def test_where_the_target_holds_what_was_not_read_nothing_is_certain() -> None:
 
 
 def test_syncs_that_a_sample_contradicts_are_no_statements() -> None:
-    """Two that bear each other out, of another cluster's log: the source did not reach so far when the target held
-    these offsets; nor can it have since.
-    """
+    """Two syncs of another cluster's log agree, but the source was too short when the target held these offsets."""
     floors = ((100, 90, 50), (200, 180, 150))
     told = pairs_of((70, 80), (100, 85), (199, 150), (205, 160), (250, 200), (299, 230), (301, 230), floors=floors)
     assert list(zip(told.upstream.tolist(), told.downstream.tolist())) == [(70, 80), (199, 150), (299, 230)]

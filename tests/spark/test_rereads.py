@@ -1,6 +1,4 @@
-"""A flow that is sampled again and again until its source dies: no group is ahead, and what each may read again
-is announced, and little.
-"""
+"""A flow sampled until its source dies: no group is ahead, and re-reads are announced and few."""
 
 from __future__ import annotations
 
@@ -24,13 +22,7 @@ MANY = examples(500)
 
 @dataclass
 class Flow:
-    """MirrorMaker 2 from moment to moment; at each the source grows by an offset, and the flow mirrors what it has
-    not.
-
-    Attributes:
-        flushed: the last replicated offset that Connect keeps.
-        lag: offsets that MirrorMaker 2 stays behind the source's end.
-    """
+    """MirrorMaker 2 by moments, ``lag`` offsets behind the source's end; ``flushed`` is what Connect keeps."""
 
     dice: Random
     lag: int
@@ -76,9 +68,7 @@ class Flow:
 
 @dataclass
 class Recorded:
-    """A flow's end: the world, what a recorder wrote down, and the most that was mirrored in any stretch of some
-    moments.
-    """
+    """A flow's end: the world, what was recorded, and the most that was mirrored in any stretch of some moments."""
 
     world: World
     grown: list[int]
@@ -98,15 +88,7 @@ def recorded_flow(
     unique: bool = True,
     pairs: float = 1.0,
 ) -> Recorded:
-    """Let a flow run, with a sample every so many moments, until its source dies.
-
-    Args:
-        every: moments from sample to sample; between its looks at Connect, target, source and newest records a moment
-            passes, or none.
-        flush_every: moments between Connect's flushes; they come late for the samples.
-        crashes: how likely MirrorMaker 2 is killed at a moment.
-        pairs: how likely a sample makes an own pair.
-    """
+    """Run a flow until its source dies, with a sample ``every`` so many moments and crashes and pairs by chance."""
     flow, floors, syncs, grown = Flow(dice, lag, gaps, unique), [], [], [0]
     kept, mirrored, slow = 0, 0, dice.randint(0, 1)
     for moment in range(dice.randint(1, 12 * every)):
@@ -197,9 +179,7 @@ def case_of(*samples: tuple[int, int], boundary: int = 1000) -> Case:
 
 
 def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple[int, list[tuple[int, int]]]:
-    """The bound of one position, and what of the target was read; so many of the records read have a content that
-    stood there before.
-    """
+    """The bound of one position, and what was read; so many of these records have a content from before."""
     read = []
 
     def reader(windows: list[Window]) -> list[Records]:
@@ -213,18 +193,14 @@ def told_by(case: Case, position: int, target: int, recurring: int = 0) -> tuple
 
 
 def test_what_connect_had_kept_is_the_ceiling() -> None:
-    """From the first sample that kept the position on no consumed record can follow; where none had, the boundary
-    is.
-    """
+    """No consumed record follows from the first sample that kept the position, else from the boundary."""
     case = case_of((90, 100), (190, 200), (290, 300))
     assert told_by(case, 150, 120) == (80, []) and told_by(case, 190, 120) == (80, [])
     assert told_by(case, 291, 300) == (700, [])
 
 
 def test_beyond_an_interval_the_records_are_counted() -> None:
-    """Sixty records from the position to the second sample, one more that it had not kept; each that recurs is one
-    more.
-    """
+    """Sixty records from the position to the second sample, one it had not kept, and one for each that recurs."""
     case = case_of((90, 100), (190, 200), (290, 300))
     assert told_by(case, 192, 140) == (61, [(200, 300)])
     assert told_by(case, 192, 140, recurring=7) == (68, [(200, 300)])
@@ -233,9 +209,7 @@ def test_beyond_an_interval_the_records_are_counted() -> None:
 
 
 def test_without_a_word_of_connect_the_position_itself_bounds() -> None:
-    """In dedicated mode nobody tells: there are not more records below a position than that, each once but for what
-    recurs; else all that follows counts.
-    """
+    """In dedicated mode at most all records below a position count, once each but for recurring ones."""
     case = case_of((-1, 100), (-1, 200))
     assert told_by(case, 192, 140) == (192, [(100, 1000)])
     case.left["target"] = 0

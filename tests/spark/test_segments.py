@@ -39,9 +39,7 @@ def judge(world: Turns, **limits: object) -> dict:
 @MANY
 @given(turns())
 def test_unique_contents_are_exact_everywhere(world: Turns) -> None:
-    """With everything readable every position is exact, in both directions, before and behind what was stranded; but
-    where a copy follows of what another one below had brought.
-    """
+    """Every position is exact in both directions, except where a copy follows of what another had brought."""
     for position, answer in judge(world).items():
         assert answer.exact or exact_position(world, position) < exact_position(world, position, read=True), (
             position,
@@ -93,9 +91,7 @@ def test_the_newest_segment_is_not_drained(world: Turns) -> None:
 @examples(200)
 @given(turns(), st.sampled_from([0, 3]), st.integers(0, 60), st.integers(0, 2**32))
 def test_small_limits_and_wrong_claims(world: Turns, limit: int, lies: int, seed: int) -> None:
-    """Where less may be read than is needed older segments still lead no group ahead; with the source at hand no
-    untrue sync does.
-    """
+    """Older segments still lead no group ahead; with a readable source no untrue sync does."""
     dice = Random(seed)
     for syncs, ends in (
         (world.syncs, (world.bounds.cut_off, world.bounds.boundary)),
@@ -132,18 +128,10 @@ def test_without_a_source(alphabet: int, limit: int, seed: int) -> None:
         assert wrong is None, (position, answer, wrong, world)
 
 
-def ended_whole(world: Turns, segment: Segment) -> bool:
-    """Whether the last copy of a segment is of the highest record that was copied in it."""
-    copied = [c.record for c in world.written[segment.source_from : segment.source_to] if c.record is not None]
-    return not copied or copied[-1] == max(copied)
-
-
 @MANY
 @given(turns(), st.data())
 def test_the_judge_catches_a_position_that_is_one_ahead(world: Turns, data: st.DataObject) -> None:
-    """An answer moved over one unread record's last copy is found out, also where that one waited for the group on
-    the target.
-    """
+    """An answer moved over one unread record's last copy is a finding, also where that one was stranded."""
     answers = world.translate(list(range(world.bounds.cut_off + 1)), near=0)
     last = {c.record: c.offset for c in world.target}
     movable = [p for p in answers if any(c.record in last for c in unread_of(world, p))]
@@ -182,25 +170,12 @@ STAYED = by_hand(
 
 
 def test_a_group_on_a_joint_stands_before_what_waits_on_the_target() -> None:
-    """One that has read further stands behind it; inside the repeated block, and before it, it stands at what
-    follows, for a failover may have placed it there unread.
-    """
+    """A group that read further stands behind it; others stand before what follows it unread."""
     answers = WAITING.translate(list(range(10)))
-    assert {p: answer.target_position for p, answer in answers.items()} == {
-        0: 0,
-        1: 1,
-        2: 2,
-        3: 3,
-        4: 3,
-        5: 3,
-        6: 4,
-        7: 5,
-        8: 8,
-        9: 9,
-    }
-    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1} and answers[
-        7
-    ].class_ == "END"
+    found = {p: answer.target_position for p, answer in answers.items()}
+    assert found == {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 3, 6: 4, 7: 5, 8: 8, 9: 9}
+    assert {p: answer.bound for p, answer in answers.items() if not answer.exact} == {4: 1, 5: 2, 6: 1}
+    assert answers[7].class_ == "END"
 
 
 def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_what_was_copied() -> None:
@@ -208,10 +183,8 @@ def test_a_group_among_records_that_stayed_on_the_source_stands_at_the_end_of_wh
     answers = STAYED.translate(list(range(9)))
     assert [answer.target_position for answer in answers.values()] == [0, 1, 2, 3, 3, 3, 4, 5, 6]
     assert [p for p, answer in answers.items() if answer.clamped] == [4]
-    assert (
-        answers[4].clamped
-        == "the records from source offset 3 to 5 stayed on the source: none of them is on the target"
-    )
+    found = answers[4].clamped
+    assert found == "the records from source offset 3 to 5 stayed on the source: none of them is on the target"
 
 
 def test_where_nobody_proved_that_a_segment_was_drained_its_last_run_may_have_repeated_all_of_it() -> None:
@@ -231,37 +204,23 @@ def test_below_the_first_segment_nothing_is_known() -> None:
     """A group there goes to the target's log start, and is told why; the others are answered as ever."""
     world = by_hand([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 6, 7, 8], *STAYED.segments[1:])
     answers = world.translate([2, 5, 6])
-    assert (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound) == (
-        0,
-        "NEAREST",
-        False,
-        6,
-    )
+    found = (answers[2].target_position, answers[2].class_, answers[2].exact, answers[2].bound)
+    assert found == (0, "NEAREST", False, 6)
     assert answers[2].clamped == "nothing is known to be on the target of what lies below source offset 5"
     assert (answers[5].target_position, answers[6].target_position) == (3, 4)
 
 
 @pytest.mark.parametrize("repeats", [[], [8], [8, 9]])
 def test_around_records_that_were_kept_both_stretches_are_copied_the_same_way(repeats: list[int]) -> None:
-    """Two stayed on the source, and the flow was told to begin behind them, also where it was killed and began there
-    again: no position is refused, and only who has passed them goes on behind.
-    """
+    """No position is refused, and only groups that have passed the two kept records go on behind them."""
     target = [1, 2, 3, 4, 5, *repeats, 8, 9]
     world = by_hand(
         [1, 2, 3, 4, 5, 6, 7, 8, 9], target, Segment(0, 5, 0, 5, False, True), Segment(7, None, 5, None, False)
     )
     world.mirrored = frozenset({1, 2, 3, 4, 5, 8, 9})
     answers = judge(world)
-    assert [answers[p].target_position for p in range(10)] == [
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        5,
-        *range(len(target) - 2, len(target) + 1),
-    ]
+    found = [answers[p].target_position for p in range(10)]
+    assert found == [0, 1, 2, 3, 4, 5, 5, *range(len(target) - 2, len(target) + 1)]
     assert all(answer.exact and answer.class_ != "REFUSED" for answer in answers.values())
     assert "stayed on the source" in answers[6].clamped and answers[8].clamped is None
 
@@ -276,9 +235,7 @@ def alike(world: Turns) -> Turns:
 def test_a_group_on_copies_goes_on_around_records_that_were_kept_among_the_originals(
     shown: Callable[[Turns], Turns],
 ) -> None:
-    """Two wait between both stretches: on the joint a group stands before them, also where nothing but the joint
-    tells them from the others.
-    """
+    """A group on the joint stands before the two kept records, also where only the joint tells them apart."""
     stretches = Segment(0, 5, 0, 5, True), Segment(5, 8, 7, 10, True, True), Segment(8, None, 10, None, False)
     world = shown(by_hand([1, 2, 3, 4, 5, 8, 9, 10], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], *stretches))
     answers = world.translate(list(range(9)))
@@ -353,9 +310,7 @@ def test_segments_that_do_not_follow_each_other_are_refused(tmp_path: Path, rows
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_segments_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: bool) -> None:
-    """The task is given both flows' syncs: without the source those of the other flow place groups in what was
-    copied back.
-    """
+    """The task takes both flows' syncs: those of the other flow place groups in what was copied back."""
     held = [bounds_row("t", 0, 9, 9)]
     folder = write_segments(
         write_input(

@@ -1,6 +1,4 @@
-"""Input in portions: what is packed for the tasks is every row once, with the others of its partition, however
-it was read.
-"""
+"""Input in portions: the tasks get every row once, with the others of its partition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a returned cluster holds that was never replicated: equal to the truth both ways, and in doubt rather
-more than less.
-"""
+"""What a returned cluster holds that was never replicated: equal to the truth, in doubt rather more."""
 
 from __future__ import annotations
 
@@ -18,6 +16,7 @@ from kafka_dr_spark.stranding import Returned, Stranded, longest_run, stranded_o
 from kafka_dr_spark.tasks import drive
 
 from tests.spark.log_model import Cell, World, kept_at_most, make_world
+from tests.spark.mock_clusters import bounds_row
 from tests.support.examples import examples
 
 #: Numbers of records that were written on the returned cluster after it had lost its tail.
@@ -38,9 +37,7 @@ def tail_lost(dice: Random, world: World) -> None:
 
 
 def hole(dice: Random, world: World) -> None:
-    """Some records in the middle were never mirrored: MirrorMaker 2 tolerated errors, or overtook a log that had
-    fallen.
-    """
+    """Leave some records in the middle unmirrored, as by tolerated errors or a log that had fallen."""
     first = dice.randint(0, world.bounds.cut_off)
     skipped = range(first, first + dice.choice([1, 2, 5]))
     world.target = [c for c in world.target if c.record not in skipped]
@@ -107,9 +104,7 @@ def test_nothing_stranded_is_forgotten_and_what_is_exact_is_equal(kind: str, lim
 @examples(6000)
 @given(st.sampled_from(["plain", "recorded", "tail_lost"]), st.sampled_from([1, 2, 3]), st.integers(0, 2**40))
 def test_of_records_that_are_alike_as_many_are_on_one_side_as_on_both(kind: str, alphabet: int, seed: int) -> None:
-    """Each that the returned cluster holds has one of its own on the other, or is listed; where it is exact, the
-    very ones that were never mirrored.
-    """
+    """Each returned record has one of its own on the other cluster, or is listed, exactly where that is known."""
     world, known = returned_world(kind, alphabet, seed)
     told = found(world, known)
     stranded, truth = listed(world, told), never_mirrored(world)
@@ -120,9 +115,7 @@ def test_of_records_that_are_alike_as_many_are_on_one_side_as_on_both(kind: str,
 
 
 def mirrored_once(kind: str, alphabet: int, seed: int) -> tuple[World, Returned]:
-    """Two logs between which MirrorMaker 2 never crashed: nothing on the target is a repeat, so that each like
-    record has one place.
-    """
+    """Make two logs without repeats on the target, so that each like record has one place."""
     dice = Random(seed)
     while True:
         world = make_world(
@@ -193,20 +186,7 @@ def plain_world(source: list[int], target: list[int], **bounds: object) -> World
     return World(here, there, [], Bounds(**BOUNDS | {"cut_off": len(source), "boundary": len(target)} | bounds), False)
 
 
-BOUNDS = {
-    "topic": "t",
-    "partition": 0,
-    "target_topic": "t",
-    "source_start": 0,
-    "target_start": 0,
-    "drained": False,
-    "complete": False,
-    "other_writer": False,
-    "source_compacted": False,
-    "target_compacted": False,
-    "compare_timestamps": True,
-    "recreated": False,
-}
+BOUNDS = bounds_row("t", 0, 0, 0, drained=False, complete=False)
 
 
 def known(world: World, **changes: object) -> Returned:
@@ -227,17 +207,14 @@ def test_records_that_are_all_alike_are_counted() -> None:
     """As many as the target has were replicated, in their order; repeats among them cannot be told."""
     assert told_of([7] * 10, [7] * 6) == (6, [])
     assert told_of([1, 2, 7, 7, 7, 3], [1, 2, 7, 7, 1, 2, 7]) == (4, []), "the longest run behind the last that is sure"
-    assert told_of([1, 2, 1, 2, 1, 2], [1, 2, 1, 2], replicated=3) == (
-        4,
-        [],
-    ), "as many lie below one on the target as on the source"
+    assert told_of([1, 2, 1, 2, 1, 2], [1, 2, 1, 2], replicated=3) == (4, []), (
+        "as many lie below one on the target as on the source"
+    )
     assert told_of([1, 2, 3, 1, 4], [1, 1]) == (1, [])
 
 
 def test_a_tail_that_was_lost_and_written_anew_is_stranded_though_connect_kept_more() -> None:
-    """What Connect kept speaks of the tail that is lost; nothing is left where the log is shorter than that, and the
-    target holds none of it.
-    """
+    """What Connect kept counts only for the lost tail, and not where the log is shorter."""
     before, anew = list(range(20)), [*range(15), *range(100, 110)]
     assert told_of(anew, before, replicated=19) == (15, [])
     assert told_of(anew[:10], [], {"boundary": 20, "target_start": 20}, replicated=19) == (0, [])
@@ -255,9 +232,7 @@ def test_a_tail_that_was_lost_below_the_newest_sample_is_found_by_all_of_both_lo
 
 
 def test_a_sample_behind_the_last_replicated_record_shows_nothing_of_the_source() -> None:
-    """Nothing came to the target since: whether the source's records are still those that were mirrored is seen
-    before it.
-    """
+    """Nothing came to the target since: only before that sample are the source's records known."""
     world = plain_world(list(range(100, 125)), list(range(18)))
     case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (18, 18, 17, 1))))
     (told,) = drive(
@@ -290,9 +265,7 @@ def test_a_value_that_a_cleaner_may_have_taken_is_not_stranded() -> None:
 
 
 def test_what_a_cleaner_may_have_taken_from_the_source_is_not_lacking() -> None:
-    """The target holds an older value of a key that the source holds newer; a key that the source does not hold is
-    lacking.
-    """
+    """An older value of a key that the source holds newer is not lacking; an absent key is."""
     world = plain_world([1, 2], [1, 3, 4, 2], source_compacted=True)
     world.source = [replace(c, key=key) for c, key in zip(world.source, (5, 6))]
     world.target = [replace(c, key=key) for c, key in zip(world.target, (5, 6, 7, 6))]
@@ -306,10 +279,9 @@ def test_a_topic_whose_records_are_all_alike_is_told_by_its_older_copies_too() -
     """What an earlier failback dealt with was mirrored before: its copies are not those of what clients wrote since."""
     source, target = [7] * 663, [7] * 608
     assert told_of(source, target, decided_to=585) == (608, [])
-    assert told_of(source, target, {"source_start": 585}) == (
-        585,
-        [],
-    ), "retention took the others, and nobody recorded where their copies end"
+    assert told_of(source, target, {"source_start": 585}) == (585, []), (
+        "retention took the others, and nobody recorded where their copies end"
+    )
     world = plain_world(source, target, source_start=585)
     for sample, begin in (((585, 585, 584), 586), ((585, 585, 400), 585), ((590, 590, 589), 585)):
         case = replace(world.case(), floors=Floors(*(np.array([one]) for one in (*sample, 1))))
@@ -332,9 +304,7 @@ def test_what_is_too_much_to_compare_begins_behind_the_newest_sync_that_both_log
 
 
 def test_runs_are_found_wherever_they_begin() -> None:
-    """The longest of several, up to either end, among many that are alike; by comparing one after the other the
-    same.
-    """
+    """The longest of several runs, up to either end, is the one that comparing one by one finds."""
     assert longest_run(np.array([1, 2, 3]), np.array([1, 2, 9, 1, 2, 3]), np.array([0, 3])) == 3
     assert longest_run(np.array([1, 2]), np.array([1, 2, 3]), np.array([1, 3])) == 0
     dice = np.random.default_rng(5)
@@ -349,26 +319,19 @@ def test_runs_are_found_wherever_they_begin() -> None:
 
 
 def test_of_copies_that_flowed_back_only_those_that_their_topic_holds_no_more_are_told() -> None:
-    """Retention or a cleaner took them there; what was not copied yet is not lacking. More than may be compared is
-    told whole.
-    """
+    """Retention or a cleaner took them; what was not copied yet is not lacking; too many are listed whole."""
     world = plain_world([0, 1, 2, 3, 3], [2, 3, 4, 5])
     told = found(world, known(world, copied_back=True))
-    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == (
-        [0, 1, 3],
-        [],
-        0,
-        5,
-    ), "of two that are alike one is left over"
+    assert (told.older.tolist(), told.missing.tolist(), told.lacking, told.from_offset) == ([0, 1, 3], [], 0, 5), (
+        "of two that are alike one is left over"
+    )
     assert [*found(world, known(world, copied_back=True), content_limit=4).older] == [0, 1, 2, 3, 4]
     gone = plain_world([0, 1], [], target_start=None, boundary=None)
     assert found(gone, known(gone, copied_back=True)).older.tolist() == [0, 1]
 
 
 def test_copies_behind_what_clients_wrote_are_looked_through_where_the_log_will_be_deleted() -> None:
-    """The source held 0 to 2, the last one stranded; then 5 to 7 were copied back, and the target's retention took 0
-    and 5.
-    """
+    """The source held 0 to 2, the last stranded; 5 to 7 were copied back, and retention took 0 and 5."""
     world = plain_world([0, 1, 2, 5, 6, 7], [0, 1, 6, 7, 8], cut_off=3, boundary=2, target_start=1)
     facts = {"stable_end": 6, "target_end": 5, "written_from": 2}
     kept = found(world, known(world, **facts), whole=True)
@@ -385,33 +348,24 @@ def test_what_an_earlier_failback_left_in_its_place_is_told_by_its_own_offsets()
         found(world, known(world, kept=np.array(kept, np.int64), proven_end=7), whole=True) for kept in ([], [3, 4])
     )
     assert (without.missing.tolist(), without.from_offset) == ([0, 1], 7)
-    assert (told.missing.tolist(), told.from_offset, told.lacking) == (
-        [3, 4],
-        7,
-        0,
-    ) and "2 were left there by an earlier failback" in told.evidence
+    assert (told.missing.tolist(), told.from_offset, told.lacking) == ([3, 4], 7, 0)
+    assert "2 were left there by an earlier failback" in told.evidence
 
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.data())
 def test_whatever_was_left_no_content_is_told_less_often(contents: list[int], data: st.DataObject) -> None:
-    """Also where records were called stranded that had been mirrored: as often as the target lacks a content it is
-    told, at least.
-    """
+    """A content is listed at least as often as the target lacks it."""
     copied = data.draw(st.lists(st.sampled_from(contents), max_size=20)) if contents else []
     kept = sorted(data.draw(st.sets(st.integers(0, len(contents) - 1)))) if contents else []
     world = plain_world(contents, copied)
     told = found(world, known(world, kept=np.array(kept, np.int64)), whole=True)
     offsets = {*told.missing.tolist(), *range(told.from_offset, len(contents))}
-    assert (
-        not Counter(contents) - Counter(copied) - Counter(contents[offset] for offset in offsets)
-        and set(kept) <= offsets
-    )
+    assert not Counter(contents) - Counter(copied) - Counter(contents[offset] for offset in offsets)
+    assert set(kept) <= offsets
 
 
 def test_a_topic_that_clients_made_on_both_sides_is_looked_through_before_it_is_deleted() -> None:
-    """Nothing of it is told as stranded, for all of it counts as copied; what the other one does not hold is told
-    nevertheless, all of it where there is no such partition, or too much.
-    """
+    """All of it counts as copied, but what the other cluster lacks is listed, all where it cannot be compared."""
     world = plain_world([1, 2, 3], [7, 2], cut_off=0, boundary=None, target_start=None)
     facts = {"stable_end": 3, "target_end": 2, "written_from": 0, "deleted_to": 3}
     assert found(world, known(world, **facts), whole=True).older.tolist() == [0, 2]

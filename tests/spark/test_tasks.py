@@ -77,23 +77,16 @@ def test_policies_are_applied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_a_recorder_saw_places_groups_without_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Floors come with the rows: the target's end when the source's was below the position. Before the first one the
-    policy decides.
-    """
+    """Floors come with the rows: the target's end when the source's was below the position; else the policy."""
     rows = [("t", 0, POSITION, f"at {p}", "fail", p, 5, 0) for p in (10, 50, 99)]
     rows += [("t", 0, FLOOR, "", "", end, end + 15, -1, at) for at, end in ((2, 60), (1, 40))]
     made, _ = translated(rows, monkeypatch, source_readable=False)
-    assert {row["group"]: (row["class"], row["target_position"]) for row in made} == {
-        "at 10": ("REFUSED", None),
-        "at 50": ("NEAREST", 55),
-        "at 99": ("NEAREST", 75),
-    }
+    found = {row["group"]: (row["class"], row["target_position"]) for row in made}
+    assert found == {"at 10": ("REFUSED", None), "at 50": ("NEAREST", 55), "at 99": ("NEAREST", 75)}
 
 
 def test_a_group_that_may_have_gone_on_may_have_read_all_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its bound reaches to the boundary, wherever it stood; one that stood still has its own, and one without a
-    position none.
-    """
+    """Its bound reaches to the boundary; a group that stood still has its own, one without a position none."""
     rows = [
         ("t", 0, POSITION, f"{state} {p} {policy}", policy, p, 5, moved)
         for p in (10, 50, 99)
@@ -104,9 +97,8 @@ def test_a_group_that_may_have_gone_on_may_have_read_all_that_is_there(monkeypat
     made, _ = translated(rows, monkeypatch, source_readable=False)
     found = {row["group"]: (row["target_position"], row["bound"], row["exact"]) for row in made}
     assert (found["still 50 fail"], found["alive 50 fail"]) == ((55, 20, False), (55, 65, False))
-    assert found["still 10 boundary"] == found["alive 10 boundary"] == (120, None, False) and found[
-        "alive 10 fail"
-    ] == (None, None, False)
+    assert found["still 10 boundary"] == found["alive 10 boundary"] == (120, None, False)
+    assert found["alive 10 fail"] == (None, None, False)
 
 
 def test_a_group_with_two_positions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,7 @@ JOB = "translate_offsets"
 
 @pytest.fixture(scope="module")
 def clusters() -> tuple[MockCluster, MockCluster]:
-    """A source with a thousand records and a target on which fifty of them stand twice; a partition of equal
-    records.
-    """
+    """A thousand records of which fifty stand twice on the target, and a partition of equal records."""
     source, target = MockCluster(), MockCluster()
     values = [b"id-%d" % number for number in range(1000)]
     source.write("orders", 0, values)
@@ -94,9 +92,7 @@ def digest_by_hand(table: object) -> str:
 def test_spark_starts_while_its_input_is_written(
     folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
 ) -> None:
-    """The last file comes late: the job has waited, and translates as ever; one that never comes ends it with a line
-    that says so.
-    """
+    """The job waits for a late file and then translates; a file that never comes ends it with a clear line."""
     limits = (folder / "job.json").rename(tmp_path / "later")
     late = threading.Timer(1, lambda: limits.rename(folder / "job.json"))
     late.start()
@@ -107,9 +103,8 @@ def test_spark_starts_while_its_input_is_written(
     (tmp_path / "nothing").mkdir()
     (tmp_path / "nothing" / "failed").touch()
     refused = run_here(JOB, tmp_path / "nothing", tmp_path / "none", *clusters, more=("--wait-for-input", "120"))
-    assert refused.returncode != 0 and refused.stdout.strip().splitlines()[-1].endswith(
-        "could not be written: its writer says why"
-    )
+    assert refused.returncode != 0
+    assert refused.stdout.strip().splitlines()[-1].endswith("could not be written: its writer says why")
     assert not (tmp_path / "none").exists()
 
 
@@ -117,9 +112,7 @@ def test_spark_starts_while_its_input_is_written(
 def test_a_failure_is_one_clear_line_without_secrets(
     folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]
 ) -> None:
-    """A log that is shorter than its bounds ends the job with the partition's name, and leaves no output and no
-    secret behind.
-    """
+    """A log shorter than its bounds ends the job with the partition's name, without output or secret."""
     shorter = [bounds_row("orders", 0, 1000, 5000), bounds_row("orders", 1, 50, 50)]
     wrong = write_input(tmp_path / "wrong", [("g", "orders", 0, 990)], [], shorter)
     (tmp_path / "events").mkdir()

@@ -112,9 +112,7 @@ def test_without_a_source(world: World, limit: int) -> None:
 @example(alphabet=0, limit=3, seed=35513)
 @given(st.sampled_from([0, 1, 2]), st.integers(0, 60), st.integers(0, 2**32))
 def test_without_a_source_but_with_what_a_recorder_saw(alphabet: int, limit: int, seed: int) -> None:
-    """What was sampled while the source lived: no group is ahead, none reads more again than announced, whatever a
-    restart hides behind gaps of its own length.
-    """
+    """No group is ahead or re-reads more than announced, whatever a restart hides behind gaps."""
     dice = Random(seed)
     world = make_world(
         dice.randint(0, 40),

@@ -41,9 +41,7 @@ def test_windows_of_both_sides_hold_the_same_records(reader: WindowReader) -> No
 
 
 def test_many_windows_in_one_call(reader: WindowReader) -> None:
-    """Windows of one partition, near and far from each other, overlapping and repeated, come back in the order asked
-    for.
-    """
+    """Windows of one partition, overlapping and repeated, come back in the order asked for."""
     asked = [Window("source", "orders", p, start, start + 7) for start in (290, 0, 3, 0, 120) for p in (2, 0)]
     assert [records.offsets.tolist() for records in reader.read(asked)] == [list(range(w.start, w.end)) for w in asked]
 
@@ -112,9 +110,7 @@ def prints_of(*records: tuple) -> list[tuple[int, int]]:
 
 
 def test_fingerprints_tell_fields_apart() -> None:
-    """Null differs from empty, no two fields can run together, and what follows a zero byte counts; each half alone
-    tells all of it.
-    """
+    """Null is not empty, fields never run together, bytes after a zero count, in each half alone."""
     records = [
         (None, b"v", None, 1),
         (b"", b"v", None, 1),

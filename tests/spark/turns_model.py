@@ -1,9 +1,4 @@
-"""A model of two logs that grew by turns: clients change sides, and MirrorMaker 2 copies the other way from then
-on.
-
-Records have hidden ids, one in both logs. It shares no rule with the code under test: the judge counts ids and
-contents.
-"""
+"""A model of logs that grew by turns, and a judge by hidden ids; it shares no rule with the code under test."""
 
 from __future__ import annotations
 
@@ -56,14 +51,7 @@ class Turns(World):
 
 
 def unread_of(world: Turns, position: int, read: bool = False) -> list[Cell]:
-    """Return what a group at a position may not have read of what was ever on the target, each record once.
-
-    That is all that follows on the source, for a failover places groups at last copies; and what was stranded on the
-    target and waits there.
-
-    Args:
-        read: the group came there by reading: nothing counts of which a copy below the position had brought it.
-    """
+    """Return each record once that a group may not have read; of ``read`` ones a copy below the position counts."""
     consumed = {c.record for c in world.given if c.offset < position and read}
     waiting = [cell for until, cell in world.waiting if position <= until]
     there = {c.record: c for c in world.source if c.offset >= position and c.record in world.mirrored - consumed}
@@ -71,9 +59,7 @@ def unread_of(world: Turns, position: int, read: bool = False) -> list[Cell]:
 
 
 def exact_position(world: Turns, position: int, read: bool = False) -> int:
-    """Return the greatest target offset below which no unread record, as of `unread_of`, has its last copy, by
-    hidden ids.
-    """
+    """Return the greatest target offset below which no unread record has its last copy, by hidden ids."""
     last = {c.record: c.offset for c in world.target if c.record is not None}
     return min(
         [last[c.record] for c in unread_of(world, position, read) if c.record in last], default=world.bounds.boundary
@@ -81,11 +67,7 @@ def exact_position(world: Turns, position: int, read: bool = False) -> int:
 
 
 def verdict(world: Turns, position: int, answer: Answer, read: bool = False) -> str | None:
-    """Return what is wrong with an answer, None if nothing is.
-
-    Args:
-        read: the group came there by reading.
-    """
+    """Return what is wrong with an answer, None if nothing is; ``read``: the group came there by reading."""
     if answer.class_ == "REFUSED":
         return None
     target, exact = answer.target_position, exact_position(world, position, read)
@@ -114,9 +96,7 @@ def again_of(world: Turns, position: int, target: int, exact: int) -> int:
 
 
 def _greatest(world: Turns, position: int, read: bool) -> int:
-    """Return the greatest target offset from which on all unread contents follow, as often as the target can give
-    them.
-    """
+    """Return the greatest target offset from which on all unread contents follow, as often as possible."""
     due = Counter(c.content for c in unread_of(world, position, read)) & contents_from(
         world.target, world.bounds.target_start
     )
@@ -176,9 +156,7 @@ class _Making:
             )
 
     def _sample(self, source: int, target: int) -> None:
-        """Play a recorder: it sees both ends, what is written to a log before what is copied of that; ends never
-        fall.
-        """
+        """Play a recorder that sees what is written before its copies; ends never fall."""
         last = self.samples[-1] if self.samples else (0, 0)
         self.samples.append((max(source, last[0]), max(target, last[1]), -1))
 
@@ -210,17 +188,7 @@ def make_turns(
     drained: bool = True,
     most: int = 5,
 ) -> Turns:
-    """Make a world of several turns, the newest of which has the source as the side that clients write to.
-
-    Args:
-        size: offsets that clients write in one turn, at most.
-        dice: decides everything else.
-        alphabet: how many contents there are; 0 makes every content unique.
-        compaction: whether either log may have been cleaned, each on its own.
-        retention: whether the heads of the logs may be gone.
-        drained: False lets the newest run die early.
-        most: turns.
-    """
+    """Make a world of ``most`` turns; an ``alphabet`` of 0 makes contents unique, ``drained`` False ends it early."""
     making, count = _Making(dice, alphabet, compaction), dice.randint(2, most)
     for number in range(count):
         newest = number == count - 1

@@ -1,8 +1,13 @@
-"""How many examples a property is tried with."""
+"""Examples of tests: how many a property is tried with, and words that a rule tells apart."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
+
+
+def yes_and_no(yes: str, no: str) -> list[tuple[str, bool]]:
+    """Return each word with whether it is one of the first text."""
+    return [*((word, True) for word in yes.split()), *((word, False) for word in no.split())]
 
 
 def examples(count: int) -> settings:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import Contradiction
+from kafka_dr.operators.procedure_step import ProcedureGate
 from kafka_dr.procedure.entries import (
     ApprovedPlan,
     LeaseTaken,
@@ -26,6 +27,21 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 NO_FILE = Receipt("none.parquet", 0, "")
+
+
+def figures_of(run: Run, step: str) -> dict[str, Any] | None:
+    """What a step wrote when it was done last; None if it was not done."""
+    entry = run.journal.last(run.id, step, Entry.OUTCOME)
+    return None if entry is None else entry.payload
+
+
+def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
+    """Subject, body and digest of what a gate asks; None if it asks nothing."""
+    digest = gate.digest(run)
+    if digest is None:
+        return None
+    asked = gate.question(run)
+    return f"{asked.subject} {digest}", asked.body, digest
 
 
 def open_run(procedure: Run) -> None:

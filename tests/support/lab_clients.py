@@ -5,13 +5,26 @@ from __future__ import annotations
 import uuid
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from lab.progress import wait_until
 from lab.state import Lab
 
 SECONDS = 60.0
 HEADERS = [("h", b"\x00\xff1"), ("empty", None)]
+
+
+def acl_filter(permission: AclPermissionType = AclPermissionType.ANY) -> AclBindingFilter:
+    """Match every entry of a permission on everything, or of both."""
+    return AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, permission)
 
 
 def client(lab: Lab, alias: str, principal: str) -> dict:

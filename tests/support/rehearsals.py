@@ -24,10 +24,7 @@ SEED = int(os.environ.get("SWITCHBACK_SEED", "4177"))
 
 
 def concluded_without_findings(rehearsal: Rehearsal) -> Path:
-    """Run the failover of a workload under load; return the procedure's evidence folder.
-
-    The judge found 0 skipped, every position exact, 0 acknowledged records missing, and clients that went on.
-    """
+    """Run the failover of a workload under load, which the judge passes; return its evidence folder."""
     with kept_if_it_fails(rehearsal.lab.root, rehearsal.folder):
         verdict = rehearsal.conclude("approver")
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
@@ -40,12 +37,7 @@ def concluded_without_findings(rehearsal: Rehearsal) -> Path:
 def lost_without_findings(
     state: Path, folder: Path, accident: Accident, rate: int, seed: int = SEED, **choices: Any
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """Lose the source of a lab that is up and rehearse without it, as of `rehearse_lost_source`; return the evidence
-    and the judge's figures.
-
-    The judge found 0 skipped, every acknowledged record on the target or listed as lost, every bound kept, and clients
-    that went on.
-    """
+    """Rehearse without the source of a lab that is up, which the judge passes; return evidence and figures."""
     with kept_if_it_fails(state, folder):
         return _lost_without_findings(state, folder, accident, rate, seed, **choices)
 
@@ -103,12 +95,7 @@ def _page_shows(page: Path, evidence: dict[str, Any]) -> None:
 def trips_without_findings(
     state: Path, folder: Path, trips: Sequence[tuple[Leaving, Returning]], rate: int, seed: int = SEED, **workload: Any
 ) -> Counter[str]:
-    """Go to and fro on a lab that is up, as of `rehearse_round_trips`; return the judge's figures of all changes
-    together.
-
-    The judge found 0 skipped, every position exact where both sides could be read, nothing mirrored twice, every
-    acknowledged record on the final primary or exported.
-    """
+    """Go to and fro on a lab that is up, which the judge passes; return the figures of all changes together."""
     with kept_if_it_fails(state, folder):
         verdict = rehearse_round_trips(state, folder, seed, rate, trips, **workload)
         assert verdict.passed, "\n".join(verdict.lines(limit=5))
@@ -129,11 +116,7 @@ def trips_without_findings(
 
 
 def exact_list(rehearsal: LostSourceRehearsal) -> Path:
-    """Have the product list what a source that is back holds and the target never got; the folder that holds the
-    list.
-
-    A run that nobody approves reads the source to its end, and touches nothing.
-    """
+    """Have a run that nobody approves list what the returned source holds and the target never got."""
     params = {"override_source_lost": "it is back, and only its list is wanted", "approval_wait_seconds": 3}
     rehearsal.run(None, "what is stranded on the old source?", seconds=300, **params)
     folder, evidence = rehearsal.evidence()
@@ -146,9 +129,7 @@ def exact_list(rehearsal: LostSourceRehearsal) -> Path:
 
 
 def _receipts_hold(made: Path) -> None:
-    """Every file of stranded records, and of those that no transaction committed, is the one that its row of the
-    inventory names.
-    """
+    """Each listed file, stranded or uncommitted, is the one that its row of the inventory names."""
     rows = pq.read_table(made / "loss.parquet").to_pylist()
     for kind, column in (("stranded", "sha256"), ("uncommitted", "uncommitted_sha256")):
         told = {row["file"]: row[column] for row in rows if row[column] is not None}

@@ -40,6 +40,8 @@ from lab.airflow_settings import connections
 from lab.brokers import admin
 from lab.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
+from tests.support.facts import figures_of
+from tests.support.lab_clients import acl_filter
 
 OPERATORS = {
     Step.OPEN_PROCEDURE: OpenProcedure,
@@ -122,9 +124,9 @@ class Stage:
             self._run_one(procedure, OPERATORS[step](task_id=step.value))
             if step is Step.FORECAST:
                 procedure.systems.api.approve(
-                    Step.APPROVE_FAILOVER, procedure.progress.figures(Step.FORECAST)["plan_digest"]
+                    Step.APPROVE_FAILOVER, figures_of(procedure, Step.FORECAST)["plan_digest"]
                 )
-        return procedure.progress.figures(steps[-1])
+        return figures_of(procedure, steps[-1])
 
     def _run_one(self, procedure: Run, operator: Any) -> None:
         run = SimpleNamespace(
@@ -189,9 +191,7 @@ class Stage:
     def acls(self, alias: str = "primary") -> set[Acl]:
         """Every ACL entry of a cluster, as a superuser sees it."""
         client = self.admin(alias)
-        asked = AclBindingFilter(
-            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-        )
+        asked = acl_filter()
         return {_plain(binding) for binding in client.describe_acls(asked, request_timeout=_SECONDS).result(_SECONDS)}
 
     def allow(self, *entries: AclBinding, aliases: Iterable[str] = ALIASES) -> None:

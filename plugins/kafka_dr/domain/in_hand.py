@@ -8,9 +8,10 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from kafka_dr.domain.evidence import WATCHING
 from kafka_dr.domain.plain_text import clock, duration, shortened, time_of_day
@@ -192,7 +193,8 @@ def _told(state: str, lines: Sequence[Line]) -> str:
     trouble = newest([last], StepNotDone)
     if trouble is not None:
         return shortened(trouble.reason, 300)
-    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in last.payload.items()), 300)
+    seen: Mapping[str, Any] = last.payload
+    return shortened("; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in seen.items()), 300)
 
 
 # -- the fence ---------------------------------------------------------------------------------------------------

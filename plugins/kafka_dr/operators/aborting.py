@@ -53,7 +53,7 @@ class AbortProcedure(AbortedStep):
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """No new epoch is taken: the procedure's own processes shall see the abort and return by themselves."""
-        if procedure.progress.aborted() is None:
+        if procedure.progress.done(ProcedureAborted) is None:
             procedure.authority.hold()
             if procedure.progress.began(Step.OPEN_TARGET) is not None:
                 raise Refusal(

@@ -9,11 +9,11 @@ from typing import Any
 from kafka_dr.domain.loss_plan import grown_markdown, loss_markdown, review_digest
 from kafka_dr.domain.plan import cell, plan_markdown
 from kafka_dr.operators.loss_since import loss_grown
-from kafka_dr.operators.offsets import groups_born, must_be_reviewed
-from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.operators.offsets import digest_to_review, groups_born
+from kafka_dr.operators.procedure_step import ProcedureGate, Question
 from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import APPROVE, REJECT, TranslationClass
+from kafka_dr.vocabulary import TranslationClass
 
 _SHOWN = 50
 
@@ -21,36 +21,34 @@ _SHOWN = 50
 class ApproveFailover(ProcedureGate):
     """Show the forecast; go on only when someone other than the starter approves this very plan."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(options=[APPROVE, REJECT], **kwargs)
+    def digest(self, procedure: Run) -> str:
+        """Of the plan."""
+        return procedure.progress.move().plan_digest
 
-    def question(self, procedure: Run) -> tuple[str, str, str]:
-        """The forecast, bound to the plan's digest."""
+    def question(self, procedure: Run) -> Question:
+        """The forecast."""
         move = procedure.progress.move()
-        return (
-            f"Move all clients from {move.planned.source} to {move.planned.target}? Plan {move.plan_digest}",
+        return Question(
+            f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",
             plan_markdown(move.plan, move.plan_digest),
-            move.plan_digest,
         )
 
 
 class ApproveDataLoss(ProcedureGate):
     """Show what is lost; go on only when someone other than the starter approves this very inventory."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(options=[APPROVE, REJECT], **kwargs)
+    def digest(self, procedure: Run) -> str:
+        """Of the plan, which holds the inventory."""
+        return procedure.progress.move().plan_digest
 
-    def question(self, procedure: Run) -> tuple[str, str, str]:
-        """The inventory, bound to its digest."""
+    def question(self, procedure: Run) -> Question:
+        """The inventory."""
         move = procedure.progress.move()
         plan = move.planned
-        return (
-            (
-                f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and go on with"
-                f" {plan.target}? Plan {move.plan_digest}"
-            ),
+        return Question(
+            f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and go on with {plan.target}?"
+            " Plan",
             loss_markdown(move.plan, move.plan_digest),
-            move.plan_digest,
         )
 
 
@@ -59,23 +57,18 @@ class ReviewTranslation(ProcedureGate):
     so, and ask.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(options=[APPROVE, REJECT], **kwargs)
-
     def wait_seconds(self, procedure: Run) -> float:
         """Clients are fenced meanwhile: no longer than the fence may last, where there is one."""
         deadline, longest = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
         return longest if deadline is None else max(1.0, min(longest, deadline - time.time()))
 
-    def question(self, procedure: Run) -> tuple[str, str, str] | None:
-        """What is lost beyond what was approved, and the positions that are not exact, worst first; bound to the
-        digest of the translation and of that loss.
-        """
-        more = loss_grown(procedure)
-        if not more and not must_be_reviewed(procedure):
-            return None
-        found = procedure.progress.require(OffsetsTranslated)
-        digest = review_digest(found.digest, more)
+    def digest(self, procedure: Run) -> str | None:
+        """Of the translation, and of what is lost beyond what was approved."""
+        return digest_to_review(procedure, loss_grown(procedure))
+
+    def question(self, procedure: Run) -> Question:
+        """What is lost beyond what was approved, and the positions that are not exact, worst first."""
+        more, found = loss_grown(procedure), procedure.progress.require(OffsetsTranslated)
         born = groups_born(procedure)
         rows = procedure.artifacts.load(found.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
@@ -97,7 +90,7 @@ class ReviewTranslation(ProcedureGate):
                 *[_row(r) for r in inexact.head(_SHOWN).to_dict("records")],
                 "",
                 f"Translation digest `{found.digest}`",
-                *([f"Digest of both, translation and loss: `{digest}`"] if more else []),
+                *([f"Digest of both, translation and loss: `{review_digest(found.digest, more)}`"] if more else []),
             ]
         )
         asked = (
@@ -105,7 +98,7 @@ class ReviewTranslation(ProcedureGate):
             if more
             else "Commit these positions? Translation"
         )
-        return f"{asked} {digest}", body, digest
+        return Question(asked, body)
 
 
 def _rereads(translated: OffsetsTranslated) -> str:

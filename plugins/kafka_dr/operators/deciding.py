@@ -5,17 +5,16 @@ word.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kafka_dr.domain.stranded import Decision, Mode, Return, decide, impossible, return_markdown, stranded_by_topic
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.kafka_cluster import READ_COMMITTED
-from kafka_dr.operators.procedure_step import ProcedureGate
+from kafka_dr.operators.procedure_step import ProcedureGate, Question
 from kafka_dr.operators.stranded_export import Writers, written_with
 from kafka_dr.operators.way_back import names_protect
 from kafka_dr.procedure.entries import Approval, StrandedRecordsFound, StrandedRecordsFoundWithSizes
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import APPROVE, REJECT, Step
+from kafka_dr.vocabulary import Step
 
 
 def mode_of(procedure: Run) -> Mode:
@@ -89,22 +88,18 @@ class DecideStrandedRecords(ProcedureGate):
     and ask.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(options=[APPROVE, REJECT], **kwargs)
-
-    def question(self, procedure: Run) -> tuple[str, str, str] | None:
-        """The figures and the decisions, bound to their digest."""
+    def digest(self, procedure: Run) -> str | None:
+        """Of the figures and the decisions."""
         planned = planned_return(procedure)
-        if not planned.needs_a_person:
-            return None
+        return planned.digest if planned.needs_a_person else None
+
+    def question(self, procedure: Run) -> Question:
+        """The figures and the decisions."""
+        planned = planned_return(procedure)
         records = sum(one.records for one in planned.stranded)
         asked = (
             f"Make the topics on {planned.target} anew, with"
             if planned.mode is Mode.RECREATE
             else f"Go back to {planned.target} with"
         )
-        return (
-            f"{asked} {records} stranded records decided on? Decision {planned.digest}",
-            return_markdown(planned),
-            planned.digest,
-        )
+        return Question(f"{asked} {records} stranded records decided on? Decision", return_markdown(planned))

@@ -15,7 +15,7 @@ from kafka_dr.hooks.procedure_journal import JournalEntry
 from kafka_dr.operators.continuing import give_back
 from kafka_dr.operators.evidence_page import evidence_page
 from kafka_dr.operators.loss_since import loss_grown, loss_since
-from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload, run_with_bad_params
+from kafka_dr.operators.procedure_step import ProcedureStep, not_done, run_with_bad_params
 from kafka_dr.procedure.entries import (
     ClosingBegun,
     DataLossAssessed,
@@ -186,7 +186,7 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
         # Evidence that this journal does not know may be of what was really done.
         if (procedure.artifacts.folder / "evidence.json").exists():
             return refused
-        journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, failure_payload(error))
+        journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, not_done(error).payload())
     file_evidence(procedure, 0)
     return refused
 

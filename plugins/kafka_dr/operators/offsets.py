@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from kafka_dr.domain.fence import FenceScope, still_allowed
-from kafka_dr.domain.loss_plan import review_digest
+from kafka_dr.domain.loss_plan import Grown, review_digest
 from kafka_dr.domain.rereads import compare_with_mirror_maker
 from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, ReadBackFailed, Refusal
@@ -305,12 +305,11 @@ def require_reviewed(procedure: Run) -> None:
     procedure.approvals.require_plan()
     procedure.progress.outcome_entry(Step.REVIEW_TRANSLATION)
     more = loss_grown(procedure)
-    if not more and not must_be_reviewed(procedure):
+    digest = digest_to_review(procedure, more)
+    if digest is None:
         return
     try:
-        procedure.approvals.require(
-            Step.REVIEW_TRANSLATION, review_digest(procedure.progress.require(OffsetsTranslated).digest, more)
-        )
+        procedure.approvals.require(Step.REVIEW_TRANSLATION, digest)
     except ApprovalMissing as error:
         if not more:
             raise
@@ -322,12 +321,15 @@ def require_reviewed(procedure: Run) -> None:
         ) from error
 
 
-def must_be_reviewed(procedure: Run) -> bool:
-    """Whether a person must see the translation: a position is not exact, records are missing, or groups move that
-    the plan does not name.
+def digest_to_review(procedure: Run, more: Sequence[Grown]) -> str | None:
+    """Digest of the translation and of a loss beyond what was approved; None where no person must see them.
+
+    A person must where more is lost, a position is not exact, records are missing, or groups move that the plan does
+    not name.
     """
     found = procedure.progress.require(OffsetsTranslated)
-    return bool(found.exact != found.positions or found.holes or found.cut or groups_born(procedure))
+    asked = more or found.exact != found.positions or found.holes or found.cut or groups_born(procedure)
+    return review_digest(found.digest, more) if asked else None
 
 
 def groups_born(procedure: Run) -> list[str]:

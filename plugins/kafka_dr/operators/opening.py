@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.operators.continuing import take_over, way_on, what_is_continued
-from kafka_dr.operators.procedure_step import ProcedureStep, failure_payload
+from kafka_dr.operators.procedure_step import ProcedureStep, not_done
 from kafka_dr.procedure.entries import (
     LeaseTaken,
     ProcedureClosed,
@@ -15,7 +15,6 @@ from kafka_dr.procedure.entries import (
     TryBegun,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry
 
 _ACKNOWLEDGE = (
     "or, if this cannot wait, start a new run that says why in acknowledge_cool_down: the second person who approves it"
@@ -45,9 +44,8 @@ class OpenProcedure(ProcedureStep):
 
     def record_failure(self, procedure: Run, error: Any) -> None:
         """A lease that was refused is written without one."""
-        kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        epoch = procedure.lease.epoch if procedure.lease.ever_held else 0
-        procedure.journal.append(procedure.id, self.task_id, kind, epoch, failure_payload(error))
+        epoch, fact = procedure.lease.epoch if procedure.lease.ever_held else 0, not_done(error)
+        procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
 
 
 def _take_lease(procedure: Run) -> int:

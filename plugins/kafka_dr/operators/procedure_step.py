@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,12 +39,23 @@ from kafka_dr.errors import (
 from kafka_dr.hooks.procedure_journal import Journal
 from kafka_dr.operators.connections import Connections
 from kafka_dr.procedure.authority import record
-from kafka_dr.procedure.entries import Approval, ApprovalGiven, Fact, GateApproved, StepOutcome
+from kafka_dr.procedure.entries import (
+    AnswerIgnored,
+    Approval,
+    ApprovalGiven,
+    GateApproved,
+    GatePassed,
+    StepFailed,
+    StepNotDone,
+    StepOutcome,
+    StepRefused,
+    TryBegun,
+)
 from kafka_dr.procedure.progress import WaitLonger
-from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.procedures import foreign_params
 from kafka_dr.settings import Request, Topology, check_params, load_topology
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import APPROVE, REJECT, Entry, Step
 
 _WAKE_AFTER = timedelta(seconds=5)
 #: How often a gate asks again after an answer that counts for nothing, such as the starter's own.
@@ -73,16 +85,15 @@ def procedure_holding(source: str, target: str) -> Run:
     pair = topology.pair_key(source, target)
     journal = Journal(connections.journal_url(topology.journal.connection))
     lease = journal.lease(pair)
-    opened = journal.last(lease.holder, Step.OPEN_PROCEDURE, Entry.OPENED) if lease else None
+    opened = opened_by(journal, lease.holder) if lease else None
     if opened is None:
         raise BadInput(
             f"No procedure holds {pair}",
             "the journal knows of none",
             "Name the clusters of a procedure that was started.",
         )
-    identity = Identity(opened.payload["dag_id"], opened.payload["run_id"])
-    request = Request(**opened.payload["request"])
-    return Run(identity, request, journal, connections.systems(request, topology))
+    request = Request(**opened.request)
+    return Run(Identity(opened.dag_id, opened.run_id), request, journal, connections.systems(request, topology))
 
 
 def run_with_bad_params(context: Any) -> Run | None:
@@ -96,10 +107,10 @@ def run_with_bad_params(context: Any) -> Run | None:
     return Run.connected(Identity(run.dag_id, run.run_id), Request.model_construct(**given), topology, Connections())
 
 
-def failure_payload(error: SwitchbackError) -> dict[str, str]:
+def not_done(error: SwitchbackError) -> StepNotDone:
     """A refusal or failure as the journal holds it."""
-    told = {"reason": error.reason, "seen": error.seen, "next_step": error.next_step}
-    return {"error": type(error).__name__, **told}
+    fact = StepRefused if isinstance(error, Refusal) else StepFailed
+    return fact(error=type(error).__name__, reason=error.reason, seen=error.seen, next_step=error.next_step)
 
 
 class JournaledStep:
@@ -153,8 +164,7 @@ class JournaledStep:
 
     def record_failure(self, procedure: Run, error: SwitchbackError) -> None:
         """Write why the step did not do its work."""
-        kind = Entry.REFUSAL if isinstance(error, Refusal) else Entry.FAILURE
-        procedure.authority.write(self.task_id, kind, failure_payload(error))
+        record(procedure.authority, self.task_id, not_done(error))
 
     def already_done(self, procedure: Run) -> bool:
         """Whether the step has an outcome, and none of its predecessors was done again since."""
@@ -175,15 +185,15 @@ class JournaledStep:
         procedure.progress.refuse_if_going_back()
         procedure.progress.check_fence_clock()
         for step in sorted(self.upstream_task_ids):
-            procedure.progress.figures(step)
+            procedure.progress.outcome_entry(step)
         self.intend(procedure, context)
 
     def intend(self, procedure: Run, context: Any) -> None:
         """Write the intent, once for each try; it starts the try's clock."""
         attempt = getattr(context.get("ti"), "try_number", 1)
-        known = [e.payload.get("try") for e in procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT)]
-        if attempt not in known:
-            procedure.authority.write(self.task_id, Entry.INTENT, {"try": attempt})
+        begun = TryBegun(attempt=attempt)
+        if begun not in procedure.progress.facts(TryBegun, self.task_id):
+            record(procedure.authority, self.task_id, begun)
 
 
 def take_turn(procedure: Run, woken: bool) -> None:
@@ -275,11 +285,8 @@ class ProcedureStep(JournaledStep, BaseOperator):
         self.begin(procedure, context, woken)
         self._tell_countdown(procedure)
         with bounded_by_fence(procedure) if self.bounded else nullcontext():
-            figures = self.act(procedure, context)
-        if isinstance(figures, Fact):
-            record(procedure.authority, self.task_id, figures)
-        else:
-            procedure.authority.write(self.task_id, Entry.OUTCOME, figures)
+            outcome = self.act(procedure, context)
+        record(procedure.authority, self.task_id, outcome)
         return {"done": self.task_id}
 
     def _tell_countdown(self, procedure: Run) -> None:
@@ -292,9 +299,17 @@ class ProcedureStep(JournaledStep, BaseOperator):
                 deadline - time.time(),
             )
 
-    def act(self, procedure: Run, context: Any) -> StepOutcome | dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> StepOutcome:
         """Do the step's work and read it back; return what proves it."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a gate asks: a subject, which the digest ends, and a body in Markdown."""
+
+    subject: str
+    body: str
 
 
 class ProcedureGate(JournaledStep, HITLOperator):
@@ -305,12 +320,15 @@ class ProcedureGate(JournaledStep, HITLOperator):
     retries: int
 
     def __init__(self, **kwargs: Any) -> None:
-        kwargs.setdefault("subject", "")
-        kwargs.setdefault("retries", _ASKED_AGAIN)
-        super().__init__(**kwargs)
+        usual: dict[str, Any] = {"subject": "", "options": [APPROVE, REJECT], "retries": _ASKED_AGAIN}
+        super().__init__(**usual | kwargs)
 
-    def question(self, procedure: Run) -> tuple[str, str, str] | None:
-        """Subject, body (Markdown) and the digest that ends the subject; None when there is nothing to ask."""
+    def digest(self, procedure: Run) -> str | None:
+        """Digest of what is to be approved; None when there is nothing to ask."""
+        raise NotImplementedError
+
+    def question(self, procedure: Run) -> Question:
+        """What is asked; there is something to ask."""
         raise NotImplementedError
 
     def wait_seconds(self, procedure: Run) -> float:
@@ -323,12 +341,13 @@ class ProcedureGate(JournaledStep, HITLOperator):
             if self.already_done(procedure) and self.still_open(procedure):
                 return {"done": self.task_id}
             self.begin(procedure, context)
-            asked = self.question(procedure)
-            if asked is None:
-                procedure.authority.write(self.task_id, Entry.OUTCOME, {"asked": False})
+            digest = self.digest(procedure)
+            if digest is None:
+                record(procedure.authority, self.task_id, GatePassed(asked=False))
                 return {"done": self.task_id}
             refuse_unknown_starter(procedure)
-            self.subject, self.body = asked[0], asked[1]
+            asked = self.question(procedure)
+            self.subject, self.body = f"{asked.subject} {digest}", asked.body
             self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
         return super().execute(context)
 
@@ -336,13 +355,13 @@ class ProcedureGate(JournaledStep, HITLOperator):
         """Whether the gate's outcome still holds: whoever clears a gate takes its approval back, and answers grow
         old.
         """
-        asked = self.question(procedure)
-        if asked is None:
+        digest = self.digest(procedure)
+        if digest is None:
             return True
         if self._cleared(procedure):
             return False
         try:
-            procedure.approvals.require(self.task_id, asked[2])
+            procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing:
             return False
         return True
@@ -366,7 +385,6 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     f"{event.get('error_type')}",
                     "Start the procedure anew when an approver is there.",
                 )
-            asked = self.question(procedure)
             chosen = event.get("chosen_options") or []
             if chosen != self.options[:1]:
                 by = (event.get("responded_by_user") or {}).get("name")
@@ -375,7 +393,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     f"{by} chose {', '.join(chosen)}",
                     "Talk to the approver; start the procedure anew.",
                 )
-            approval = self._approval(procedure, asked[2] if asked else "", context)
+            approval = self._approval(procedure, self.digest(procedure) or "", context)
             record(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
             record(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
             return {"done": self.task_id}
@@ -387,7 +405,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:
-            procedure.authority.write(self.task_id, Entry.NOTE, {"answer_ignored": error.seen})
+            record(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=error.seen))
             if getattr(context.get("ti"), "try_number", 1) > self.retries:
                 raise Refusal(
                     f"No answer to {self.task_id} counted",

@@ -21,7 +21,7 @@ from kafka_dr.hooks.group_requests import OK
 from kafka_dr.operators.fencing import active_groups
 from kafka_dr.operators.offsets import beside, commit, held_positions, ledger_frame, translated_positions
 from kafka_dr.operators.positions import COLUMNS, PLACE, TYPES, in_order
-from kafka_dr.operators.procedure_step import ProcedureGate, ProcedureStep
+from kafka_dr.operators.procedure_step import ProcedureGate, ProcedureStep, Question
 from kafka_dr.procedure.authority import record
 from kafka_dr.procedure.entries import (
     GroupsCommitted,
@@ -32,7 +32,7 @@ from kafka_dr.procedure.entries import (
     facts_of,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import APPROVE, REJECT, Step
+from kafka_dr.vocabulary import Step
 
 #: What becomes of a position.
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
@@ -223,21 +223,17 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
 class ApproveRestore(ProcedureGate):
     """Show what is written, and what was changed since the commit; opens by itself where there is nothing to do."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(options=[APPROVE, REJECT], **kwargs)
-
-    def question(self, procedure: Run) -> tuple[str, str, str] | None:
-        """The plan, bound to its digest."""
+    def digest(self, procedure: Run) -> str | None:
+        """Of the plan."""
         plan, _ = planned_restore(procedure)
-        if not plan.changes:
-            return None
-        return (
-            (
-                f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan"
-                f" {plan.digest}"
-            ),
+        return plan.digest if plan.changes else None
+
+    def question(self, procedure: Run) -> Question:
+        """The plan."""
+        plan, _ = planned_restore(procedure)
+        return Question(
+            f"Put {plan.writes} positions on {plan.cluster} back, and delete {len(plan.deletes)} groups? Plan",
             restore_markdown(plan),
-            plan.digest,
         )
 
 

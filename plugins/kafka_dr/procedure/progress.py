@@ -10,7 +10,18 @@ from kafka_dr.domain.canonical import digest_of
 from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal
 from kafka_dr.hooks.procedure_journal import Journal, JournalEntry
 from kafka_dr.params import Request
-from kafka_dr.procedure.entries import Fact, MovePlanned, WatchedFact, all_of, facts_of, newest
+from kafka_dr.procedure.entries import (
+    Fact,
+    MovePlanned,
+    ProcedureAborted,
+    ProcedureOpened,
+    SourceConfirmedLost,
+    TryBegun,
+    WatchedFact,
+    all_of,
+    facts_of,
+    newest,
+)
 from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
@@ -43,9 +54,9 @@ class Progress:
         self._move: tuple[str, MovePlanned] | None = None
 
     @property
-    def opened(self) -> JournalEntry | None:
+    def opened(self) -> ProcedureOpened | None:
         """What open_procedure wrote down about this run."""
-        return self._journal.last(self._id, Step.OPEN_PROCEDURE, Entry.OPENED)
+        return self.done(ProcedureOpened)
 
     @property
     def cool_down(self) -> dict[str, Any] | None:
@@ -53,14 +64,15 @@ class Progress:
         running.
         """
         opened = self.opened
-        return None if opened is None else opened.payload.get("cool_down")
+        return None if opened is None or opened.cool_down is None else vars(opened.cool_down)
 
     @property
     def continues(self) -> str | None:
         """The planned procedure that this one goes on from, by what was opened; before that, by what was asked for."""
         opened = self.opened
-        asked = self._request.choices.get("continue_procedure")
-        return asked if opened is None else (opened.payload.get("continues") or {}).get("procedure_id")
+        if opened is None:
+            return self._request.choices.get("continue_procedure")
+        return None if opened.continues is None else opened.continues.procedure_id
 
     def facts(self, fact: type[F], step: str | None = None) -> list[F]:
         """Every fact of a class that the run wrote, or one of its steps, in order."""
@@ -84,22 +96,12 @@ class Progress:
             raise _not_done(outcome.steps[0])
         return found
 
-    def outcome(self, step: str) -> dict[str, Any] | None:
-        """What a step wrote when it was done, or None."""
-        entry = self._journal.last(self._id, step, Entry.OUTCOME)
-        return None if entry is None else entry.payload
-
     def outcome_entry(self, step: str) -> JournalEntry:
         """The newest entry that a step wrote when it was done; a refusal if there is none."""
         done = self._journal.last(self._id, step, Entry.OUTCOME)
         if done is None:
             raise _not_done(step)
         return done
-
-    def figures(self, step: str) -> dict[str, Any]:
-        """A done step's figures; a refusal if it left none."""
-        figures: dict[str, Any] = self.outcome_entry(step).payload
-        return figures
 
     def began(self, step: str) -> float | None:
         """When a step first wrote its intent, in seconds since 1970."""
@@ -108,20 +110,18 @@ class Progress:
 
     def clock(self, step: str) -> float:
         """When the step's newest try began, in seconds since 1970: being woken goes on, being cleared starts anew."""
-        entries = self._journal.entries(self._id, step, Entry.INTENT)
-        tries = [e.payload.get("try") for e in entries if "try" in e.payload]
-        started = [e.at.timestamp() for e in entries if tries and e.payload.get("try") == tries[-1]]
-        return started[0] if started else time.time()
+        tries = list(facts_of(self._journal.entries(self._id, step, Entry.INTENT), TryBegun))
+        return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
 
     def refuse_other_run(self, run_id: str) -> None:
         """Refuse a run whose id differs from another's only in characters no folder takes: it would act under that
         one's lease.
         """
         opened = self.opened
-        if opened is not None and opened.payload["run_id"] != run_id:
+        if opened is not None and opened.run_id != run_id:
             raise BadInput(
                 f"The run id {run_id} is too much like another",
-                opened.payload["run_id"],
+                opened.run_id,
                 "Trigger the DAG again under another run id.",
             )
 
@@ -131,11 +131,12 @@ class Progress:
         """
         if self.began(Step.OPEN_TARGET) is not None:
             return
-        aborted = self.aborted()
-        if aborted is not None:
+        abort = self._journal.last(self._id, Step.ABORT_PROCEDURE, Entry.ABORT)
+        if abort is not None:
+            aborted = ProcedureAborted.from_payload(abort.payload)
             raise Refusal(
-                f"{aborted['by']} aborted the procedure",
-                aborted["reason"],
+                f"{aborted.by} aborted the procedure",
+                aborted.reason,
                 "It returns to the source; start a new one when the reason is gone.",
             )
         if self.began(Step.RETURN_TO_SOURCE) is not None:
@@ -144,11 +145,6 @@ class Progress:
                 "return_to_source had begun",
                 "Clear return_to_source until it is done; then start a new procedure.",
             )
-
-    def aborted(self) -> dict[str, Any] | None:
-        """Who aborted the procedure and why; None if nobody did."""
-        entry = self._journal.last(self._id, Step.ABORT_PROCEDURE, Entry.ABORT)
-        return None if entry is None else entry.payload
 
     def fence_deadline(self) -> float | None:
         """When the fence has lasted as long as it may, in seconds since 1970; None before the fence."""
@@ -202,7 +198,7 @@ class Progress:
     @property
     def without_source(self) -> bool:
         """Whether the source was given up: nothing that a later step does may need it."""
-        return self.outcome(Step.CONFIRM_SOURCE_LOST) is not None
+        return self.done(SourceConfirmedLost) is not None
 
     @property
     def planning(self) -> tuple[Step, Step]:
@@ -226,10 +222,6 @@ class Progress:
                 )
             self._move = entry.hash, found
         return self._move[1]
-
-    def plan(self) -> dict[str, Any]:
-        """The whole plan, as of `move`."""
-        return dict(self.move().plan)
 
 
 def _not_done(step: str) -> Refusal:

@@ -19,9 +19,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is room: the journal waits for the disk at every write, and these tests write
-    thousands of times.
-    """
+    """A folder in memory, where there is room: the journal waits for the disk at every write."""
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < 2**28:
         yield tmp_path
         return
@@ -31,9 +29,7 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=["silent", "full"])
 def hanging(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An address at which nothing ever answers: one that takes connections and is silent, one whose queue is full,
-    so that connecting hangs.
-    """
+    """Give two addresses at which nothing answers: one takes connections, one has a full queue."""
     server, waiting = socket.socket(), []
     server.bind(("127.0.0.1", 0))
     server.listen(64 if request.param == "silent" else 0)

@@ -1,8 +1,4 @@
-"""Journals that an earlier version wrote on a lab: this version reads each one, and makes the same evidence of it.
-
-A fixture holds all rows of the journal's tables, the evidence of its procedure, and the files that the journal's
-procedures had kept beside theirs.
-"""
+"""Journals of an earlier version are read by this one, which makes the same evidence of them."""
 
 from __future__ import annotations
 
@@ -33,6 +29,8 @@ from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.settings import Request, load_topology
 from kafka_dr.vocabulary import Entry, Outcome, Step
 from kafka_dr.web import app as web
+
+from tests.support.facts import figures_of
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "journals"
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/journal.jsonl"))
@@ -125,9 +123,7 @@ def topology() -> dict[str, Any]:
         "naming": {"policy": "identity"},
         "flows": flows,
         "routing": {"kind": "file", "path": "routing.json"},
-        "journal": {"connection": "journal"},
-        "airflow_api": {"connection": "airflow_api"},
-        "spark": {"connection": "spark"},
+        **{system: {"connection": system} for system in ("journal", "airflow_api", "spark")},
         "evidence": "evidence",
         "cool_down_seconds": 0,
     }
@@ -164,10 +160,7 @@ def closed(fixture: Fixture) -> Row:
 
 
 def close_again(fixture: Fixture, rows: list[Row] | None = None) -> dict[str, Any]:
-    """Close the procedure once more; return the evidence that this version makes.
-
-    A planned failover that was continued is closed by the procedure that continued it.
-    """
+    """Close the procedure, or the one that continued it, once more; return this version's evidence."""
     closing_run = fixture.evidence["continued_by"] or fixture.id
     fixture.load(fixture.before(closed(fixture)) if rows is None else rows)
     with suppress(AirflowFailException):
@@ -287,5 +280,5 @@ def test_what_was_committed_is_read(fixture: Fixture) -> None:
     fixture.load(fixture.rows)
     undone = undone_procedure(fixture.procedure("restore_group_offsets-later"))
     assert undone.id == fixture.evidence["plan"]["undone"]
-    assert len(committed_by(undone)) == undone.progress.figures(Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
+    assert len(committed_by(undone)) == figures_of(undone, Step.COMMIT_GROUPS)["ledger"]["rows"] > 0
     assert set(snapshot_of(undone).columns) == {"group", "topic", "partition", "position"}

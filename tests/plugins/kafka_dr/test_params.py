@@ -10,24 +10,14 @@ from hypothesis import strategies as st
 from kafka_dr.errors import BadInput
 from kafka_dr.settings import Request, check_params, check_topology
 
+WORKER = {"connect": "x", "connectors": {"source": "s", "checkpoint": "c"}}
 TOPOLOGY = check_topology(
     {
         "clusters": {"primary": {"connection": "a"}, "standby": {"connection": "b"}, "third": {"connection": "c"}},
         "naming": {"policy": "identity"},
         "flows": [
-            {
-                "source": "primary",
-                "target": "standby",
-                "connect": "x",
-                "connectors": {"source": "s", "checkpoint": "c"},
-                "mirror_maker": {"topics": "orders, pay.*"},
-            },
-            {
-                "source": "standby",
-                "target": "primary",
-                "connect": "y",
-                "connectors": {"source": "s", "checkpoint": "c"},
-            },
+            {"source": "primary", "target": "standby", **WORKER, "mirror_maker": {"topics": "orders, pay.*"}},
+            {"source": "standby", "target": "primary", **WORKER, "connect": "y"},
         ],
         "routing": {"kind": "file", "path": "/r"},
         "journal": {"connection": "j"},
@@ -57,18 +47,10 @@ def refused(**params: Any) -> list[str]:
 def test_three_params_are_enough() -> None:
     """Source, target and reason alone make a request for all of the flow with the topology's deadlines."""
     request = check()
-    assert (request.source, request.target, request.reason, request.topics, request.groups) == (
-        "primary",
-        "standby",
-        "drill",
-        ".*",
-        ".*",
-    )
-    assert (request.deadlines.drain_seconds, request.deadlines.stop_seconds, request.start_reverse_replication) == (
-        7,
-        120,
-        False,
-    )
+    found = (request.source, request.target, request.reason, request.topics, request.groups)
+    assert found == ("primary", "standby", "drill", ".*", ".*")
+    seen = (request.deadlines.drain_seconds, request.deadlines.stop_seconds, request.start_reverse_replication)
+    assert seen == (7, 120, False)
 
 
 def test_given_params_are_taken() -> None:
@@ -107,28 +89,10 @@ def test_narrower_choice_is_refused_with_the_reason(params: dict[str, str]) -> N
 
 def test_everything_wrong_is_said_at_once() -> None:
     """All faults come in one error, a line each."""
-    problems = refused(
-        source="prod",
-        target="prod",
-        reason=" ",
-        topics="(a+)+",
-        groups="[",
-        stop_seconds=-1,
-        drain_seconds="x",
-        start_reverse_replication="yes",
-        modus="append",
-    )
-    assert [problem.split(":")[0] for problem in problems] == [
-        "'modus'",
-        "source",
-        "target",
-        "reason",
-        "topics",
-        "groups",
-        "start_reverse_replication",
-        "drain_seconds",
-        "stop_seconds",
-    ]
+    wrong = {"source": "prod", "target": "prod", "reason": " ", "topics": "(a+)+", "groups": "[", "modus": "append"}
+    problems = refused(**wrong, stop_seconds=-1, drain_seconds="x", start_reverse_replication="yes")
+    named = "'modus' source target reason topics groups start_reverse_replication drain_seconds stop_seconds"
+    assert [problem.split(":")[0] for problem in problems] == named.split()
 
 
 def test_nothing_at_all_is_refused() -> None:
@@ -148,60 +112,21 @@ def test_same_cluster_and_missing_flow() -> None:
     assert "flows: primary->standby, standby->primary" in refused(target="third")[0]
 
 
-HOSTILE = [
-    "",
-    " ",
-    ".",
-    "..",
-    "a" * 249,
-    "a" * 250,
-    "a\x00b",
-    "a\nb",
-    "{{ conf }}",
-    "{% x %}",
-    "$(id)",
-    "`id`",
-    "'",
-    '"',
-    "../../etc/passwd",
-    "file:///etc/passwd",
-    "рrimary",
-    "primary\u202e",
-    "-primary",
-    "--help",
-    "<b>x</b>",
-    "=cmd|x",
-    "10; drop",
-    "PRIMARY",
-    "primary ",
-]
+WORDS = ". .. $(id) `id` ' \" ../../etc/passwd file:///etc/passwd рrimary -primary --help <b>x</b> =cmd|x PRIMARY"
+HOSTILE = ["", " ", "a" * 249, "a" * 250, "a\x00b", "a\nb", "{{ conf }}", "{% x %}", "primary\u202e", "10; drop"]
+NUMBERS = [-1, 0, 2**31, 2**63 - 1, float("nan"), float("inf"), True, [], {}]
 
 
 @pytest.mark.parametrize(
     "value",
-    [
-        *HOSTILE,
-        -1,
-        0,
-        2**31,
-        2**63 - 1,
-        float("nan"),
-        float("inf"),
-        True,
-        [],
-        {},
-        ["primary"],
-        b"primary",
-        pytest.param(10**5000, id="huge"),
-    ],
+    [*WORDS.split(), *HOSTILE, "primary ", *NUMBERS, ["primary"], b"primary", pytest.param(10**5000, id="huge")],
 )
 def test_hostile_aliases_are_refused_in_printable_lines(value: Any) -> None:
     """Whatever stands for a cluster but is none is refused, and what is repeated of it is printable and short."""
     for end in ("source", "target"):
         problems = refused(**{end: value})
-        assert problems[0].startswith(f"{end}: ") and all(
-            p.isprintable() and p.isascii() and len(p) < 400 for p in problems
-        )
+        assert problems[0].startswith(f"{end}: ")
+        assert all(p.isprintable() and p.isascii() and len(p) < 400 for p in problems)
 
 
 @pytest.mark.parametrize(
@@ -221,25 +146,7 @@ def test_reasons_are_free_text(value: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [
-        -1,
-        0,
-        2**31,
-        2**63 - 1,
-        float("nan"),
-        float("inf"),
-        float("-inf"),
-        1e308,
-        "10",
-        "10; drop",
-        "1e400",
-        True,
-        [],
-        {},
-        604801,
-        -0.0,
-        pytest.param(10**400, id="huge"),
-    ],
+    [*NUMBERS, float("-inf"), 1e308, "10", "10; drop", "1e400", 604801, -0.0, pytest.param(10**400, id="huge")],
 )
 def test_deadlines_are_positive_and_bounded(value: Any) -> None:
     """A deadline is a finite number of seconds above 0 and at most a week, and no text or boolean."""
@@ -275,16 +182,9 @@ def test_open_transactions_are_aborted_only_with_kafkas_own_tool() -> None:
 
 def test_excluded_groups_come_sorted_with_their_reasons() -> None:
     """Each group has its reason; none is excluded by default, and a null is none."""
-    assert check(exclude_groups={"reports": " owner on holiday ", "a b": "x"}).exclude_groups == {
-        "a b": "x",
-        "reports": "owner on holiday",
-    }
-    assert (
-        check().exclude_groups
-        == check(exclude_groups=None).exclude_groups
-        == check(exclude_groups={}).exclude_groups
-        == {}
-    )
+    found = check(exclude_groups={"reports": " owner on holiday ", "a b": "x"}).exclude_groups
+    assert found == {"a b": "x", "reports": "owner on holiday"}
+    assert [check(**none).exclude_groups for none in ({}, {"exclude_groups": None}, {"exclude_groups": {}})] == [{}] * 3
 
 
 @pytest.mark.parametrize("value", ["reports", ["reports"], 3, True, "reports: why"])
@@ -351,30 +251,17 @@ def test_a_reason_as_a_procedures_own_param() -> None:
         assert problem.startswith("override_source_lost: ") and words in problem and problem.isprintable()
 
 
+TEXTS = st.text(max_size=3)
+LISTS = st.lists(TEXTS, max_size=2)
+MAPS = st.dictionaries(TEXTS, st.one_of(st.none(), TEXTS), max_size=2)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(
-            [
-                "source",
-                "target",
-                "reason",
-                "topics",
-                "groups",
-                "stop_seconds",
-                "exclude_groups",
-                "abort_open_transactions",
-                "x",
-            ]
+            "source target reason topics groups stop_seconds exclude_groups abort_open_transactions x".split()
         ),
-        st.one_of(
-            st.none(),
-            st.text(max_size=20),
-            st.integers(),
-            st.floats(),
-            st.booleans(),
-            st.lists(st.text(max_size=3), max_size=2),
-            st.dictionaries(st.text(max_size=3), st.one_of(st.none(), st.text(max_size=3)), max_size=2),
-        ),
+        st.one_of(st.none(), st.text(max_size=20), st.integers(), st.floats(), st.booleans(), LISTS, MAPS),
     )
 )
 def test_any_params_are_taken_or_refused(params: dict[str, Any]) -> None:

@@ -26,13 +26,8 @@ def test_lines_of_every_place(tmp_path: Path) -> None:
     """Every key and item knows its line, and a place that is missing has that of the nearest one around it."""
     document = read_yaml(write(tmp_path, "a:\n  b: 1\n  c:\n    - x\n    - y\n"))
     assert document.data == {"a": {"b": 1, "c": ["x", "y"]}}
-    assert [document.line_of(place) for place in ((), ("a",), ("a", "b"), ("a", "c", 1), ("a", "b", "z"))] == [
-        1,
-        1,
-        2,
-        5,
-        2,
-    ]
+    found = [document.line_of(place) for place in ((), ("a",), ("a", "b"), ("a", "c", 1), ("a", "b", "z"))]
+    assert found == [1, 1, 2, 5, 2]
 
 
 def test_duplicate_keys_are_named_with_both_lines(tmp_path: Path) -> None:

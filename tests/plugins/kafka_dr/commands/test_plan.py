@@ -22,6 +22,7 @@ from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import FENCE, ORDERS, TARGET_FENCE
+from tests.support.facts import figures_of
 
 ID = "planned_failover-r1"
 
@@ -135,10 +136,10 @@ def test_opened_by_hand_is_read_back_before_it_is_noted(bench: Any, run: Any) ->
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 2, "the opening was never begun"
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
     code, text = run(ID, "--by-hand", "opened", "--as", "carol")
-    assert code == 2 and "still there" in text and bench.procedure().progress.outcome(Step.OPEN_TARGET) is None
+    assert code == 2 and "still there" in text and figures_of(bench.procedure(), Step.OPEN_TARGET) is None
     bench.clusters["standby"].acls.discard(TARGET_FENCE)
     assert run(ID, "--by-hand", "opened", "--as", "carol")[0] == 0
-    assert bench.procedure().progress.figures(Step.OPEN_TARGET)["by_hand"] == "carol"
+    assert figures_of(bench.procedure(), Step.OPEN_TARGET)["by_hand"] == "carol"
     assert run(ID, "--by-hand", "returning", "--as", "carol")[0] == 2
 
 
@@ -175,7 +176,7 @@ def test_a_position_that_is_not_there_is_not_noted(bench: Any, run: Any) -> None
     assert "billing on orders-0 is at None, not at 7" in failed.value.seen
     bench.clusters["standby"].committed["billing"] = {ORDERS: Position(7)}
     note(bench.procedure(), hand, "opened", "carol")
-    assert bench.procedure().progress.figures(Step.COMMIT_GROUPS)["positions"] == 1
+    assert figures_of(bench.procedure(), Step.COMMIT_GROUPS)["positions"] == 1
 
 
 def test_by_hand_needs_a_name(bench: Any, run: Any) -> None:
@@ -326,9 +327,7 @@ def test_a_loss_that_has_grown_is_said_to_who_reviews_by_hand(make_lost_run: Any
     frame = pd.DataFrame(
         {"topic": ["new"], "partition": [0], "from_offset": pd.array([None], "Int64"), "to_offset": [5]}
     )
-    procedure.authority.write(
-        Step.WATCH_OLD_SOURCE, Entry.OUTCOME, {"accepted": procedure.artifacts.save("accepted", frame)}
-    )
+    bench.done(procedure, Step.WATCH_OLD_SOURCE, accepted=procedure.artifacts.save("accepted", frame))
     assert run(LOST, "--commands", "--out", str(tmp_path / "out"))[0] == 0
     assert (
         "More is lost of new-0 than was approved: it was not among what is lost"
@@ -352,10 +351,10 @@ def test_opened_by_hand_without_the_source(make_lost_run: Any, run: Any) -> None
     assert run(LOST, "--by-hand", "opened", "--as", "carol")[0] == 0
     assert (
         bench.entries(Step.SEED_REVERSE_REPLICATION) == []
-        and bench.procedure().progress.figures(Step.COMMIT_GROUPS)["by_hand"] == "carol"
+        and figures_of(bench.procedure(), Step.COMMIT_GROUPS)["by_hand"] == "carol"
     )
     RedirectClients(task_id=Step.REDIRECT_CLIENTS.value).execute(bench.context())
-    assert bench.procedure().progress.figures(Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
+    assert figures_of(bench.procedure(), Step.REDIRECT_CLIENTS)["clients_see"]["cluster"] == "standby"
 
 
 def test_returning_by_hand_ends_the_watch_over_the_source(make_lost_run: Any, run: Any) -> None:

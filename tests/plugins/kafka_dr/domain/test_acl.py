@@ -51,13 +51,8 @@ def test_an_allow_grants_its_own_operation_only() -> None:
 )
 def test_any_matching_deny_beats_every_allow(deny: AclEntry) -> None:
     """Invariant 1: whichever way a DENY matches, no ALLOW outweighs it."""
-    allows = [
-        entry(),
-        entry(operation="all"),
-        entry(name="*"),
-        entry(principal="User:*"),
-        entry(name="ord", pattern="prefixed"),
-    ]
+    others = [{"operation": "all"}, {"name": "*"}, {"principal": "User:*"}, {"name": "ord", "pattern": "prefixed"}]
+    allows = [entry(), *(entry(**fields) for fields in others)]
     assert not rules(deny, *allows).may(APP, "write", "topic", "orders")
 
 

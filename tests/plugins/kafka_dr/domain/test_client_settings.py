@@ -6,26 +6,15 @@ import confluent_kafka
 import pytest
 from kafka_dr.domain.client_settings import for_librdkafka, principal_of
 
-SCRAM = {
-    "bootstrap.servers": "a:9092,b:9092",
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "SCRAM-SHA-512",
-    "sasl.jaas.config": (
-        'org.apache.kafka.common.security.scram.ScramLoginModule required username="mm2-user" password="s\\"e;c=ret";'
-    ),
-}
+PLAIN = {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SCRAM = PLAIN | {"sasl.jaas.config": f'{MODULE} required username="mm2-user" password="s\\"e;c=ret";'}
 
 
 def test_scram_login_becomes_user_and_password() -> None:
     """A SCRAM login configuration becomes librdkafka's user name and password, escapes undone."""
     settings = for_librdkafka(SCRAM)
-    assert settings.extra == {
-        "bootstrap.servers": "a:9092,b:9092",
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "mm2-user",
-        "sasl.password": 's"e;c=ret',
-    }
+    assert settings.extra == PLAIN | {"sasl.username": "mm2-user", "sasl.password": 's"e;c=ret'}
     assert settings.notes == [] and principal_of(SCRAM) == "User:mm2-user"
 
 

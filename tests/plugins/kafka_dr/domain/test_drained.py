@@ -41,9 +41,7 @@ def test_another_tail_is_never_a_proof() -> None:
 
 
 def test_other_tails_may_stand_where_nobody_wrote() -> None:
-    """What was stranded stays where it is: told to begin behind the source's last record, MirrorMaker 2 has nothing
-    to copy, and says the same.
-    """
+    """Stranded records stay: behind them MirrorMaker 2 has nothing to copy, and reports the same."""
     quiet = replace(VIEW, target_last="stranded", shared=True)
     assert proof_of(quiet) is Proof.SHARED
     assert proof_of(replace(quiet, replicated=98)) is proof_of(replace(quiet, replicated=None)) is None

@@ -133,9 +133,7 @@ def test_clients_keep_every_other_right(found: frozenset[AclEntry], scope: Fence
 @examples(60)
 @given(rules_of(EVERYBODY), SCOPES)
 def test_exempt_principals_are_never_denied_by_name(rules: AclRules, scope: FenceScope) -> None:
-    """Invariant 1: no DENY names an exempt principal or super user; one for everyone is literal, on a name of the
-    scope.
-    """
+    """Invariant 1: no DENY names an exempt principal or super user; one for everyone is literal, in scope."""
     denied = [e for e in fence_entries(rules, scope, EXEMPT) if e.permission == "deny"]
     assert not {e.principal for e in denied} & (EXEMPT | SUPER)
     assert all(e.pattern == "literal" and e.name in scope.names for e in denied if e.principal == "User:*")
@@ -146,9 +144,7 @@ MM2_TOPIC = "mm2-offset-syncs.standby.internal"
 
 @pytest.mark.parametrize(("name", "pattern"), [("orders", "literal"), ("*", "literal"), ("o", "prefixed")])
 def test_exempt_principals_keep_writing_where_everyone_was_granted(name: str, pattern: str) -> None:
-    """Invariant 1: a grant to everyone is taken topic by topic, from everyone; reading stays, and so do MirrorMaker
-    2's own topics.
-    """
+    """Invariant 1: a grant to everyone is taken topic by topic; reading and MirrorMaker 2's own topics stay."""
     before = AclRules(frozenset({acl("allow", "User:*", "all", name, pattern), acl("allow", "User:mm2", "all", "*")}))
     added = fence_entries(before, FenceScope.writes(["orders"]), EXEMPT)
     after = before.with_entries(added)
@@ -159,9 +155,7 @@ def test_exempt_principals_keep_writing_where_everyone_was_granted(name: str, pa
 
 
 def test_exempt_principals_keep_writing_where_no_acl_was_found() -> None:
-    """Invariant 1 under `allow.everyone.if.no.acl.found`: the one DENY is literal; reading and MirrorMaker 2's own
-    topics stay.
-    """
+    """Invariant 1 under `allow.everyone.if.no.acl.found`: the one DENY is literal; reading stays."""
     before = AclRules(frozenset(), allow_everyone=True)
     added = fence_entries(before, FenceScope.writes(["orders"]), EXEMPT)
     after = before.with_entries(added)
@@ -243,12 +237,10 @@ def test_opening_leaves_a_blocked_host_blocked() -> None:
 
 def test_opening_an_unfenced_target_removes_nothing() -> None:
     """Without denials there is nothing to open."""
-    assert (
-        opening_entries(
-            AclRules(frozenset({acl("allow", "User:app-a")})), FenceScope.writes(["orders"]), frozenset({"User:app-a"})
-        )
-        == []
+    found = opening_entries(
+        AclRules(frozenset({acl("allow", "User:app-a")})), FenceScope.writes(["orders"]), frozenset({"User:app-a"})
     )
+    assert found == []
 
 
 def test_everyones_missing_right_is_named_for_anyone() -> None:

@@ -13,13 +13,8 @@ from kafka_dr.domain.java_client import for_java
 from kafka_dr.domain.java_properties import read_properties
 from kafka_dr.errors import BadInput
 
-SCRAM = {
-    "bootstrap.servers": "b:9092",
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "SCRAM-SHA-512",
-    "sasl.username": "dr",
-    "sasl.password": "s3cret",
-}
+SCRAM = {"bootstrap.servers": "b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+SCRAM |= {"sasl.username": "dr", "sasl.password": "s3cret"}
 KEY = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n"
 
 
@@ -53,36 +48,19 @@ def test_login_modules(mechanism: str, module: str) -> None:
 
 def test_kerberos_uses_the_keytab() -> None:
     """Principal and keytab stand in the login, the service's name beside it."""
-    java = for_java(
-        {
-            "security.protocol": "sasl_plaintext",
-            "sasl.mechanism": "GSSAPI",
-            "sasl.kerberos.keytab": "/k",
-            "sasl.kerberos.principal": "dr@X",
-            "sasl.kerberos.service.name": "kafka",
-        }
-    )
+    named = {"keytab": "/k", "principal": "dr@X", "service.name": "kafka"}
+    kerberos = {f"sasl.kerberos.{name}": value for name, value in named.items()}
+    java = for_java({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI", **kerberos})
     assert java["security.protocol"] == "SASL_PLAINTEXT" and java["sasl.kerberos.service.name"] == "kafka"
     assert 'keyTab="/k" principal="dr@X";' in java["sasl.jaas.config"]
 
 
 def test_certificates_travel_as_pem() -> None:
     """Contents of PEM files, or a PKCS#12 store; the host name check stays off where it was off."""
-    java = read_back(
-        {
-            "security.protocol": "SSL",
-            "ssl.ca.pem": "CA\n",
-            "ssl.certificate.pem": "CERT\n",
-            "ssl.key.pem": KEY,
-            "ssl.key.password": "p",
-            "ssl.endpoint.identification.algorithm": "none",
-        }
-    )
-    assert (java["ssl.truststore.type"], java["ssl.truststore.certificates"], java["ssl.keystore.type"]) == (
-        "PEM",
-        "CA\n",
-        "PEM",
-    )
+    pem = {"ssl.ca.pem": "CA\n", "ssl.certificate.pem": "CERT\n", "ssl.key.pem": KEY, "ssl.key.password": "p"}
+    java = read_back({"security.protocol": "SSL", **pem, "ssl.endpoint.identification.algorithm": "none"})
+    found = (java["ssl.truststore.type"], java["ssl.truststore.certificates"], java["ssl.keystore.type"])
+    assert found == ("PEM", "CA\n", "PEM")
     assert (
         java["ssl.keystore.certificate.chain"],
         java["ssl.keystore.key"],
@@ -90,11 +68,8 @@ def test_certificates_travel_as_pem() -> None:
         java["ssl.endpoint.identification.algorithm"],
     ) == ("CERT\n", KEY, "p", "")
     stored = for_java({"security.protocol": "SSL", "ssl.keystore.location": "/s.p12", "ssl.keystore.password": "p"})
-    assert (stored["ssl.keystore.type"], stored["ssl.keystore.location"], stored["ssl.keystore.password"]) == (
-        "PKCS12",
-        "/s.p12",
-        "p",
-    )
+    seen = (stored["ssl.keystore.type"], stored["ssl.keystore.location"], stored["ssl.keystore.password"])
+    assert seen == ("PKCS12", "/s.p12", "p")
 
 
 @pytest.mark.parametrize(
@@ -114,8 +89,5 @@ def test_what_java_cannot_be_told_is_refused_without_its_value(more: dict[str, s
 
 def test_tuning_of_the_other_client_is_left_out() -> None:
     """Java refuses no unknown key, but what it does not know is not said."""
-    assert set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0})) == {
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.jaas.config",
-    }
+    found = set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0}))
+    assert found == {"security.protocol", "sasl.mechanism", "sasl.jaas.config"}

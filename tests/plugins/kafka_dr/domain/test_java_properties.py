@@ -43,9 +43,7 @@ from kafka_dr.errors import BadInput
     ],
 )
 def test_reads_as_java_does(text: str, expected: dict[str, str]) -> None:
-    """Separators, comments, continuations and escapes are read as Java reads them, and the last of two equal keys
-    holds.
-    """
+    """Separators, comments, continuations and escapes as Java reads them; the last of equal keys holds."""
     assert {entry.key: entry.value for entry in read_properties(text)} == expected
 
 

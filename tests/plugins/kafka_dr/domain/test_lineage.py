@@ -43,9 +43,7 @@ def test_a_log_that_was_made_anew_begins_a_new_lineage() -> None:
 
 
 def test_what_nobody_found_out_is_left_out() -> None:
-    """Also all that is older; the reason is told, and where not even the copies' beginning is known there is no
-    segment.
-    """
+    """All that is older goes, too, with the reason; without the copies' beginning there is no segment."""
     partly = lineage_of([Move(A, B, 50, 50), Move(B, A, None, 80, source_resumes=90)], A, B)
     assert partly.segments == (Segment(80, None, 90, None, False),) and "standby" in partly.unknown
     assert lineage_of([Move(A, B, None, 80)], B, A) == Lineage(
@@ -64,14 +62,10 @@ def test_a_boundary_that_is_lost_hides_what_came_before_and_no_more() -> None:
 
 def test_a_change_of_sides_before_which_nothing_came_is_no_stretch() -> None:
     """Unless records are stranded behind it: a position before them has its stretch, though it is empty."""
-    assert lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments == (
-        Segment(0, 10, 0, 12, False),
-        Segment(10, None, 12, None, False),
-    )
-    assert lineage_of([Move(A, B, 0, 0, 7)], B, A).segments == (
-        Segment(0, 0, 0, 0, True),
-        Segment(0, None, 7, None, False),
-    )
+    found = lineage_of([Move(A, B, 10, 12), Move(B, A, 12, 10)], A, B).segments
+    assert found == (Segment(0, 10, 0, 12, False), Segment(10, None, 12, None, False))
+    seen = lineage_of([Move(A, B, 0, 0, 7)], B, A).segments
+    assert seen == (Segment(0, 0, 0, 0, True), Segment(0, None, 7, None, False))
 
 
 def test_a_later_beginning_anew_makes_known_again() -> None:
@@ -82,13 +76,7 @@ def test_a_later_beginning_anew_makes_known_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0, 6)), max_size=6), st.integers(0, 9))
 def test_every_record_lies_in_the_segment_of_its_counterpart(trips: list[tuple[int, int, int]], since: int) -> None:
-    """Two logs are written as clients and MirrorMaker 2 do, with repeats and stranded records; the segments find
-    each counterpart's stretch again.
-
-    Args:
-        trips: of each trip, records that clients write, records that are stranded, and records that are mirrored twice.
-        since: records that clients have written since the last one.
-    """
+    """The segments find each counterpart in logs with repeats and stranded records, of any ``trips``."""
     logs: dict[str, list[int | None]] = {A: [], B: []}
     here, there, moves, name = A, B, [], 0
 

@@ -12,22 +12,10 @@ from kafka_dr.errors import BadInput
 
 def said(*folders: tuple[int, str | None, list[tuple[str, int, bool]]]) -> str:
     """What the tool prints: lines for people before the one of JSON."""
-    brokers = [
-        {
-            "broker": number,
-            "logDirs": [
-                {
-                    "logDir": "/d",
-                    "error": error,
-                    "partitions": [
-                        {"partition": name, "size": size, "offsetLag": 0, "isFuture": moved}
-                        for name, size, moved in parts
-                    ],
-                }
-            ],
-        }
-        for number, error, parts in folders
-    ]
+    brokers = []
+    for number, error, parts in folders:
+        sizes = [{"partition": name, "size": size, "offsetLag": 0, "isFuture": moved} for name, size, moved in parts]
+        brokers.append({"broker": number, "logDirs": [{"logDir": "/d", "error": error, "partitions": sizes}]})
     return (
         "Querying brokers for log directories information\nReceived log directory information from brokers 1,2\n"
         + json.dumps({"version": 1, "brokers": brokers})

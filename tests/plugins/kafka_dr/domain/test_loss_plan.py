@@ -19,40 +19,23 @@ from kafka_dr.domain.loss_plan import (
 )
 from kafka_dr.domain.topic_partition import TopicPartition
 
-FIGURES = {
-    "certain": 70,
-    "possible": None,
-    "losing": 1,
-    "partitions": 3,
-    "unknown": 1,
-    "records_per_second": 40,
-    "groups_ahead": 1,
-    "digest": "d" * 64,
-}
+FIGURES = {"certain": 70, "possible": None, "losing": 1, "partitions": 3, "unknown": 1}
+FIGURES |= {"records_per_second": 40, "groups_ahead": 1, "digest": "d" * 64}
 
 
 def row(
     partition: int = 0, start: int = 10, certain: int | None = 80, possible: int | None = None, **more: Any
 ) -> dict[str, Any]:
     """A row of loss."""
-    return {
-        "topic": "orders",
-        "partition": partition,
-        "from_offset": start,
-        "certain_to": certain,
-        "possible_to": possible,
-        "written_since": None,
-        **more,
-    }
+    ends = {"from_offset": start, "certain_to": certain, "possible_to": possible}
+    return {"topic": "orders", "partition": partition, **ends, "written_since": None, **more}
 
 
 def plan(**changes: Any) -> LossPlan:
     """A plan with one partition that loses records and one group."""
+    run = {"procedure_id": "p", "dag_id": "unplanned_failover", "source": "primary", "target": "standby"}
     given = {
-        "procedure_id": "p",
-        "dag_id": "unplanned_failover",
-        "source": "primary",
-        "target": "standby",
+        **run,
         "reason": "fire",
         "naming": "identity",
         "connectors": {},
@@ -81,30 +64,19 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
         "**Certainly lost: 70 records.** Possibly lost: nobody knows how many at most. 1 of 3 partitions are concerned."
         in text
     )
-    assert (
-        "1 partitions were never sampled" in text
-        and "Estimate, from how fast the source grew" in text
-        and "40 records a second" in text
-    )
+    assert "1 partitions were never sampled" in text and "Estimate, from how fast the source grew" in text
+    assert "40 records a second" in text
     assert "| orders-0 | 10 | 80 | no bound | 2023-11-14 22:13:20 UTC |" in text
     assert "| billing | 3 | 2 | unknown | 2023-11-14 22:13:20 UTC | earliest |" in text
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
-LISTED = {
-    "records": 80,
-    "bytes": 100,
-    "first_at": 1_700_000_000_000,
-    "last_at": 1_700_000_060_000,
-    "aborted": 3,
-    "undecided": 2,
-}
+LISTED = {"records": 80, "bytes": 100, "first_at": 1_700_000_000_000, "last_at": 1_700_000_060_000}
+LISTED |= {"aborted": 3, "undecided": 2}
 
 
 def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> None:
-    """From the first to the last, and what no transaction committed; that nothing of it is known where it was not
-    read. It is in the digest.
-    """
+    """From first to last, and what no transaction committed, or that it is unknown; it is in the digest."""
     text = shown(inventory=FIGURES | LISTED)
     assert (
         "primary was read: it held 80 records that may be lost, 100 bytes of keys and values, with timestamps from"
@@ -125,19 +97,15 @@ def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> No
     assert "primary was read: it held no record that may be lost." in shown(
         inventory=FIGURES | dict.fromkeys(LISTED, 0)
     )
-    assert (
-        len(
-            {plan(inventory=FIGURES | LISTED | {name: 9}).digest for name in LISTED}
-            | {plan(inventory=FIGURES | LISTED).digest}
-        )
-        == 7
+    found = len(
+        {plan(inventory=FIGURES | LISTED | {name: 9}).digest for name in LISTED}
+        | {plan(inventory=FIGURES | LISTED).digest}
     )
+    assert found == 7
 
 
 def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
-    """The most of one position and of each group, of whom nobody knows how far they got, and of what; nothing where
-    nothing is known. It is in the digest.
-    """
+    """The most of a position and of each group, for whom it is unknown, or nothing; it is in the digest."""
     told = {"bound": 700, "positions": 9, "unknown": 2, "may_have_moved": 3}
     text = shown(
         rereads=told,
@@ -151,16 +119,11 @@ def test_what_is_read_again_is_said_as_far_as_it_is_known() -> None:
         "3 of 9 positions are of groups that may have gone on since they were seen: these are taken to have read all"
         " that standby holds." in text
     )
-    assert "2 of 9 positions may have no place on the target." in text and text.index(
-        "| billing | 3 | 0 | 700 |"
-    ) < text.index("| audit | 1 | 0 | unknown |")
+    assert "2 of 9 positions may have no place on the target." in text
+    assert text.index("| billing | 3 | 0 | 700 |") < text.index("| audit | 1 | 0 | unknown |")
     none = shown(rereads={"bound": None, "positions": 2, "unknown": 2, "may_have_moved": 0})
-    assert (
-        "Read again" not in none + shown()
-        and "2 of 2 positions may have" in none
-        and "gone on" not in none
-        and plan(rereads=told).digest != plan().digest
-    )
+    assert "Read again" not in none + shown() and "2 of 2 positions may have" in none and "gone on" not in none
+    assert plan(rereads=told).digest != plan().digest
 
 
 def test_an_override_stands_out() -> None:
@@ -183,35 +146,31 @@ def test_a_cool_down_that_is_not_waited_for_stands_out() -> None:
         "**p-0 ended as returned at 2026-11-20 12:00:00 UTC, and its cool-down lasts until 2026-11-20 12:15:00 UTC. The"
         " starter does not wait for that, because:** the site &lt;b&gt; burns"
     )
-    assert (
-        said in shown(cool_down=told).splitlines()
-        and "cool-down" not in shown()
-        and plan(cool_down=told).digest != plan().digest
-    )
+    assert said in shown(cool_down=told).splitlines() and "cool-down" not in shown()
+    assert plan(cool_down=told).digest != plan().digest
+
+
+CONTINUED = {
+    "procedure_id": "planned-1",
+    "fenced_at": None,
+    "partitions": 0,
+    "drained": 0,
+    "missing": 0,
+    "positions": None,
+}
 
 
 def test_what_is_taken_from_a_continued_run_is_said() -> None:
     """Only what was taken; and it is part of the digest."""
-    told = {
-        "procedure_id": "planned-1",
-        "fenced_at": "10:00",
-        "partitions": 3,
-        "drained": 2,
-        "positions": 5,
-        "missing": 0,
-    }
+    told = CONTINUED | {"fenced_at": "10:00", "partitions": 3, "drained": 2, "positions": 5}
     text = shown(continues=told)
     assert "**This continues planned-1.** Taken from it as proven:" in text and "5 positions are final" in text
-    assert (
-        "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
-        and "2 of them are drained: what stands below that end is on standby." in text
-    )
+    assert "3 partitions ended for good on primary when it was fenced, at 10:00: no record after that is lost." in text
+    assert "2 of them are drained: what stands below that end is on standby." in text
     assert "were not found" not in text and "This continues" not in shown()
     nothing = dict.fromkeys(told, None) | {"procedure_id": "planned-1"}
-    assert (
-        "- nothing." in shown(continues=nothing)
-        and len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
-    )
+    assert "- nothing." in shown(continues=nothing)
+    assert len({plan().digest, plan(continues=told).digest, plan(continues=nothing).digest}) == 3
 
 
 def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
@@ -220,9 +179,8 @@ def test_topics_that_the_source_had_deleted_are_told_apart() -> None:
         "1 topics are no part of this: primary had deleted them before. What standby has of them is left as it is:"
         " a&lt;b&gt;." in shown(gone=("a<b>",))
     )
-    assert "60 topics are no part of this" in shown(
-        gone=tuple(f"t{n}" for n in range(60))
-    ) and "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "60 topics are no part of this" in shown(gone=tuple(f"t{n}" for n in range(60)))
+    assert "t49 and 10 more." in shown(gone=tuple(f"t{n}" for n in range(60)))
     assert "no part of this" not in shown() and plan(gone=("a",)).digest != plan().digest
 
 
@@ -259,10 +217,8 @@ SEEN = {
 @pytest.mark.parametrize(("seen", "said"), SEEN.values(), ids=SEEN)
 def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str) -> None:
     """In words, beside what else saw the source; and that there was none. It is in the digest."""
-    assert (
-        said in shown(seen=asdict(seen))
-        and plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
-    )
+    assert said in shown(seen=asdict(seen))
+    assert plan(seen=asdict(seen)).digest != plan(seen=asdict(LastSeen(True, 1))).digest
 
 
 @pytest.mark.parametrize(
@@ -276,26 +232,20 @@ def test_the_approver_reads_how_old_the_last_sample_is(seen: LastSeen, said: str
 def test_the_approver_reads_that_both_sides_may_accept_writes(fence: str, told: str) -> None:
     """Where the source cannot be fenced before its clients go on: from its first answer until the watcher's fence."""
     text = shown(confirmed={"state": "lost", "window": "w", "fence": fence})
-    assert told in text and (
-        "from its first answer until the watcher's fence, while standby accepts them, too" in text
-    ) is bool(told)
+    assert told in text
+    assert ("from its first answer until the watcher's fence, while standby accepts them, too" in text) is bool(told)
 
 
 @pytest.mark.parametrize("fenced_at", ["2026-11-21T10:00:00+00:00", None])
 def test_a_fence_that_was_proven_before_the_source_died_is_told(fenced_at: str | None) -> None:
     """By the planned run that is continued; one whose fence was not proven leaves the window open."""
-    told = {
-        "procedure_id": "planned-1",
-        "fenced_at": fenced_at,
-        "partitions": 0,
-        "drained": 0,
-        "positions": None,
-        "missing": 0,
-    }
-    text = shown(confirmed={"state": "lost", "window": "w", "fence": "armed"}, continues=told)
-    assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at) and (
-        "cannot be fenced now" in text
-    ) is (fenced_at is None)
+    confirmed = {"state": "lost", "window": "w", "fence": "armed"}
+    text = shown(confirmed=confirmed, continues=CONTINUED | {"fenced_at": fenced_at})
+    assert ("**primary was fenced by planned-1 before it was lost.**" in text) is bool(fenced_at)
+    assert ("cannot be fenced now" in text) is (fenced_at is None)
+
+
+NOTHING = dict.fromkeys(("certain", "possible", "losing", "unknown", "groups_ahead"), 0) | {"records_per_second": None}
 
 
 def test_nothing_lost_is_said() -> None:
@@ -303,23 +253,11 @@ def test_nothing_lost_is_said() -> None:
     text = shown(
         loss=(),
         groups=(),
-        inventory={
-            **FIGURES,
-            "certain": 0,
-            "possible": 0,
-            "losing": 0,
-            "unknown": 0,
-            "records_per_second": None,
-            "groups_ahead": 0,
-        },
+        inventory=FIGURES | NOTHING,
     )
     assert "was not read" not in text and "was read" not in text
-    assert (
-        "No partition loses a record." in text
-        and "No group is known" in text
-        and "Possibly lost: at most 0" in text
-        and "Estimate" not in text
-    )
+    assert "No partition loses a record." in text and "No group is known" in text and "Possibly lost: at most 0" in text
+    assert "Estimate" not in text
 
 
 def test_long_inventories_are_cut_and_say_so() -> None:
@@ -330,17 +268,15 @@ def test_long_inventories_are_cut_and_say_so() -> None:
 
 def test_every_figure_is_in_the_digest() -> None:
     """Another loss is another plan."""
-    assert (
-        len(
-            {
-                plan().digest,
-                plan(loss=()).digest,
-                plan(inventory={**FIGURES, "digest": "e" * 64}).digest,
-                plan(confirmed={"state": "SLOW"}).digest,
-            }
-        )
-        == 4
+    found = len(
+        {
+            plan().digest,
+            plan(loss=()).digest,
+            plan(inventory={**FIGURES, "digest": "e" * 64}).digest,
+            plan(confirmed={"state": "SLOW"}).digest,
+        }
     )
+    assert found == 4
 
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -395,11 +331,8 @@ def test_where_nothing_was_found_out_the_approved_rows_stand() -> None:
 def offsets(found: FoundSince, **before: Any) -> tuple[Any, ...]:
     """First offset, certain end and possible end of the one row by newer evidence."""
     (now,) = loss_now([row(**before)], found)
-    assert (
-        now["approved"] == {name: row(**before)[name] for name in ("from_offset", "certain_to", "possible_to")}
-        and now["evidence"]
-        and now["records"] is None
-    )
+    assert now["approved"] == {name: row(**before)[name] for name in ("from_offset", "certain_to", "possible_to")}
+    assert now["evidence"] and now["records"] is None
     return now["from_offset"], now["certain_to"], now["possible_to"]
 
 
@@ -430,9 +363,7 @@ def test_what_the_source_accepted_is_lost_where_the_target_stood_still() -> None
 
 
 def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
-    """Where Connect keeps all of it, nothing more is lost; before anybody looked at the target nothing new is
-    certain.
-    """
+    """With all of it kept by Connect nothing more is lost; without a look at the target nothing new is certain."""
     moved = FoundSince(target_ends={P0: (70, 99)}, replicated={P0: 150}, accepted_to={P0: 200})
     assert offsets(moved) == (151, None, 200)
     assert told([row()], loss_now([row()], moved)) == [
@@ -446,13 +377,8 @@ def test_what_the_source_accepted_may_be_on_a_target_that_moved() -> None:
 def test_a_topic_that_nobody_knew_is_lost_from_its_beginning() -> None:
     """The source had made it since."""
     _, new = loss_now([row()], FoundSince(accepted_to={P1: 30}))
-    assert (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"]) == (
-        1,
-        0,
-        None,
-        30,
-        None,
-    )
+    found = (new["partition"], new["from_offset"], new["certain_to"], new["possible_to"], new["approved"])
+    assert found == (1, 0, None, 30, None)
     assert told([row()], [new]) == ["orders-1 it was not among what is lost, and loses records from 0 on"]
 
 
@@ -474,7 +400,5 @@ def test_both_figures_stand_side_by_side() -> None:
         " &lt;b&gt; shrank |" in text
     )
     assert "| orders-1 | nothing | 10, none, no bound |" in text
-    assert (
-        "and 10 more partitions" in "\n".join(grown_markdown(grown([], [row(partition) for partition in range(60)])))
-        and grown_markdown([]) == []
-    )
+    assert "and 10 more partitions" in "\n".join(grown_markdown(grown([], [row(partition) for partition in range(60)])))
+    assert grown_markdown([]) == []

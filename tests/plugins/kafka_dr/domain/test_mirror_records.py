@@ -237,18 +237,15 @@ def test_the_newest_checkpoint_of_each_key_is_kept(records: list[Checkpoint]) ->
     """The last one of a group and partition, whatever stood before it, with or without metadata."""
     found = newest_checkpoints([encode_checkpoint(record) for record in records])
     wanted = {(c.group, c.topic, c.partition): (c.upstream, c.downstream) for c in records}
-    assert dict(zip(zip(*found[:3], strict=True), zip(*found[3:5], strict=True), strict=True)) == wanted and len(
-        found.group
-    ) == len(wanted)
+    assert dict(zip(zip(*found[:3], strict=True), zip(*found[3:5], strict=True), strict=True)) == wanted
+    assert len(found.group) == len(wanted)
 
 
 @pytest.mark.parametrize(
     "spoilt", [(None, b"v"), (b"k", b"v"), ("key", None), ("key", b"\0\1" + b"\0" * 18), ("key+", "value")]
 )
 def test_what_cannot_be_read_hides_no_older_checkpoint(spoilt: tuple) -> None:
-    """A tombstone, an unknown version or a key that is none is passed over; bytes after the key's last field are
-    ignored, as ever.
-    """
+    """A tombstone, unknown version or bad key is passed over; bytes after the key's last field are ignored."""
     key, value = encode_checkpoint(Checkpoint("g", "orders", 1, 5, 4, ""))
     given = {"key": key, "key+": key + b"more", "value": value}
     found = newest_checkpoints([(key, value), tuple(given.get(part, part) for part in spoilt)])

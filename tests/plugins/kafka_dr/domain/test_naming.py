@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from kafka_dr.domain.naming import HEARTBEATS, NamingSpec, naming_of, naming_problems, topic_problem
 from kafka_dr.errors import BadInput
 
+from tests.support.examples import yes_and_no
+
 TEMPLATE = "replicated-<source>-<topic>"
 ALIASES = ("primary", "standby", "region-us", "region-eu")
 
@@ -154,15 +156,10 @@ def test_identity_renames_whatever_ends_with_heartbeats() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "expected"),
-    [
-        ("heartbeats", True),
-        ("source1.heartbeats", True),
-        ("source2.source1.heartbeats", True),
-        ("heartbeats!", False),
-        ("!heartbeats", False),
-        ("source1heartbeats", False),
-        ("source1-heartbeats", False),
-    ],
+    yes_and_no(
+        "heartbeats source1.heartbeats source2.source1.heartbeats",
+        "heartbeats! !heartbeats source1heartbeats source1-heartbeats",
+    ),
 )
 def test_heartbeats_are_told_as_mirror_maker_tells_them(topic: str, expected: bool) -> None:
     """A heartbeats topic is one whose original name is exactly `heartbeats`, under both of MirrorMaker 2's policies."""
@@ -181,28 +178,16 @@ def test_heartbeats_are_told_as_mirror_maker_tells_them(topic: str, expected: bo
 )
 @pytest.mark.parametrize("policy", ["identity", "default"])
 def test_internal_topics(policy: str, separator: str, internal: bool, syncs: str, checkpoints: str) -> None:
-    """Internal topics carry the separator unless told otherwise, are the same under identity naming, and are known
-    as internal.
-    """
+    """Internal topics carry the separator unless configured otherwise, and are known as internal."""
     naming = naming_of(NamingSpec(policy, separator, internal), ALIASES)
-    assert (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic) == (
-        syncs,
-        checkpoints,
-        "heartbeats",
-    )
+    found = (naming.offset_syncs_topic("primary"), naming.checkpoints_topic("primary"), naming.heartbeats_topic)
+    assert found == (syncs, checkpoints, "heartbeats")
     assert naming.is_internal(syncs) and naming.is_internal(checkpoints) and naming.is_checkpoints(checkpoints)
 
 
 @pytest.mark.parametrize(
     ("topic", "expected"),
-    [
-        ("__consumer_offsets", True),
-        (".hidden", True),
-        ("mm2-configs.primary.internal", True),
-        ("mm2-orders", False),
-        ("my-app.internal", False),
-        ("orders", False),
-    ],
+    yes_and_no("__consumer_offsets .hidden mm2-configs.primary.internal", "mm2-orders my-app.internal orders"),
 )
 def test_internal_as_of_4_0(topic: str, expected: bool) -> None:
     """Since 4.0 a topic that merely ends in `.internal` is mirrored; Kafka's and MirrorMaker 2's own are not."""
@@ -218,15 +203,10 @@ def test_template_policy_keeps_older_rule_for_internal() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "expected"),
-    [
-        ("source.topic1", False),
-        ("target.topic1", True),
-        ("target.source.topic1", True),
-        ("source.target.topic1", True),
-        ("othersource.topic1", False),
-        ("target", False),
-        ("unknown.target.topic1", True),
-    ],
+    yes_and_no(
+        "target.topic1 target.source.topic1 source.target.topic1 unknown.target.topic1",
+        "source.topic1 othersource.topic1 target",
+    ),
 )
 def test_cycles_are_seen_at_any_hop(topic: str, expected: bool) -> None:
     """Under default naming a topic that came from the target, at any hop, is not mirrored back to it."""
@@ -260,19 +240,8 @@ def test_unknown_alias_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "legal"),
     [
-        ("a" * 249, True),
-        ("a" * 250, False),
-        ("", False),
-        (".", False),
-        ("..", False),
-        ("...", True),
-        ("a/b", False),
-        ("a\x00", False),
-        ("a\n", False),
-        ("оrders", False),
-        ("A-b_c.9", True),
-        ("a b", False),
-        ("{{ x }}", False),
+        *yes_and_no("a" * 249 + " ... A-b_c.9", "a" * 250 + " . .. a/b a\x00 оrders"),
+        *((name, False) for name in ("", "a\n", "a b", "{{ x }}")),
     ],
 )
 def test_legal_topics(name: str, legal: bool) -> None:

@@ -32,12 +32,8 @@ def store_of(loaded: Iterable[int], streamed: Iterable[int] = (), strict: bool =
 def assert_sparse(store: OffsetSyncStore, upstream: int, previous: int) -> None:
     """`upstream` is kept, and the kept one before it is `previous` (-1: none)."""
     before = -1 if previous == -1 else previous + 1
-    assert [store.translate(upstream + step) for step in (-1, 0, 1, 2)] == [
-        before,
-        upstream,
-        upstream + 1,
-        upstream + 1,
-    ]
+    found = [store.translate(upstream + step) for step in (-1, 0, 1, 2)]
+    assert found == [before, upstream, upstream + 1, upstream + 1]
 
 
 def test_translation_while_syncs_arrive() -> None:
@@ -77,9 +73,7 @@ def test_no_translation_without_syncs() -> None:
 
 
 def test_strict_mode_keeps_only_the_last_loaded_sync() -> None:
-    """In the strict mode history from before the start is forgotten, and later syncs thin out as MirrorMaker 2 thins
-    them.
-    """
+    """Strict mode forgets history from before the start; later syncs thin out as MirrorMaker 2 thins them."""
     assert_sparse(store_of(range(0, 1001, 10), strict=True), 1000, -1)
     store = store_of(range(0, 1001, 10), range(1010, 10001, 10), strict=True)
     kept = [1000, 4840, 6760, 8680, 9160, 9640, 9880, 9940, 9970, 9990, 10000]

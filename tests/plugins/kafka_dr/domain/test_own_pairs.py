@@ -27,9 +27,7 @@ def own_pair(newest: Seen, suffix: Iterable[Seen], source_end: int) -> OwnPair |
 
 @st.composite
 def mirrored(draw: st.DrawFn) -> tuple[list[Seen], list[tuple[int, Seen]]]:
-    """A source with gaps and recurring contents, and what MirrorMaker 2 wrote of it: (origin, target record), with
-    crashes that repeat.
-    """
+    """Make a source with gaps and recurring contents, and (origin, target record) with repeats of crashes."""
     gaps = draw(st.lists(st.integers(1, 3), min_size=1, max_size=30))
     contents = draw(st.lists(st.sampled_from("abcdefgh"), min_size=len(gaps), max_size=len(gaps)))
     source = [Seen(sum(gaps[: n + 1]), content) for n, content in enumerate(contents)]
@@ -50,9 +48,7 @@ def mirrored(draw: st.DrawFn) -> tuple[list[Seen], list[tuple[int, Seen]]]:
 def test_the_true_origin_never_lies_above_the_pair(
     logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject
 ) -> None:
-    """From wherever the suffix is read, a pair that is found lies at the origin or above it, or the suffix began
-    above the origin.
-    """
+    """A pair lies at the origin or above it, or the suffix that was read began above the origin."""
     source, target = logs
     if not target:
         return
@@ -69,9 +65,7 @@ def test_the_true_origin_never_lies_above_the_pair(
 def test_with_the_first_copy_above_a_floor_nobody_skips(
     logs: tuple[list[Seen], list[tuple[int, Seen]]], data: st.DataObject
 ) -> None:
-    """Decision 0008, whole: whoever has read everything up to `upstream` and goes on behind the first copy finds a
-    copy of every unread record that is there.
-    """
+    """Decision 0008: whoever read up to `upstream` finds a copy of every unread record behind the first copy."""
     source, target = logs
     if not target:
         return

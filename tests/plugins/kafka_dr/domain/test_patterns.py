@@ -19,6 +19,8 @@ from kafka_dr.domain.patterns import (
 )
 from kafka_dr.errors import BadInput
 
+from tests.support.examples import yes_and_no
+
 NAMING = naming_of(NamingSpec("default"), ("primary", "standby"))
 
 
@@ -165,18 +167,11 @@ def test_list_is_split_as_kafka_splits() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "expected"),
-    [
-        ("orders", True),
-        ("__consumer_offsets", False),
-        ("mm2-offset-syncs.primary.internal", False),
-        ("orders.replica", False),
-        ("my-app.internal", True),
-        ("heartbeats", True),
-        ("standby.orders", False),
-        ("primary.orders", True),
-        ("standby.heartbeats", False),
-        ("x.checkpoints.internal", False),
-    ],
+    yes_and_no(
+        "orders my-app.internal heartbeats primary.orders",
+        "__consumer_offsets mm2-offset-syncs.primary.internal orders.replica standby.orders standby.heartbeats"
+        " x.checkpoints.internal",
+    ),
 )
 def test_defaults_of_4_x(topic: str, expected: bool) -> None:
     """Without settings a flow selects what MirrorMaker 2 4.x selects, loops and internal topics left out."""

@@ -58,22 +58,16 @@ def test_numbers_have_their_thousands_apart(value: Any, said: str) -> None:
 
 def test_times_are_utc_whatever_zone_they_came_in() -> None:
     """Text that is no time, or has no zone, is shown as it is."""
-    assert (
-        moment("2026-11-21T23:05:40.79+01:00") == "2026-11-21 22:05:40 UTC"
-        and time_of_day("2026-11-21T22:05:40Z") == "22:05:40"
-    )
-    assert (
-        moment("yesterday") == "yesterday"
-        and moment("2026-11-21T22:05:40") == "2026-11-21T22:05:40"
-        and moment(None) == "None"
-    )
+    assert moment("2026-11-21T23:05:40.79+01:00") == "2026-11-21 22:05:40 UTC"
+    assert time_of_day("2026-11-21T22:05:40Z") == "22:05:40"
+    assert moment("yesterday") == "yesterday" and moment("2026-11-21T22:05:40") == "2026-11-21T22:05:40"
+    assert moment(None) == "None"
 
 
 def test_what_is_cut_off_is_counted() -> None:
     """Long text and long tables say how much is missing."""
-    assert (
-        shortened("a" * 20, 5) == "aaaaa ... and 15 more characters, in evidence.json" and shortened("abc", 3) == "abc"
-    )
+    assert shortened("a" * 20, 5) == "aaaaa ... and 15 more characters, in evidence.json"
+    assert shortened("abc", 3) == "abc"
     shown = first_of(range(10), 3)
     assert (shown.rows, shown.total, shown.more) == ([0, 1, 2], 10, 7)
 
@@ -87,23 +81,12 @@ def test_control_characters_can_be_seen() -> None:
 
 def test_figures_are_named_and_counted() -> None:
     """Files by name and rows, lists by their first and the count of the rest, flags as words."""
-    figures = {
-        "cut_off": {"file": "c.parquet", "sha256": "f" * 64, "rows": 7000},
-        "groups": [f"g{n}" for n in range(10_000)],
-        "asked": False,
-        "offsets": {"a": 1},
-        "none": [],
-        "by": None,
-    }
+    figures = {"asked": False, "offsets": {"a": 1}, "none": [], "by": None}
+    figures |= {"cut_off": {"file": "c.parquet", "sha256": "f" * 64, "rows": 7000}}
+    figures |= {"groups": [f"g{n}" for n in range(10_000)]}
     told = dict(figure_lines(figures))
-    assert told == {
-        "cut off": "c.parquet, 7,000 rows",
-        "groups": "g0, g1, g2, g3, g4 and 9,995 more",
-        "asked": "no",
-        "offsets": "a: 1",
-        "none": "none",
-        "by": "none",
-    }
+    long = {"cut off": "c.parquet, 7,000 rows", "groups": "g0, g1, g2, g3, g4 and 9,995 more"}
+    assert told == {"asked": "no", "offsets": "a: 1", "none": "none", "by": "none", **long}
 
 
 def test_one_huge_figure_stays_a_line() -> None:

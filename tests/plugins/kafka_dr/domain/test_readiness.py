@@ -18,36 +18,27 @@ T0 = TopicPartition("orders", 0)
 T1 = TopicPartition("orders", 1)
 
 
-def acl(
-    principal: str,
-    operation: str,
-    name: str,
-    resource_type: str = "topic",
-    permission: str = "allow",
-    pattern: str = "literal",
-) -> AclEntry:
+def acl(principal: str, operation: str, name: str, kind: str = "topic", permission: str = "allow") -> AclEntry:
     """One entry from any host."""
-    return AclEntry(resource_type, name, pattern, principal, "*", operation, permission)
+    return AclEntry(kind, name, "literal", principal, "*", operation, permission)
 
 
 def config(source: str, target: str, **changes: str) -> dict[str, str]:
     """A healthy source connector's configuration; dots are written as double underscores."""
-    healthy = {
-        "source.cluster.alias": source,
-        "target.cluster.alias": target,
-        "replication.policy.class": IDENTITY,
-        "sync.topic.acls.enabled": "false",
-        "key.converter": BYTES,
-        "value.converter": BYTES,
-        "header.converter": BYTES,
-        "source.admin.default.api.timeout.ms": "5000",
-    }
-    return {
-        k: v for k, v in {**healthy, **{k.replace("__", "."): v for k, v in changes.items()}}.items() if v is not None
-    }
+    healthy = {"source.cluster.alias": source, "target.cluster.alias": target, "replication.policy.class": IDENTITY}
+    healthy |= dict.fromkeys(("key.converter", "value.converter", "header.converter"), BYTES)
+    healthy |= {"sync.topic.acls.enabled": "false", "source.admin.default.api.timeout.ms": "5000"}
+    healthy |= {key.replace("__", "."): value for key, value in changes.items()}
+    return {key: value for key, value in healthy.items() if value is not None}
 
 
-def flow(source: str, target: str, cluster: str, state: str = "RUNNING", **changes: str) -> FlowView:
+def flow(
+    source: str = "primary",
+    target: str = "standby",
+    cluster: str = "id-standby",
+    state: str = "RUNNING",
+    **changes: str,
+) -> FlowView:
     """A flow; its connectors with or without tasks as their state has them."""
     tasks = {0: state} if state == "RUNNING" else {}
     source_connector = ConnectorView(f"{source}.source", state, tasks, config(source, target, **changes))
@@ -67,15 +58,8 @@ RIGHTS = frozenset(
 
 def cluster(alias: str, **changes: Any) -> ClusterView:
     """A healthy cluster with one topic, one group, and rules of one application."""
-    healthy = ClusterView(
-        alias,
-        f"id-{alias}",
-        (1,),
-        {"orders": TopicView("t-1", 2)},
-        AclRules(RIGHTS),
-        {"billing": GroupView("Empty")},
-        frozenset({"app"}),
-    )
+    groups, topics = {"billing": GroupView("Empty")}, {"orders": TopicView("t-1", 2)}
+    healthy = ClusterView(alias, f"id-{alias}", (1,), topics, AclRules(RIGHTS), groups, frozenset({"app"}))
     return replace(healthy, **changes)
 
 
@@ -85,7 +69,7 @@ def seen(**changes: Any) -> Observation:
     healthy = Observation(
         source=cluster("primary"),
         target=cluster("standby"),
-        flow=flow("primary", "standby", "id-standby"),
+        flow=flow(),
         reverse=flow("standby", "primary", "id-primary", "STOPPED"),
         scope={"orders": "orders"},
         local_names={"orders": "orders"},
@@ -104,14 +88,15 @@ def seen(**changes: Any) -> Observation:
     return replace(healthy, **changes)
 
 
-def with_tasks(connector: str, *tasks: str) -> Observation:
+def with_connector(healthy: FlowView, state: str, *tasks: str) -> FlowView:
+    """The same flow whose source connector and its tasks are in other states."""
+    connector = replace(healthy.source_connector, state=state, tasks=dict(enumerate(tasks)))
+    return replace(healthy, source_connector=connector)
+
+
+def with_tasks(state: str, *tasks: str) -> Observation:
     """A pair whose source connector and its tasks are in other states."""
-    healthy = flow("primary", "standby", "id-standby")
-    return seen(
-        flow=replace(
-            healthy, source_connector=replace(healthy.source_connector, state=connector, tasks=dict(enumerate(tasks)))
-        )
-    )
+    return seen(flow=with_connector(flow(), state, *tasks))
 
 
 def gates(observation: Observation) -> set[str]:
@@ -121,7 +106,7 @@ def gates(observation: Observation) -> set[str]:
 
 def with_source_config(**changes: str | None) -> Observation:
     """A pair whose source connector has other settings."""
-    return seen(flow=flow("primary", "standby", "id-standby", **changes))
+    return seen(flow=flow(**changes))
 
 
 def target(**changes: Any) -> Observation:
@@ -129,37 +114,41 @@ def target(**changes: Any) -> Observation:
     return seen(target=cluster("standby", **changes))
 
 
+def source(**changes: Any) -> Observation:
+    """A pair whose source differs."""
+    return seen(source=cluster("primary", **changes))
+
+
+def without(*entry: str) -> Observation:
+    """A pair whose target lacks one right of the application."""
+    return target(rules=AclRules(RIGHTS - {acl("User:app", *entry)}))
+
+
 def test_a_ready_pair_has_no_blocker() -> None:
     """Empty means go."""
     assert blockers(seen()) == []
 
 
-NO_TASKS = replace(
-    flow("primary", "standby", "id-standby"),
-    source_connector=ConnectorView("c", "RUNNING", {}, config("primary", "standby")),
-)
-FAILED_TASK = replace(
-    flow("primary", "standby", "id-standby"),
-    source_connector=ConnectorView(
-        "c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",)
-    ),
-)
+FAILED = ConnectorView("c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",))
+BACK = ("standby", "primary", "id-primary")
 GROWN = Sample({T0: 15, T1: 0}, {T0: 15, T1: 0})
+IN_SYNC = {"min.insync.replicas": "2"}
+MINE = {"orders": TopicView("x", 2), "mine": TopicView("y", 3)}
+MINE_RULES = AclRules(RIGHTS | {acl("User:app", "all", "mine")})
+TRANSACTIONAL = AclRules(RIGHTS | {acl("User:app", "write", "tx-1", "transactional_id")})
+UNGUARDED = AclRules(frozenset(), authorizer=False)
 CLOSED = {
-    "connectors_run: failed task": (seen(flow=FAILED_TASK), "connectors_run"),
-    "connectors_run: no task": (seen(flow=NO_TASKS), "connectors_run"),
+    "connectors_run: failed task": (seen(flow=replace(flow(), source_connector=FAILED)), "connectors_run"),
+    "connectors_run: no task": (with_tasks("RUNNING"), "connectors_run"),
     "connectors_run: no checkpoint connector": (
-        seen(flow=replace(flow("primary", "standby", "id-standby"), checkpoint_connector=None)),
+        seen(flow=replace(flow(), checkpoint_connector=None)),
         "connectors_run",
     ),
-    "worker elsewhere": (seen(flow=flow("primary", "standby", "id-other")), "worker_writes_to_target"),
-    "old Connect": (
-        seen(flow=replace(flow("primary", "standby", "id-standby"), worker_version="7.5.1-ccs")),
-        "versions_suffice",
-    ),
+    "worker elsewhere": (seen(flow=flow(cluster="id-other")), "worker_writes_to_target"),
+    "old Connect": (seen(flow=replace(flow(), worker_version="7.5.1-ccs")), "versions_suffice"),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
     "alias of the reverse flow": (
-        seen(reverse=flow("standby", "primary", "id-primary", "STOPPED", target__cluster__alias="p")),
+        seen(reverse=flow(*BACK, "STOPPED", target__cluster__alias="p")),
         "naming_agrees",
     ),
     "assigned without an end": (with_tasks("RUNNING", "UNASSIGNED"), "connectors_run"),
@@ -169,65 +158,30 @@ CLOSED = {
     "errors skipped": (with_source_config(errors__tolerance="all"), "records_unchanged"),
     "ACL sync on": (with_source_config(sync__topic__acls__enabled="true"), "fence_stays_local"),
     "ACL sync by default": (with_source_config(sync__topic__acls__enabled=None), "fence_stays_local"),
-    "loop": (seen(reverse=flow("standby", "primary", "id-primary")), "no_loop"),
-    "loop: tasks left": (
-        seen(
-            reverse=replace(
-                flow("standby", "primary", "id-primary"),
-                source_connector=ConnectorView("r", "STOPPED", {0: "RUNNING"}, config("standby", "primary")),
-            )
-        ),
-        "no_loop",
-    ),
+    "loop": (seen(reverse=flow(*BACK)), "no_loop"),
+    "loop: tasks left": (seen(reverse=with_connector(flow(*BACK), "STOPPED", "RUNNING")), "no_loop"),
     "no progress": (seen(last=Sample({T0: 20, T1: 0}, {T0: 10, T1: 0})), "replication_moves"),
     "topic missing": (target(topics={}), "topics_match"),
     "fewer partitions": (target(topics={"orders": TopicView("x", 1)}), "topics_match"),
     "more partitions": (target(topics={"orders": TopicView("x", 3)}), "topics_match"),
     "local topic with other partitions": (
-        seen(
-            local_names={"orders": "mine"},
-            target=cluster(
-                "standby",
-                topics={"orders": TopicView("x", 2), "mine": TopicView("y", 3)},
-                rules=AclRules(RIGHTS | {acl("User:app", "all", "mine")}),
-            ),
-        ),
+        seen(local_names={"orders": "mine"}, target=cluster("standby", topics=MINE, rules=MINE_RULES)),
         "topics_match",
     ),
     "recreated": (seen(known_topic_ids={"orders": "t-0"}), "topics_not_recreated"),
     "overtaken": (seen(source_starts={T0: 11, T1: 0}, first=GROWN, last=GROWN), "retention_not_overtaken"),
-    "fewer replicas": (seen(source=cluster("primary", topics={"orders": TopicView("t-1", 2, 3)})), "durability_kept"),
-    "fewer in sync": (
-        seen(source=cluster("primary", topics={"orders": TopicView("t-1", 2, 1, {"min.insync.replicas": "2"})})),
-        "durability_kept",
-    ),
-    "no write on the target": (
-        target(rules=AclRules(RIGHTS - {acl("User:app", "write", "orders")})),
-        "clients_may_work_on_target",
-    ),
-    "no read on the target": (
-        target(rules=AclRules(RIGHTS - {acl("User:app", "read", "orders")})),
-        "clients_may_work_on_target",
-    ),
-    "no group on the target": (
-        target(rules=AclRules(RIGHTS - {acl("User:app", "read", "billing", "group")})),
-        "clients_may_work_on_target",
-    ),
-    "no transactional id on the target": (
-        seen(
-            source=cluster("primary", rules=AclRules(RIGHTS | {acl("User:app", "write", "tx-1", "transactional_id")}))
-        ),
-        "clients_may_work_on_target",
-    ),
+    "fewer replicas": (source(topics={"orders": TopicView("t-1", 2, 3)}), "durability_kept"),
+    "fewer in sync": (source(topics={"orders": TopicView("t-1", 2, 1, IN_SYNC)}), "durability_kept"),
+    "no write on the target": (without("write", "orders"), "clients_may_work_on_target"),
+    "no read on the target": (without("read", "orders"), "clients_may_work_on_target"),
+    "no group on the target": (without("read", "billing", "group"), "clients_may_work_on_target"),
+    "no transactional id on the target": (source(rules=TRANSACTIONAL), "clients_may_work_on_target"),
     "no user on the target": (target(users=frozenset()), "users_exist_on_target"),
     "group alive on the target": (
         target(groups={"billing": GroupView("Stable", empty=False)}),
         "groups_idle_on_target",
     ),
-    "nothing stops clients": (
-        seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False)), has_drain_hook=False),
-        "fence_possible",
-    ),
+    "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
     "nothing to move": (seen(scope={}, local_names={}), "something_to_move"),
 }
 
@@ -257,35 +211,30 @@ def test_only_what_passes_by_itself_is_worth_another_look(observation: Observati
     assert settling(observation) is passes
 
 
+DENIED = {acl("User:*", "write", "*", permission="deny"), acl("User:app", "write", "orders", permission="deny")}
+COPIES = cluster(
+    "standby",
+    topics={"primary.orders": TopicView("x", 2)},
+    rules=AclRules(RIGHTS | {acl("User:app", "read", "primary.orders")}),
+)
 OPEN = {
-    "a DENY on the target that opening removes": target(
-        rules=AclRules(
-            RIGHTS
-            | {acl("User:*", "write", "*", permission="deny"), acl("User:app", "write", "orders", permission="deny")}
-        )
-    ),
+    "a DENY on the target that opening removes": target(rules=AclRules(RIGHTS | DENIED)),
     "a producer that overrides the worker's cluster": seen(
-        flow=flow("primary", "standby", "id-other", producer__override__bootstrap__servers="x:1")
+        flow=flow(cluster="id-other", producer__override__bootstrap__servers="x:1")
     ),
     "default naming with both directions running": seen(
         naming_policy="default",
         scope={"orders": "primary.orders"},
-        target=cluster(
-            "standby",
-            topics={"primary.orders": TopicView("x", 2)},
-            rules=AclRules(RIGHTS | {acl("User:app", "read", "primary.orders")}),
-        ),
-        flow=flow("primary", "standby", "id-standby", replication__policy__class=None),
-        reverse=replace(
-            flow("standby", "primary", "id-primary", replication__policy__class=None), checkpoint_connector=None
-        ),
+        target=COPIES,
+        flow=flow(replication__policy__class=None),
+        reverse=replace(flow(*BACK, replication__policy__class=None), checkpoint_connector=None),
     ),
     "no reverse flow": seen(reverse=None),
     "source and target grow": seen(last=Sample({T0: 20, T1: 0}, {T0: 15, T1: 0})),
     "retention right behind MirrorMaker 2": seen(source_starts={T0: 10, T1: 0}),
-    "a better target": target(topics={"orders": TopicView("x", 2, 3, {"min.insync.replicas": "2"})}),
+    "a better target": target(topics={"orders": TopicView("x", 2, 3, IN_SYNC)}),
     "no list of users": target(users=None),
-    "no authorizer but a drain hook": seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False))),
+    "no authorizer but a drain hook": source(rules=UNGUARDED),
     "a deleted topic": seen(known_topic_ids={"orders": "t-1", "gone": "t-9"}),
 }
 
@@ -334,33 +283,24 @@ def test_clients_need_on_the_target_only_what_they_have_on_the_source() -> None:
     assert blockers(both) == []
 
 
+NOBODY = cluster("standby", rules=AclRules(frozenset()))
+
+
 def test_rights_granted_to_everyone_are_checked_too() -> None:
     """Everyone may write on the source, nobody on the target: the gate is closed."""
-    everyone = AclRules(
-        frozenset(
-            {
-                acl("User:*", "write", "orders"),
-                acl("User:*", "read", "orders"),
-                acl("User:*", "read", "billing", "group"),
-            }
-        )
-    )
-    assert gates(
-        seen(source=cluster("primary", rules=everyone), target=cluster("standby", rules=AclRules(frozenset())))
-    ) == {"clients_may_work_on_target"}
+    granted = [("write", "orders"), ("read", "orders"), ("read", "billing", "group")]
+    everyone = AclRules(frozenset(acl("User:*", *entry) for entry in granted))
+    assert gates(replace(source(rules=everyone), target=NOBODY)) == {"clients_may_work_on_target"}
 
 
 @pytest.mark.parametrize(
-    "rules",
-    [AclRules(frozenset(), authorizer=False), AclRules(frozenset(), allow_everyone=True)],
-    ids=["no authorizer", "allow.everyone"],
+    "rules", [UNGUARDED, AclRules(frozenset(), allow_everyone=True)], ids=["no authorizer", "allow.everyone"]
 )
 def test_clients_of_an_unguarded_source_are_checked_too(rules: AclRules) -> None:
     """Where the source lets everyone in and the target nobody, clients cannot work there: closed, or at least noted."""
-    observation = seen(source=cluster("primary", rules=rules), target=cluster("standby", rules=AclRules(frozenset())))
-    assert "clients_may_work_on_target" in gates(observation) or any(
-        "target" in n and "right" in n for n in notes(observation)
-    )
+    observed = replace(source(rules=rules), target=NOBODY)
+    noted = any("target" in note and "right" in note for note in notes(observed))
+    assert "clients_may_work_on_target" in gates(observed) or noted
 
 
 def test_a_wildcard_right_on_transactional_ids_is_checked_too() -> None:
@@ -395,12 +335,8 @@ def test_a_partition_that_is_not_on_the_target_does_not_stand_still() -> None:
 
 def test_a_marker_before_the_log_start_is_no_lost_record() -> None:
     """All records up to 9 were replicated, 10 is a marker, and retention emptied the log: nothing was overtaken."""
-    emptied = seen(
-        source_starts={T0: 11, T1: 0},
-        first=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}),
-        last=Sample({T0: 11, T1: 0}, {T0: 10, T1: 0}),
-    )
-    assert blockers(emptied) == []
+    sample = Sample({T0: 11, T1: 0}, {T0: 10, T1: 0})
+    assert blockers(seen(source_starts={T0: 11, T1: 0}, first=sample, last=sample)) == []
 
 
 @pytest.mark.parametrize(
@@ -416,7 +352,7 @@ def test_a_marker_before_the_log_start_is_no_lost_record() -> None:
 def test_a_connector_without_converters_takes_the_workers(own: str | None, stated: str | None, closed: bool) -> None:
     """Connect shows no worker's settings: only the topology can state them. What the connector sets goes before."""
     keys = ("key.converter", "value.converter", "header.converter")
-    healthy = flow("primary", "standby", "id-standby", **{key.replace(".", "__"): own for key in keys})
+    healthy = flow(**{key.replace(".", "__"): own for key in keys})
     seen_now = seen(flow=replace(healthy, stated=dict.fromkeys(keys, stated) if stated else {}))
     found = [b for b in blockers(seen_now) if b.gate == "records_unchanged"]
     assert len(found) == (3 if closed else 0)
@@ -426,65 +362,41 @@ def test_a_connector_without_converters_takes_the_workers(own: str | None, state
 
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
-    """Version and cluster of a worker that is not there close no gate; what the fence needs does, where the topology
-    does not state it.
-    """
+    """An absent worker's version and cluster close no gate; a fence without stated facts does."""
     unasked = {"worker_version": "", "worker_cluster_id": ""}
     healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
     assert blockers(seen(flow=healthy)) == [] and any("dedicated mode" in note for note in notes(seen(flow=healthy)))
     assert {"worker_writes_to_target", "versions_suffice"} <= gates(seen(flow=replace(healthy, dedicated=False)))
-    unstated = replace(flow("primary", "standby", "", sync__topic__acls__enabled=None), **unasked, dedicated=True)
+    unstated = replace(flow(cluster="", sync__topic__acls__enabled=None), **unasked, dedicated=True)
     assert gates(seen(flow=unstated)) == {"fence_stays_local"}
 
 
 def test_what_cannot_be_proven_is_noted() -> None:
-    """Uncommitted reads, missing probe, unlisted users, groups and topics left out, and a slow stop are told before
-    approval.
-    """
+    """Uncommitted reads, no probe, unlisted users, omissions and a slow stop are shown before approval."""
     others = cluster(
         "primary",
         groups={"billing": GroupView("Empty"), "connect-x": GroupView("Empty")},
         topics={"orders": TopicView("t-1", 2), "local": TopicView("l", 1), "__consumer_offsets": TopicView("o", 1)},
         users=None,
     )
-    text = "\n".join(
-        notes(
-            seen(
-                source=others,
-                has_probe=False,
-                flow=flow("primary", "standby", "id-standby", source__admin__default__api__timeout__ms=None),
-            )
-        )
-    )
-    for part in (
-        "aborted transactions",
-        "No probe",
-        "SCRAM users could not be listed",
-        "connect-x",
-        "local",
-        "up to a minute",
-        "quotas",
-    ):
+    slow = flow(source__admin__default__api__timeout__ms=None)
+    text = "\n".join(notes(seen(source=others, has_probe=False, flow=slow)))
+    for part in ("aborted transactions", "No probe", "SCRAM users could not be listed", "up to a minute"):
         assert part in text
+    assert all(part in text for part in ("connect-x", "local", "quotas"))
     assert "__consumer_offsets" not in text
 
 
 def test_a_source_without_authorizer_is_noted() -> None:
     """Without an authorizer the plan says what that cannot prove."""
-    assert any(
-        "no authorizer" in n
-        for n in notes(seen(source=cluster("primary", rules=AclRules(frozenset(), authorizer=False))))
-    )
+    assert any("no authorizer" in note for note in notes(source(rules=UNGUARDED)))
 
 
 def test_a_missing_probe_is_noted_where_everyone_is_let_in_too() -> None:
-    """`allow.everyone` takes nothing away from the note about the probe; without an authorizer a probe would prove
-    nothing.
-    """
-    lenient = cluster("primary", rules=AclRules(RIGHTS, allow_everyone=True))
-    assert any(n.startswith("No probe") for n in notes(seen(source=lenient, has_probe=False)))
-    unguarded = cluster("primary", rules=AclRules(frozenset(), authorizer=False))
-    assert not any(n.startswith("No probe") for n in notes(seen(source=unguarded, has_probe=False)))
+    """The note about the probe stays with `allow.everyone`; without an authorizer a probe proves nothing."""
+    for rules, noted in ((AclRules(RIGHTS, allow_everyone=True), True), (UNGUARDED, False)):
+        shown = notes(replace(source(rules=rules), has_probe=False))
+        assert any(note.startswith("No probe") for note in shown) is noted
 
 
 def test_long_lists_are_cut_and_counted() -> None:
@@ -519,8 +431,6 @@ def test_the_isolation_is_mirror_makers_own(settings: dict[str, str], level: str
     ],
 )
 def test_deletions_that_may_have_been_missed_are_named(configs: dict[str, str], noted: bool) -> None:
-    """A tombstone that the source drops before it was replicated leaves no trace: the plan says where that may have
-    been.
-    """
+    """The plan says where a tombstone may have been dropped before it was replicated."""
     source = cluster("primary", topics={"orders": TopicView("t-1", 2, 1, configs)})
     assert any("tombstones" in note and "orders" in note for note in notes(seen(source=source))) == noted

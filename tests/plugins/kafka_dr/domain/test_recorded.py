@@ -35,9 +35,7 @@ def test_only_what_differs_is_written_down() -> None:
 
 
 def test_of_positions_only_what_differs_is_written_down() -> None:
-    """A whole sample repeats all of them; one that is held no more has no number; who comes back after a deletion is
-    new.
-    """
+    """A whole sample repeats all; one that is held no more has no number; a deleted one may come back."""
     positions, a, b = Positions(), ("t", 0), ("t", 1)
     assert "g" not in positions and positions.differing("g", {a: 1, b: 2}) == {a: 1, b: 2} and "g" in positions
     assert positions.differing("g", {a: 1, b: 2}) == {} and positions.differing("g", {a: 1, b: 3}) == {b: 3}
@@ -55,8 +53,5 @@ def test_rows_of_all_kinds_are_one_table() -> None:
     rows.extend(Kind.POSITION, group=["g", "h"], topic=["t", "t"], partition=[0, 1], position=[1, 2])
     rows.extend(Kind.SYNC, topic=[], partition=[])
     assert len(rows) == 3 and {len(column) for column in rows.columns.values()} == {3}
-    assert (
-        rows.columns["at"] == [5, 5, 5]
-        and rows.columns["upstream"] == [0, None, None]
-        and rows.columns["group"] == [None, "g", "h"]
-    )
+    assert rows.columns["at"] == [5, 5, 5] and rows.columns["upstream"] == [0, None, None]
+    assert rows.columns["group"] == [None, "g", "h"]

@@ -104,9 +104,7 @@ def test_each_record_has_one_fate(
 
 @given(st.lists(st.tuples(st.integers(1, 4_000_000), st.integers(0, 9).map(lambda n: n == 0)), max_size=60))
 def test_transactions_keep_order_and_bounds(records: list[tuple[int, bool]]) -> None:
-    """Nothing is lost or turned round; what may be refused is alone; none is larger than allowed unless it is one
-    record.
-    """
+    """None is lost or reordered; what may be refused is alone; only a single record exceeds the size."""
     cut = list(transactions(records, lambda r: r[0], lambda r: r[1]))
     assert [record for one in cut for record in one] == records and all(cut)
     assert all(len(one) == 1 or not any(alone for _, alone in one) for one in cut)
@@ -152,10 +150,8 @@ def test_what_differs_is_told(there: list[Expected], told: str) -> None:
 
 def test_of_many_problems_some_are_named_and_all_are_counted() -> None:
     """A page is not filled with offsets."""
-    assert found(expected(*range(100)), []).problems == (
-        *(f"offset {n} is not there" for n in range(5)),
-        "95 more like these",
-    )
+    seen = found(expected(*range(100)), []).problems
+    assert seen == (*(f"offset {n} is not there" for n in range(5)), "95 more like these")
 
 
 def test_a_record_that_could_not_keep_its_time_is_counted() -> None:

@@ -29,11 +29,8 @@ def compared(
 def test_the_difference_is_what_would_be_read_again() -> None:
     """A checkpoint at 60 before our 100 re-reads 40; each group and partition by its own checkpoint."""
     points = {("g", TopicPartition("t", 0)): 60, ("g", TopicPartition("t", 1)): 7, ("h", TopicPartition("t", 0)): 100}
-    assert compared(("g", "t", 0, 100), ("g", "t", 1, 7), ("h", "t", 0, 100), checkpoints=points) == [
-        (60, 40),
-        (7, 0),
-        (100, 0),
-    ]
+    found = compared(("g", "t", 0, 100), ("g", "t", 1, 7), ("h", "t", 0, 100), checkpoints=points)
+    assert found == [(60, 40), (7, 0), (100, 0)]
 
 
 def test_a_checkpoint_ahead_of_us_reads_nothing_again() -> None:
@@ -43,10 +40,8 @@ def test_a_checkpoint_ahead_of_us_reads_nothing_again() -> None:
 
 def test_unknown_stays_unknown() -> None:
     """No checkpoint or no position of ours gives null, never zero."""
-    assert compared(("g", "t", 0, 10), ("g", "t", 1, None), checkpoints={("g", TopicPartition("t", 1)): 3}) == [
-        (None, None),
-        (3, None),
-    ]
+    found = compared(("g", "t", 0, 10), ("g", "t", 1, None), checkpoints={("g", TopicPartition("t", 1)): 3})
+    assert found == [(None, None), (3, None)]
 
 
 def test_nothing_compared_is_nothing() -> None:

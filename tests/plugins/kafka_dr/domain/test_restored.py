@@ -18,17 +18,11 @@ PLAN = RestorePlan(
 )
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rows": "s" * 64},
-        {"deletes": ()},
-        {"overwrites": True},
-        {"undone": "failover-2"},
-        {"cluster": "east"},
-        {"since": {"g": 1}},
-    ],
-)
+CHANGED = {"rows": "s" * 64, "deletes": (), "overwrites": True, "undone": "failover-2", "cluster": "east"}
+CHANGED |= {"since": {"g": 1}}
+
+
+@pytest.mark.parametrize("change", [{name: value} for name, value in CHANGED.items()])
 def test_the_digest_covers_all_that_is_approved(change: dict[str, Any]) -> None:
     """And it is the same after a way through the journal."""
     assert replace(PLAN, **change).digest != PLAN.digest and restore_plan_of(PLAN.as_dict()).digest == PLAN.digest
@@ -36,11 +30,8 @@ def test_the_digest_covers_all_that_is_approved(change: dict[str, Any]) -> None:
 
 def test_a_plan_without_writes_and_deletions_changes_nothing() -> None:
     """Whatever it names beside."""
-    assert (
-        PLAN.changes
-        and replace(PLAN, writes=0).changes
-        and not replace(PLAN, writes=0, deletes=(), since={"g": 1}).changes
-    )
+    assert PLAN.changes and replace(PLAN, writes=0).changes
+    assert not replace(PLAN, writes=0, deletes=(), since={"g": 1}).changes
 
 
 def test_the_approver_reads_names_as_text() -> None:
@@ -61,26 +52,13 @@ def test_the_approver_reads_names_as_text() -> None:
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_every_outcome_is_told_in_three_sentences(outcome: Outcome) -> None:
     """None says that clients were moved, and only a completed one that the commit was undone."""
-    done = {
-        "id": Step.RESTORE_POSITIONS,
-        "state": "done",
-        "figures": {"written": 2, "already": 1, "deleted": 1, "changed_since": 4},
-    }
-    e = {
-        "outcome": outcome.value,
-        "failing_step": "plan_restore",
-        "reason_for_outcome": "why",
-        "target": "west",
-        "plan": PLAN.as_dict(),
-        "steps": [done] if outcome is Outcome.COMPLETED else [],
-    }
+    figures = {"written": 2, "already": 1, "deleted": 1, "changed_since": 4}
+    done = {"id": Step.RESTORE_POSITIONS, "state": "done", "figures": figures}
+    e = {"outcome": outcome.value, "failing_step": "plan_restore", "reason_for_outcome": "why", "target": "west"}
+    e |= {"plan": PLAN.as_dict(), "steps": [done] if outcome is Outcome.COMPLETED else []}
     told = restore_sentences(e)
-    assert (
-        len(told) == 3
-        and all(told)
-        and restore_to_do(e)
-        and ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
-    )
+    assert len(told) == 3 and all(told) and restore_to_do(e)
+    assert ("was undone" in told[0]) == (outcome is Outcome.COMPLETED)
     assert ("3 positions were read back as they were before, and 1 group deleted. 4 positions" in told[2]) == (
         outcome is Outcome.COMPLETED
     )

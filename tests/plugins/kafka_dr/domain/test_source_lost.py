@@ -66,26 +66,17 @@ def test_a_verdict_names_every_view_with_its_first_and_last_look() -> None:
     """What is written down is plain data: counts, words and times of each view."""
     told = json.loads(json.dumps(verdict_of(looks("GG?", "G??", "GG?"), 3).as_dict()))
     assert (told["state"], told["rounds"]) == ("lost", 3)
-    assert [(view["view"], view["saw"]) for view in told["views"]] == [
-        ("here", {"gone": 3}),
-        ("connect", {"gone": 2, "unknown": 1}),
-        ("application", {"unknown": 3}),
-    ]
-    assert told["views"][0]["first"] == {
-        "at": "2026-01-01T00:00:00+00:00",
-        "sight": "gone",
-        "words": "here G",
-        "seconds": 0.5,
-    }
+    found = [(view["view"], view["saw"]) for view in told["views"]]
+    assert found == [("here", {"gone": 3}), ("connect", {"gone": 2, "unknown": 1}), ("application", {"unknown": 3})]
+    seen = told["views"][0]["first"]
+    assert seen == {"at": "2026-01-01T00:00:00+00:00", "sight": "gone", "words": "here G", "seconds": 0.5}
     assert told["views"][0]["last"]["at"] == "2026-01-01T00:00:02+00:00"
 
 
 def test_a_verdict_reads_as_a_sentence() -> None:
     """Every view with its counts and its last words."""
-    assert (
-        str(verdict_of(looks("GR", "GR"), 2))
-        == "from here: gone 2x, at last here G; from connect: refuses writes 2x, at last connect R"
-    )
+    found = str(verdict_of(looks("GR", "GR"), 2))
+    assert found == "from here: gone 2x, at last here G; from connect: refuses writes 2x, at last connect R"
     assert str(verdict_of([], 0)) == "nobody looked"
 
 
@@ -113,9 +104,7 @@ def test_whoever_saw_it_answer_is_believed(rounds: list[str]) -> None:
 
 @given(windows)
 def test_lost_means_gone_to_everybody_every_time(rounds: list[str]) -> None:
-    """Every view that could look saw nobody, in every round the view from here could look; and whenever all that
-    holds, it is lost.
-    """
+    """It is lost if no view saw it in any round in which the view from here could look, and only then."""
     state = verdict_of(looks(*rounds), len(rounds)).state
     gone = bool(rounds) and all(word[0] == "G" and set(word[1:]) <= set("G?.") for word in rounds)
     assert (state is SourceState.LOST) == gone

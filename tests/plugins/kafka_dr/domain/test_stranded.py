@@ -1,6 +1,4 @@
-"""What becomes of stranded records: one decision a topic, nothing impossible, and a question that says what is
-not to be had.
-"""
+"""Stranded records: one possible decision a topic, and a question that says what is not to be had."""
 
 from __future__ import annotations
 
@@ -25,16 +23,8 @@ TABLE = Stranded("table", records=2, bytes=20, compacted=True)
 
 def planned(mode: Mode, decision: Decision, *stranded: Stranded, **more: int) -> Return:
     """A return in which every topic is decided on alike."""
-    return Return(
-        "standby",
-        "primary",
-        "the site is back",
-        mode,
-        "f" * 64,
-        stranded,
-        {one.topic: decision for one in stranded},
-        **more,
-    )
+    decisions = {one.topic: decision for one in stranded}
+    return Return("standby", "primary", "the site is back", mode, "f" * 64, stranded, decisions, **more)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +61,7 @@ def test_each_mode_makes_its_decisions_possible(mode: Mode, possible: set[str]) 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_records_of_a_deleted_log_cannot_be_kept(mode: Mode) -> None:
-    """Whatever the mode of this run: the earlier run's export alone holds them, and the log that is made anew lacks
-    nothing.
-    """
+    """The earlier run's export alone holds them in any mode, and the log made anew lacks nothing."""
     short = Stranded("orders", records=2, lacking=7)
     assert {
         decision
@@ -157,11 +145,8 @@ def test_the_question_says_what_cannot_be_had() -> None:
     """A replay restores no order, drops what a compacted topic's later value would lose to it; recreate deletes."""
     text = return_markdown(planned(Mode.RECREATE, Decision.REPLAY, ORDERS, TABLE, deleted=12_345))
     assert "order among others cannot be restored" in text and "Of compacted topics (table)" in text
-    assert (
-        "are deleted and made anew" in text
-        and "12,345 bytes" in text
-        and "Nothing is there that standby has not any more" in text
-    )
+    assert "are deleted and made anew" in text and "12,345 bytes" in text
+    assert "Nothing is there that standby has not any more" in text
     old = return_markdown(planned(Mode.RECREATE, Decision.DISCARD, Stranded("old", records=0, older=1_200)))
     assert "1,200 older records that standby has not any more are in the export only" in old
     kept = return_markdown(planned(Mode.APPEND, Decision.KEEP, ORDERS))

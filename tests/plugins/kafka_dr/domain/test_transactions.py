@@ -40,10 +40,8 @@ DESCRIBED = (
 
 def test_ids_are_read_with_their_blanks_and_states() -> None:
     """A blank inside an id belongs to it, those that fill the column do not; a finished transaction is not open."""
-    assert [(k.transactional_id, k.producer_id, k.open) for k in known_transactions(LISTED)] == [
-        ("app-a", 0, True),
-        ("app b", 1, False),
-    ]
+    found = [(k.transactional_id, k.producer_id, k.open) for k in known_transactions(LISTED)]
+    assert found == [("app-a", 0, True), ("app b", 1, False)]
 
 
 def test_open_ones_are_read_oldest_first() -> None:
@@ -66,12 +64,8 @@ def test_producers_are_read_newest_first() -> None:
 def test_an_empty_table_is_nothing_and_anything_else_is_refused() -> None:
     """A heading alone says that there is none; another tool's or version's output is not taken for that."""
     assert known_transactions(LISTED.split("\n", maxsplit=1)[0] + "\n") == []
-    for printed in (
-        "",
-        "Topic\tPartition\t\n",
-        "something happened\n",
-        LISTED.replace("Ongoing         \t", "Ongoing"),
-    ):
+    torn = LISTED.replace("Ongoing         \t", "Ongoing")
+    for printed in ("", "Topic\tPartition\t\n", "something happened\n", torn):
         with pytest.raises(BadInput, match="something else than expected"):
             known_transactions(printed)
 
@@ -126,15 +120,8 @@ def entry(
     name: str = "*", operation: str = "describe", permission: str = "allow", principal: str = "User:dr", **other: Any
 ) -> AclEntry:
     """A right on transactional ids."""
-    return AclEntry(
-        other.get("kind", "transactional_id"),
-        name,
-        other.get("pattern", "literal"),
-        principal,
-        "*",
-        operation,
-        permission,
-    )
+    kind, pattern = other.get("kind", "transactional_id"), other.get("pattern", "literal")
+    return AclEntry(kind, name, pattern, principal, "*", operation, permission)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""A broker that names itself once, and then none, as that of a cluster which was thawed does until it is in
-service again.
-"""
+"""A broker that names itself once, and then none, as a thawed cluster's does until it is in service."""
 
 from __future__ import annotations
 

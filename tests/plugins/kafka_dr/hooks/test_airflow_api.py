@@ -73,13 +73,7 @@ def test_a_run_says_who_triggered_it(airflow, api) -> None:
     [
         ("rest_api", "alice"),
         ("ui", "alice"),
-        ("cli", None),
-        ("test", None),
-        ("operator", None),
-        ("timetable", None),
-        ("asset", None),
-        ("backfill", None),
-        (None, None),
+        *((how, None) for how in ("cli", "test", "operator", "timetable", "asset", "backfill", None)),
     ],
 )
 def test_only_who_logged_in_is_known_as_the_starter(airflow, api, how, who) -> None:
@@ -124,18 +118,11 @@ def test_an_unanswered_or_expired_gate_names_nobody(airflow, api) -> None:
     """Without a responder both names are None, also where defaults were taken at expiry."""
     airflow.paths["/api/v2/dags/d/dagRuns/r/taskInstances/approve/-1/hitlDetails"] = {
         **GATE,
-        "responded_by_user": None,
-        "chosen_options": None,
-        "responded_at": None,
-        "params_input": None,
+        **dict.fromkeys(("responded_by_user", "chosen_options", "responded_at", "params_input")),
     }
     gate = api.hitl("d", "r", "approve")
-    assert (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at) == (
-        None,
-        None,
-        (),
-        None,
-    )
+    found = (gate.responded_by_id, gate.responded_by_name, gate.chosen_options, gate.responded_at)
+    assert found == (None, None, (), None)
 
 
 def test_a_gate_never_reached_is_none(airflow, api) -> None:
@@ -151,11 +138,8 @@ def test_a_task_has_its_tries_in_order(airflow, api) -> None:
     ]
     airflow.paths["/api/v2/dags/d/dagRuns/r/taskInstances/approve/tries"] = {"task_instances": rows, "total_entries": 2}
     first, second = api.tries("d", "r", "approve")
-    assert (first.state, first.end_date, second.state) == (
-        "success",
-        datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
-        "running",
-    )
+    found = (first.state, first.end_date, second.state)
+    assert found == ("success", datetime(2026, 11, 20, 12, 0, tzinfo=UTC), "running")
     assert api.tries("d", "r", "other") == []
 
 

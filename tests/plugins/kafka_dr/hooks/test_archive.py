@@ -1,6 +1,4 @@
-"""The archive: whole files, by hour; merged and expired without losing or doubling a row, also after a crash in
-the middle.
-"""
+"""The archive: whole files by hour, merged and expired without loss or doubles, also after a crash."""
 
 from __future__ import annotations
 
@@ -98,9 +96,7 @@ def test_columns_that_came_later_are_merged_too(archive: Archive) -> None:
 def test_a_merge_that_was_interrupted_neither_loses_nor_doubles(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, deleted: int
 ) -> None:
-    """The process died after the whole was written and some parts were deleted; read at once and after the next
-    merge.
-    """
+    """The process died between writing the whole and deleting all parts; read at once and after a merge."""
     for n in range(3):
         archive.write("ends", rows(n), NOON + timedelta(minutes=n))
     real = Archive._delete
@@ -148,9 +144,7 @@ def test_hours_that_vanish_again_and_again_are_named(archive: Archive, monkeypat
 
 
 def test_hours_are_read_back_one_by_one(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest first, over midnight; an hour that expired meanwhile is passed over, and of a kind without any
-    there is none.
-    """
+    """The newest first, over midnight; an expired hour is passed over, and an absent kind has none."""
     for hour in (0, 11, 13, 37):
         archive.write("ends", rows(hour), NOON + timedelta(hours=hour))
     assert [table["n"].to_pylist() for table in archive.back("ends")] == [[37], [13], [11], [0]]

@@ -31,12 +31,8 @@ def test_a_redirect_changes_target_and_version_only(record: Path) -> None:
     """The version grows by one, unknown fields stay, and what is returned was read back."""
     done = FileRouting(record).redirect(WEST)
     assert done.changed and done.seen == Route("west", "w1:9092,w2:9092", 5)
-    assert json.loads(record.read_text()) == {
-        **FIRST,
-        "cluster": "west",
-        "bootstrap_servers": "w1:9092,w2:9092",
-        "version": 5,
-    }
+    found = json.loads(record.read_text())
+    assert found == {**FIRST, "cluster": "west", "bootstrap_servers": "w1:9092,w2:9092", "version": 5}
 
 
 def test_the_same_target_twice_changes_nothing(record: Path) -> None:
@@ -152,12 +148,8 @@ def test_http_redirect_keeps_unknown_fields_and_reads_back(server, reply) -> Non
     keeping(server, reply, FIRST)
     done = HttpRouting(server.url).redirect(WEST)
     assert done.changed and done.seen.version == 5
-    assert server.sent("PUT")[0].body == {
-        **FIRST,
-        "cluster": "west",
-        "bootstrap_servers": "w1:9092,w2:9092",
-        "version": 5,
-    }
+    found = server.sent("PUT")[0].body
+    assert found == {**FIRST, "cluster": "west", "bootstrap_servers": "w1:9092,w2:9092", "version": 5}
     assert [r.method for r in server.requests] == ["GET", "PUT", "GET"]
     assert not HttpRouting(server.url).redirect(WEST).changed
     assert len(server.sent("PUT")) == 1

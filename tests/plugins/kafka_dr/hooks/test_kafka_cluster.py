@@ -47,10 +47,7 @@ def cluster(brokers: str) -> KafkaCluster:
 
 
 class Coordinator:
-    """Stands in for the client's commit call: per group a list of replies, one a call.
-
-    A reply is a KafkaError for the whole request, a dict of KafkaError codes by partition, or None for all good.
-    """
+    """The client's commit call with replies a group: a KafkaError, a dict of codes by partition, or None."""
 
     def __init__(self, replies: dict[str, list] | None = None) -> None:
         self.replies = replies or {}
@@ -108,33 +105,15 @@ def committing(monkeypatch) -> Callable[[dict], tuple[KafkaCluster, Coordinator]
     return make
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "plugin.library.paths",
-        "enable.sasl.oauthbearer.unsecure.jwt",
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.oauthbearer.config",
-        "sasl.kerberos.kinit.cmd",
-        "ssl.engine.location",
-        "ssl.engine.id",
-        "ssl.providers",
-        "enable.ssl.certificate.verification",
-        "ssl.certificate.verify_cb",
-        "error_cb",
-        "oauth_cb",
-        "stats_cb",
-        "logger",
-        "debug",
-        "test.mock.num.brokers",
-        "sasl.jaas.config",
-        "interceptor.classes",
-        "config.providers",
-        "group.id",
-        "Bootstrap.Servers",
-        "",
-    ],
+DANGEROUS = (
+    "plugin.library.paths enable.sasl.oauthbearer.unsecure.jwt sasl.oauthbearer.token.endpoint.url"
+    " sasl.oauthbearer.config sasl.kerberos.kinit.cmd ssl.engine.location ssl.engine.id ssl.providers"
+    " enable.ssl.certificate.verification ssl.certificate.verify_cb error_cb oauth_cb stats_cb logger debug"
+    " test.mock.num.brokers sasl.jaas.config interceptor.classes config.providers group.id Bootstrap.Servers"
 )
+
+
+@pytest.mark.parametrize("key", [*DANGEROUS.split(), ""])
 def test_dangerous_and_unknown_keys_are_refused(key: str) -> None:
     """Only allow-listed keys pass; the error names the key and no value."""
     with pytest.raises(BadInput) as refused:
@@ -154,15 +133,9 @@ def test_all_problems_of_a_connection_are_named_at_once() -> None:
 
 def test_a_full_sasl_ssl_connection_passes() -> None:
     """The keys real connections need are allowed."""
-    needed = {
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.username",
-        "sasl.password",
-        "ssl.ca.location",
-        "ssl.key.pem",
-        "client.id",
-    }
+    needed = set(
+        "security.protocol sasl.mechanism sasl.username sasl.password ssl.ca.location ssl.key.pem client.id".split()
+    )
     assert needed <= ALLOWED_KEYS
     assert client_config({**NOWHERE, "sasl.password": "x"}, "east")["sasl.password"] == "x"
 
@@ -211,9 +184,7 @@ def test_a_dead_cluster_is_named_in_time(ask) -> None:
     ids=["metadata", "brokers", "topics", "create"],
 )
 def test_connects_that_hang_cost_no_more_than_the_timeout(ask: Callable[[KafkaCluster], Any], hanging: str) -> None:
-    """Where packets are dropped, and where a server is silent, every question ends in time, the client's end
-    included; no broker said so.
-    """
+    """Every question to a silent or dropping server ends in time, the client's end included."""
     began = time.monotonic()
     with pytest.raises(KafkaUnavailable) as gone:
         ask(KafkaCluster("hanging", {"bootstrap.servers": hanging}))
@@ -249,11 +220,8 @@ def test_a_cluster_that_names_no_broker_any_more_is_unavailable(question: str) -
 def test_metadata_names_brokers_and_leaders(cluster: KafkaCluster) -> None:
     """One request tells who is there and who leads what."""
     found = cluster.metadata(timeout=10)
-    assert (
-        found.brokers == (1, 2, 3)
-        and set(found.leaders["orders"]) == {0, 1, 2, 3}
-        and set(found.leaders["orders"].values()) <= {1, 2, 3}
-    )
+    assert found.brokers == (1, 2, 3) and set(found.leaders["orders"]) == {0, 1, 2, 3}
+    assert set(found.leaders["orders"].values()) <= {1, 2, 3}
 
 
 def test_a_partition_without_leader_is_told(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,19 +286,14 @@ def test_many_groups_commit_and_each_is_reported_once(cluster: KafkaCluster) -> 
     assert results == {group: dict.fromkeys(ORDERS, OK) for group in wanted}
 
 
+PASSING = (
+    "NOT_COORDINATOR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE REQUEST_TIMED_OUT _TIMED_OUT _TRANSPORT"
+)
+
+
 def test_a_moving_coordinator_is_asked_again(committing) -> None:
     """NOT_COORDINATOR, loading, unavailable, timeouts and disconnects are repeated until they pass."""
-    passing = [
-        KafkaError(code)
-        for code in (
-            KafkaError.NOT_COORDINATOR,
-            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-            KafkaError.COORDINATOR_NOT_AVAILABLE,
-            KafkaError.REQUEST_TIMED_OUT,
-            KafkaError._TIMED_OUT,
-            KafkaError._TRANSPORT,
-        )
-    ]
+    passing = [KafkaError(getattr(KafkaError, name)) for name in PASSING.split()]
     cluster, coordinator = committing({"g": passing})
     assert cluster.commit("g", {ORDERS[0]: 5}, timeout=10) == {ORDERS[0]: OK}
     assert len(coordinator.calls) == 7
@@ -511,9 +474,7 @@ def deleting(monkeypatch: pytest.MonkeyPatch, deletions: Deletions) -> KafkaClus
 
 
 def test_many_topics_are_deleted_at_once_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request for five hundred; those that were not there are left out of the answer; it returns when all are
-    gone.
-    """
+    """One request for five hundred; absent ones are left out of the answer; it returns when all are gone."""
     names = {f"t{number:04}" for number in range(600)}
     deletions = Deletions(names | {"other"}, looks=2)
     cluster = deleting(monkeypatch, deletions)

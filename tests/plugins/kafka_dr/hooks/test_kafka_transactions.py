@@ -1,6 +1,4 @@
-"""Running Kafka's tool: what it is told and how, and what its answers become. A program of the test stands in
-for Java.
-"""
+"""Running Kafka's tool: its command and what its answers become, with a test program in place of Java."""
 
 from __future__ import annotations
 
@@ -69,19 +67,15 @@ def tool(java: Java) -> TransactionTool:
 
 
 def test_secrets_travel_in_a_private_file_without_a_name(java: Java) -> None:
-    """No secret on the command line or in the environment; the file is ours alone, says how to log in, and stands in
-    no folder.
-    """
+    """No secret on the command line or in the environment: a private file without a name holds the login."""
     java.does("print('TransactionalId\\tProducerId\\tTransactionState\\t')")
     assert tool(java).known() == []
     (run,) = java.runs()
     assert "hunter2" not in json.dumps([run["argv"], run["env"]])
     assert stat.S_IMODE(run["mode"]) == 0o600 and run["names"] == 0
     told = {p.key: p.value for p in read_properties(run["text"])}
-    assert (
-        'password="hunter2"' in told["sasl.jaas.config"]
-        and int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
-    )
+    assert 'password="hunter2"' in told["sasl.jaas.config"]
+    assert int(told["default.api.timeout.ms"]) < kafka_tool._SECONDS * 1000
     assert run["argv"][run["argv"].index("--bootstrap-server") + 1] == "b1:9092,b2:9092" and run["argv"][-1] == "list"
 
 
@@ -141,11 +135,7 @@ def test_pem_files_are_read_and_a_missing_one_is_named(java: Java, tmp_path: Pat
     (tmp_path / "ca.pem").write_text("CA")
     libs, config = (
         str(tmp_path / "libs"),
-        {
-            "bootstrap.servers": "b:1",
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(tmp_path / "ca.pem"),
-        },
+        {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")},
     )
     TransactionTool(libs, config, "c1").known()
     assert "ssl.truststore.certificates=CA\n" in java.runs()[0]["text"]

@@ -72,9 +72,6 @@ class Connect:
     def _put_resume(self, _):
         return self._become("RUNNING", {0: "RUNNING", 1: "RUNNING"}, 202)
 
-    def _post_restart(self, _):
-        return self._become("RUNNING", {0: "RUNNING", 1: "RUNNING"}, 202)
-
     def _get_offsets(self, _):
         rows = [
             {"partition": {"cluster": alias, "topic": tp.topic, "partition": tp.partition}, "offset": {"offset": last}}
@@ -163,16 +160,6 @@ def test_a_stopped_connector_that_still_has_tasks_is_not_stopped(connect, mirror
         mirror.stop(NAME, deadline=1)
 
 
-def test_a_connector_is_asked_once_and_again_only_without_a_good_answer(connect, mirror) -> None:
-    """One good answer is enough; a request that was refused for a rebalance is made again."""
-    assert mirror.stop(NAME, deadline=10).stopped
-    assert len(connect.server.sent("PUT")) == 1
-    connect.state, connect.tasks = "RUNNING", {0: "RUNNING"}
-    connect.faults = {"PUT": [connect.reply(409, {"error_code": 409, "message": "rebalance"})]}
-    assert mirror.stop(NAME, deadline=10).stopped
-    assert len(connect.server.sent("PUT")) == 3
-
-
 @pytest.mark.parametrize(
     ("verb", "state", "tasks"),
     [("stop", "STOPPED", {}), ("pause", "PAUSED", {0: "PAUSED"}), ("resume", "RUNNING", {0: "RUNNING"})],
@@ -207,10 +194,7 @@ def test_a_failed_task_is_named_with_its_trace(stopped, mirror) -> None:
 
 def test_a_rebalance_is_outlasted(connect, mirror) -> None:
     """409 and 500 to reads and writes are tried again until the state is reached."""
-    busy = [
-        connect.reply(409, {"error_code": 409, "message": "rebalance"}),
-        connect.reply(500, {"error_code": 500, "message": "timed out"}),
-    ]
+    busy = [connect.reply(code, {"error_code": code, "message": "rebalance"}) for code in (409, 500)]
     connect.faults = {"GET": list(busy), "PUT": list(busy)}
     assert mirror.stop(NAME, deadline=20).stopped
     assert len(connect.server.sent("PUT")) == 3
@@ -218,11 +202,8 @@ def test_a_rebalance_is_outlasted(connect, mirror) -> None:
 
 def test_a_timed_out_stop_that_took_effect_is_not_sent_again(connect, mirror) -> None:
     """After a write without answer the state is read first; it was reached, so nothing is repeated."""
-    connect._put_stop = lambda body: (
-        setattr(connect, "state", "STOPPED"),
-        setattr(connect, "tasks", {}),
-        connect.reply(500, {"m": "timed out"}),
-    )[2]
+    timed_out = connect.reply(500, {"m": "timed out"})
+    connect._put_stop = lambda body: vars(connect).update(state="STOPPED", tasks={}) or timed_out
     assert mirror.stop(NAME, deadline=10).stopped
     assert len(connect.server.sent("PUT")) == 1
 

@@ -1,6 +1,4 @@
-"""The transactional writer: one at a time, all or nothing; against librdkafka's mock brokers. What only brokers
-can show is in tests/integration.
-"""
+"""The transactional writer on librdkafka's mock brokers: one at a time, all or nothing."""
 
 from __future__ import annotations
 
@@ -80,9 +78,8 @@ def test_records_are_written_as_they_are(writer: RecordReplay, brokers: str) -> 
     read = RecordReader({"bootstrap.servers": brokers}).ranges({TopicPartition("odd", p): Span(0, 1) for p in range(2)})
     read = {tp.partition: record for tp, (record,) in read.items()}
     assert (read[0].key, read[0].value, read[0].headers, read[0].timestamp) == (None, b"", (("h", None), ("h", b"")), 5)
-    assert (read[1].key, read[1].value, read[1].headers) == (b"", None, (("\u00fc", b"\xff"),)) and abs(
-        read[1].timestamp / 1000 - time.time()
-    ) < 60
+    assert (read[1].key, read[1].value, read[1].headers) == (b"", None, (("\u00fc", b"\xff"),))
+    assert abs(read[1].timestamp / 1000 - time.time()) < 60
 
 
 def test_several_transactions_follow_each_other(writer: RecordReplay, brokers: str) -> None:
@@ -147,9 +144,7 @@ def complained(cause: KafkaError | None) -> None:
 
 @pytest.mark.parametrize("how", ["told", "raised"])
 def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: str) -> None:
-    """The client refuses a record before its callback has said why; asked, it calls that, or raises the reason
-    itself.
-    """
+    """The client refuses a record before its callback has said why; asked, it calls that or raises the reason."""
     client, reason = refused_with(KafkaError._FATAL)(), KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)
     client.poll = lambda _: writer._complain(reason) if how == "told" else raised(reason)
     writer._producer = client
@@ -159,9 +154,7 @@ def test_a_reason_that_was_not_told_yet_is_asked_for(writer: RecordReplay, how: 
 
 @pytest.mark.parametrize("call", ["flush", "commit_transaction"])
 def test_a_fatal_error_among_callbacks_is_that_error(writer: RecordReplay, call: str) -> None:
-    """Python then complains of a callback that returned with an exception set; any other complaint is no answer of
-    the cluster.
-    """
+    """Python wraps a callback's exception in a complaint; any other complaint is no answer of the cluster."""
     writer._producer = refused_with(KafkaError._STATE)()
     setattr(writer._producer, call, lambda _: complained(KafkaError(KafkaError._FENCED, fatal=True)))
     with pytest.raises(Superseded, match="_FENCED"):

@@ -1,6 +1,4 @@
-"""The writer in a process of its own: it answers as the writer does, ends what it was handed when its caller
-dies, and does not stay.
-"""
+"""The writer's own process answers as the writer does, ends its work when its caller dies, and exits."""
 
 from __future__ import annotations
 

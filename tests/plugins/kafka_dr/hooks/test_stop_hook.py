@@ -14,10 +14,8 @@ def test_stop_and_state_speak_the_contract(server: Any, reply: Any) -> None:
     server.queue = [reply(202, {"running": 2}), reply(200, {"running": 0, "host": "x"})]
     hook = StopHook(server.url)
     assert (hook.stop("a->b"), hook.running("a->b")) == (2, 0)
-    assert [(r.method, r.path, r.body) for r in server.requests] == [
-        ("POST", "/stop", {"flow": "a->b"}),
-        ("GET", "/state?flow=a-%3Eb", None),
-    ]
+    found = [(r.method, r.path, r.body) for r in server.requests]
+    assert found == [("POST", "/stop", {"flow": "a->b"}), ("GET", "/state?flow=a-%3Eb", None)]
 
 
 @pytest.mark.parametrize(

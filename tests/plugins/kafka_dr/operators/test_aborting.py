@@ -17,6 +17,7 @@ from kafka_dr.operators.clients import OpenTarget
 from kafka_dr.operators.evidence import CloseProcedure
 from kafka_dr.operators.fencing import DrainConsumers
 from kafka_dr.operators.returning import ReturnToSource
+from kafka_dr.procedure.entries import ProcedureAborted
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.vocabulary import Entry, Step
 
@@ -74,7 +75,7 @@ def test_an_abort_acknowledges_no_cool_down(bench: Any) -> None:
     assert bench.journal.entries() == before and fences(bench)
     bench.params |= {"acknowledge_cool_down": None}
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
-    assert bench.procedure().progress.aborted() is not None
+    assert bench.procedure().progress.done(ProcedureAborted) is not None
 
 
 def test_an_unknown_starter_may_abort(bench: Any) -> None:
@@ -134,7 +135,7 @@ def test_aborting_twice_is_aborting_once(bench: Any) -> None:
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
     bench.params["reason"] = "second"
     AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a2"))
-    assert bench.procedure().progress.aborted()["reason"] == "first"
+    assert bench.procedure().progress.done(ProcedureAborted).reason == "first"
 
 
 @pytest.mark.parametrize("outcome", [False, True], ids=["begun", "done"])
@@ -147,7 +148,7 @@ def test_past_the_point_of_no_return_there_is_no_abort(bench: Any, outcome: bool
     bench.params = {"source": "primary", "target": "standby", "reason": "stop"}
     with pytest.raises(AirflowFailException, match="point of no return"):
         AbortProcedure(task_id=Step.ABORT_PROCEDURE.value).execute(bench.context("a1"))
-    assert bench.procedure().progress.aborted() is None and fences(bench)
+    assert bench.procedure().progress.done(ProcedureAborted) is None and fences(bench)
 
 
 def test_nothing_to_abort_is_said(bench: Any) -> None:

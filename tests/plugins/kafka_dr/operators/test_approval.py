@@ -15,6 +15,8 @@ from kafka_dr.operators.approval import ApproveDataLoss, ApproveFailover, Review
 from kafka_dr.procedure.entries import MissingRange
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import asked_by, figures_of
+
 GATE = Step.APPROVE_FAILOVER
 APPROVED = {"chosen_options": ["Approve"], "params_input": {}, "responded_by_user": {"id": "bob", "name": "bob"}}
 
@@ -251,7 +253,7 @@ def translated(
 
 def review(bench: Any) -> tuple[str, str, str] | None:
     """What the review would ask."""
-    return ReviewTranslation(task_id="review_translation").question(bench.procedure())
+    return asked_by(ReviewTranslation(task_id="review_translation"), bench.procedure())
 
 
 def test_the_review_opens_by_itself_when_all_is_exact(bench: Any) -> None:
@@ -349,7 +351,7 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
     with pytest.raises(TaskAwaitingInput):
         ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())
     (detail,) = asked
-    digest = lost.procedure().progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    digest = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"]
     assert digest in detail["subject"] and digest in detail["body"] and "lose 20 records or more" in detail["subject"]
     for shown in (
         "Certainly lost: 20 records",
@@ -366,7 +368,7 @@ def test_the_loss_is_shown_and_bound_to_the_plan(lost: Any, asked: list[dict[str
 
 def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
     """What another plan's question was answered with, or the starter, opens nothing."""
-    digest = lost.procedure().progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    digest = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"]
     gate = ApproveDataLoss(task_id=LOSS_GATE.value)
     for answer, by in (("Lose? Plan " + "0" * 64, "bob"), (f"Lose? Plan {digest}", "alice")):
         lost.api.answer(LOSS_GATE, answer, responded_by_id=by, responded_by_name=by)
@@ -382,7 +384,7 @@ def test_the_approval_of_the_loss_is_that_of_this_plan(lost: Any) -> None:
 
 def test_a_plan_that_was_changed_in_the_journal_is_not_shown(lost: Any) -> None:
     """Its digest covers loss and inventory."""
-    figures = lost.procedure().progress.figures(Step.ASSESS_DATA_LOSS)
+    figures = figures_of(lost.procedure(), Step.ASSESS_DATA_LOSS)
     lost.done(lost.procedure(), Step.ASSESS_DATA_LOSS, **figures | {"plan": figures["plan"] | {"loss": []}})
     with pytest.raises(AirflowFailException, match="not the one its digest names"):
         ApproveDataLoss(task_id=LOSS_GATE.value).execute(lost.context())

@@ -185,7 +185,7 @@ def test_the_digest_covers_loss_and_inventory(make_lost: Any, recorder: Recorder
         {"inventory": figures["plan"]["inventory"] | {"digest": "x"}},
     ):
         assert digest_of(figures["plan"] | change) != figures["plan_digest"]
-    assert bench.procedure().progress.plan() == figures["plan"]
+    assert bench.procedure().progress.move().plan == figures["plan"]
 
 
 def test_a_cool_down_that_is_not_waited_for_is_part_of_the_plan(make_lost: Any, recorder: Recorder) -> None:

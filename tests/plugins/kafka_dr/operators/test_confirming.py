@@ -17,6 +17,8 @@ from kafka_dr.operators import confirming
 from kafka_dr.operators.confirming import ConfirmSourceLost
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import figures_of
+
 STEP = Step.CONFIRM_SOURCE_LOST
 WHY = "the data centre is flooded"
 
@@ -54,7 +56,7 @@ def run(make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Call
 
 def figures(bench: Any) -> dict[str, Any]:
     """What the step wrote when it was done."""
-    return bench.procedure().progress.figures(STEP)
+    return figures_of(bench.procedure(), STEP)
 
 
 def test_a_lost_source_lets_the_procedure_go_on(run: Callable[..., Any]) -> None:
@@ -87,7 +89,7 @@ def test_any_other_source_is_not_left(run: Callable[..., Any], verdict: Verdict,
     )
     assert (
         run.bench.kinds(STEP) == [Entry.INTENT, Entry.NOTE, Entry.REFUSAL]
-        and run.bench.procedure().progress.outcome(STEP) is None
+        and figures_of(run.bench.procedure(), STEP) is None
     )
     note, refusal = (entry.payload for entry in run.bench.entries(STEP)[1:])
     assert note["verdict"] == verdict.as_dict() and note["overridden"] is False and refusal["error"] == "SourceNotLost"
@@ -118,7 +120,7 @@ def test_a_lost_source_that_nobody_watches_for_is_not_left(run: Callable[..., An
         ),
     ):
         run(LOST, watched=False)
-    assert run.bench.procedure().progress.outcome(STEP) is None
+    assert figures_of(run.bench.procedure(), STEP) is None
     assert datetime.fromisoformat(figures(run(LOST))["watcher_seen_at"]) > datetime.now(UTC) - timedelta(minutes=1)
 
 

@@ -34,6 +34,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 from tests.support.bench import FENCE, GRANT, ORDERS, PAIR
+from tests.support.facts import figures_of
 
 EARLIER, LATER = "planned_failover-r1", "unplanned_failover-u1"
 OPEN, ASSESS, TRANSLATE = Step.OPEN_PROCEDURE, Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS
@@ -286,7 +287,7 @@ def test_killed_after_each_write_it_ends_in_the_same_state(
         with pytest.raises(MemoryError):
             continued(died)
     continued(died)
-    assert died.journal.lease(PAIR).holder == LATER and died.procedure("u1").progress.outcome(OPEN)
+    assert died.journal.lease(PAIR).holder == LATER and figures_of(died.procedure("u1"), OPEN)
     assert [e.payload for e in died.journal.entries(EARLIER, OPEN, Entry.NOTE)] == [{"continued_by": LATER}]
     assert {e.payload["continues"]["procedure_id"] for e in died.journal.entries(LATER, OPEN, Entry.OPENED)} == {
         EARLIER
@@ -472,7 +473,7 @@ def left_by(bench: Any) -> Run:
     procedure = continued(bench)
     lost(bench, procedure)
     AssessDataLoss(task_id=ASSESS.value).execute(bench.context("u1"))
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').progress.figures(ASSESS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures_of(bench.procedure('u1'), ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     FenceSource(task_id="fence_source").execute(bench.context("u1"))
     StopLeftMirrorMaker(task_id="stop_mirror_maker").execute(bench.context("u1"))
@@ -778,7 +779,7 @@ def test_frozen_positions_are_final(make: Any, recorder: Recorder) -> None:
     figures = assess(bench)
     positions = bench.procedure("u1").artifacts.load(figures["positions"]).set_index("group")
     assert positions["position"].to_dict() == {"audit": 60, "billing": 100, "cron": 30}
-    frozen = procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])
+    frozen = procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"])
     assert positions.loc["audit", "position_at"] == frozen["position_at"].iloc[0] and set(figures["active_groups"]) == {
         "audit",
         "billing",
@@ -827,8 +828,9 @@ def test_zero_lag_alone_proves_no_boundary(make: Any) -> None:
 
 
 def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Have the loss approved, let something happen, stop, translate: figures and rows by group."""
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {bench.procedure('u1').progress.figures(ASSESS)['plan_digest']}")
+    """Continue, assess, have the loss approved, let something happen, stop, translate: figures and rows by group."""
+    assess(bench)
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures_of(bench.procedure('u1'), ASSESS)['plan_digest']}")
     bench.done(bench.procedure("u1"), Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(bench.procedure("u1"), Step.FENCE_SOURCE, fenced="armed")
     change()
@@ -838,23 +840,15 @@ def translate(bench: Any, change: Callable[[], Any] = lambda: None) -> tuple[dic
     return figures, bench.procedure("u1").artifacts.load(figures["translation"]).set_index("group")
 
 
-def translate_after_assessing(
-    bench: Any, change: Callable[[], Any] = lambda: None
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Continue, assess, and translate."""
-    assess(bench)
-    return translate(bench, change)
-
-
 def test_what_that_translation_found_missing_counts(make: Any) -> None:
     """In the question, in the figures, and in the evidence."""
     bench = make()
     mirrored(bench, 100)
     planned(bench, holes=MISSING)
-    figures, _ = translate_after_assessing(bench)
+    figures, _ = translate(bench)
     assert figures["holes"] == MISSING
     assert "3 records below that end were not found on standby" in loss_markdown(
-        bench.procedure("u1").progress.plan(), "d"
+        bench.procedure("u1").progress.move().plan, "d"
     )
     close(bench, outcome="failed")
     assert [(one["from_offset"], one["certain_to"], one["records"]) for one in evidence(bench, LATER)["loss"]] == [
@@ -867,7 +861,7 @@ def test_positions_at_the_cut_off_are_at_the_boundary(make: Any) -> None:
     bench = make()
     mirrored(bench, 100)
     planned(bench, Step.STOP_MIRROR_MAKER)
-    _, rows = translate_after_assessing(bench)
+    _, rows = translate(bench)
     assert (
         rows.loc["billing", ["target_position", "class", "exact"]].tolist() == [100, "END", True]
         and rows.loc["audit", "class"] == "POLICY"
@@ -876,7 +870,7 @@ def test_positions_at_the_cut_off_are_at_the_boundary(make: Any) -> None:
 
 def test_a_boundary_that_moved_meanwhile_makes_it_an_ordinary_translation(died: Any) -> None:
     """Somebody wrote on the target: its end says nothing of the source's."""
-    figures, rows = translate_after_assessing(died, change=lambda: mirrored(died, 103))
+    figures, rows = translate(died, change=lambda: mirrored(died, 103))
     assert set(rows["class"]) == {"POLICY"} and figures["exact"] == 0
 
 

@@ -20,6 +20,7 @@ from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
+from tests.support.facts import figures_of
 
 STEP = Step.FENCE_RETURNED_CLUSTER
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
@@ -64,7 +65,7 @@ def test_a_probe_that_gets_through_is_no_fence(way: WayBack) -> None:
     way.bench.probe_answers[0] = Accepted(1, 1)
     with pytest.raises(AirflowException):
         fence(way)
-    assert way.procedure.progress.outcome(STEP) is None
+    assert figures_of(way.procedure, STEP) is None
 
 
 def test_the_fence_of_each_cluster_is_told_apart(way: WayBack) -> None:

@@ -18,6 +18,7 @@ from kafka_dr.operators.preparing_topics import PrepareTopics
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, PAIR, WayBack
+from tests.support.facts import figures_of
 
 BORN = TopicPartition("born", 0)
 
@@ -466,7 +467,7 @@ def test_a_long_wait_frees_its_slot(make_bench: Any, monkeypatch: pytest.MonkeyP
     way.worker.kept[BACK] = {ORDERS: 29}
     task.resume(way.bench.context("b1"))
     way.procedure = way.bench.procedure("b1")
-    assert way.procedure.progress.outcome(Step.WAIT_FOR_CATCH_UP)["partitions"] == 1
+    assert figures_of(way.procedure, Step.WAIT_FOR_CATCH_UP)["partitions"] == 1
     assert len([e for e in way.bench.entries(Step.WAIT_FOR_CATCH_UP, "b1") if e.kind == Entry.NOTE]) == 1
 
 

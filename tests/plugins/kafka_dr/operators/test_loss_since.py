@@ -23,6 +23,7 @@ from kafka_dr.operators.without_source import OpenWithoutSource
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import ORDERS
+from tests.support.facts import asked_by, figures_of
 
 REVIEW, OPEN, STOP = Step.REVIEW_TRANSLATION, Step.OPEN_TARGET, Step.STOP_MIRROR_MAKER
 ACTS = {Step.COMMIT_GROUPS: CommitGroups, OPEN: OpenWithoutSource, Step.REDIRECT_CLIENTS: RedirectClients}
@@ -97,7 +98,7 @@ def stopped(bench: Any, ends: dict[TopicPartition, int], replicated: int | None 
 
 def question(bench: Any) -> tuple[str, str, str] | None:
     """What the review would ask."""
-    return ReviewTranslation(task_id=REVIEW.value).question(bench.procedure())
+    return asked_by(ReviewTranslation(task_id=REVIEW.value), bench.procedure())
 
 
 def act(bench: Any, step: Step) -> None:
@@ -131,7 +132,7 @@ FOUND = {
         lambda b: b.done(
             b.procedure(),
             Step.TRANSLATE_OFFSETS,
-            **b.procedure().progress.figures(Step.TRANSLATE_OFFSETS)
+            **figures_of(b.procedure(), Step.TRANSLATE_OFFSETS)
             | {
                 "holes": [
                     {
@@ -162,7 +163,7 @@ def test_the_review_asks_where_more_is_lost_than_was_approved(ready: Any, find: 
     assert (
         digest in subject
         and digest in body
-        and digest not in ("t" * 64, ready.procedure().progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"])
+        and digest not in ("t" * 64, figures_of(ready.procedure(), Step.ASSESS_DATA_LOSS)["plan_digest"])
     )
 
 
@@ -183,7 +184,7 @@ def test_the_review_opens_by_itself_where_no_more_is_lost(ready: Any, find: Any)
 def test_what_connect_keeps_of_a_topic_made_anew_proves_nothing(ready: Any) -> None:
     """It speaks of another log."""
     procedure = ready.procedure()
-    figures = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
+    figures = figures_of(procedure, Step.ASSESS_DATA_LOSS)
     ready.done(
         procedure,
         Step.ASSESS_DATA_LOSS,

@@ -26,6 +26,7 @@ from kafka_dr_spark.tasks import PartitionTask, output_schema
 from kafka_dr_spark.windows import KafkaAccess
 
 from tests.plugins.kafka_dr.operators.way_back import WayBack
+from tests.support.facts import figures_of
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
     """Columns without rows have their types: the job reads such an input, and answers none."""
     procedure = bench.planned()
     freeze(bench, procedure, 5)
-    none = procedure.artifacts.load(procedure.progress.figures(Step.DRAIN_CONSUMERS)["positions"])[:0]
+    none = procedure.artifacts.load(figures_of(procedure, Step.DRAIN_CONSUMERS)["positions"])[:0]
     monkeypatch.setattr(
         offsets,
         "offset_syncs_of",

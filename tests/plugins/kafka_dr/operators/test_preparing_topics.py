@@ -20,6 +20,7 @@ from kafka_dr.operators.preparing_topics import PrepareTopics, verify_export
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.plugins.kafka_dr.operators.way_back import BACK, OLD, ORDERS, WayBack
+from tests.support.facts import figures_of
 
 STEP = Step.PREPARE_TOPICS
 LOST = {"topic": "orders", "records": 2, "bytes": 20, "first_at": 1, "last_at": 2}
@@ -72,7 +73,7 @@ def export(way: WayBack) -> Path:
             "sha256": [hashlib.sha256(path.read_bytes()).hexdigest()],
         }
     )
-    found = way.procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
+    found = figures_of(way.procedure, Step.FIND_STRANDED_RECORDS)
     found["export"] = {"folder": "stranded-1", "files": way.procedure.artifacts.save("exported_files", files)}
     way.bench.done(way.procedure, Step.FIND_STRANDED_RECORDS, **found)
     way.bench.done(way.procedure, Step.DECIDE_STRANDED_RECORDS, asked=True)
@@ -238,7 +239,7 @@ def test_without_the_export_nothing_is_deleted(bench: Any, damage: Any) -> None:
 def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) -> None:
     """Replicated once, and deleted on the new primary since: the export is all that is left of it."""
     way = anew(bench)
-    found = way.procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
+    found = figures_of(way.procedure, Step.FIND_STRANDED_RECORDS)
     folder = way.procedure.artifacts.folder / "stranded-1" / "older"
     folder.mkdir()
     (path := folder / "orders-0.parquet").write_bytes(b"records")
@@ -263,7 +264,7 @@ def test_what_only_the_old_log_holds_is_verified_too(bench: Any, damage: Any) ->
 
 def again(way: WayBack) -> None:
     """Another run in mode recreate, which goes by what the first one found."""
-    found = way.procedure.progress.outcome(Step.FIND_STRANDED_RECORDS)
+    found = figures_of(way.procedure, Step.FIND_STRANDED_RECORDS)
     first = way.procedure
     way.another("b2")
     receipts = {

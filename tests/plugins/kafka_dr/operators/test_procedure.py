@@ -13,6 +13,7 @@ from kafka_dr.domain.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, Refusal, Superseded
 from kafka_dr.operators.positions import frame_partitions, partitions_frame
 from kafka_dr.procedure import artifacts, progress, systems
+from kafka_dr.procedure.entries import FailoverForecast
 from kafka_dr.procedure.progress import NotYet, WaitLonger
 from kafka_dr.procedure.run import Identity
 from kafka_dr.vocabulary import Entry, Step
@@ -199,7 +200,7 @@ def test_a_plan_that_is_not_the_digests_is_refused(bench: Any) -> None:
     procedure = bench.opened()
     bench.done(procedure, Step.FORECAST, plan={"topics": ["more"]}, plan_digest=DIGEST)
     with pytest.raises(Contradiction):
-        procedure.progress.plan()
+        procedure.progress.move()
 
 
 def test_a_second_person_approves(bench: Any) -> None:
@@ -285,7 +286,7 @@ def test_what_did_not_happen_has_no_figures(bench: Any) -> None:
     procedure = bench.opened()
     procedure.authority.write(Step.FORECAST, Entry.INTENT, {})
     with pytest.raises(Refusal, match="forecast did not happen"):
-        procedure.progress.figures(Step.FORECAST)
+        procedure.progress.require(FailoverForecast)
 
 
 def test_the_id_is_fit_for_a_folder() -> None:

@@ -26,6 +26,7 @@ from kafka_dr.procedure.authority import record as record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedExport, StrandedRecordsFound
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import figures_of, tell
 from tests.support.replay_process import failed_over, found_stranded, stranded
 
 STEP = Step.RECONCILE_STRANDED_RECORDS
@@ -179,7 +180,7 @@ def step() -> ReconcileStrandedRecords:
 def reconcile(bench: Any, attempt: int = 1) -> dict[str, Any]:
     """One try of the step; answers its figures."""
     step().execute(bench.context(attempt=attempt))
-    return bench.procedure().progress.figures(STEP)
+    return figures_of(bench.procedure(), STEP)
 
 
 def some(count: int = 2_500, partition: int = 0) -> list[Record]:
@@ -302,7 +303,7 @@ def test_a_run_that_goes_back_writes_no_more(make: Any) -> None:
     bench = make(some())
     procedure = bench.procedure()
     bench.world.accidents = {
-        1: lambda: procedure.authority.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "wrong day"})
+        1: lambda: tell(procedure, Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "wrong day"})
     }
     with pytest.raises(AirflowFailException, match="carol aborted"):
         reconcile(bench)
@@ -467,7 +468,7 @@ def test_what_is_read_back_must_be_what_was_exported(
     monkeypatch.setattr(replaying.Replay, "run", meddled)
     with pytest.raises(AirflowFailException, match=told):
         reconcile(bench)
-    assert bench.kinds(STEP)[-1] == Entry.REFUSAL and bench.procedure().progress.outcome(STEP) is None
+    assert bench.kinds(STEP)[-1] == Entry.REFUSAL and figures_of(bench.procedure(), STEP) is None
 
 
 def test_a_topic_that_stamps_records_itself_is_told(make: Any) -> None:
@@ -535,7 +536,7 @@ def test_what_a_run_in_between_wrote_is_read_back_by_the_next(make: Any) -> None
     bench.world.accidents = {}
     next_run(bench, "r3", bench.procedure("r2"), first)
     step().execute(bench.context("r3"))
-    told = bench.procedure("r3").progress.figures(STEP)
+    told = figures_of(bench.procedure("r3"), STEP)
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first.id)
 
 
@@ -545,7 +546,7 @@ def test_what_another_run_left_undone_is_gone_on_with(make: Any) -> None:
     first = bench.procedure().id
     another_run_of(bench, dies_at=2)
     step().execute(bench.context("r2"))
-    told = bench.procedure("r2").progress.figures(STEP)
+    told = figures_of(bench.procedure("r2"), STEP)
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, first)
     assert bench.world.origins() == list(range(100, 2_600))
 
@@ -562,7 +563,7 @@ def test_a_run_that_looked_itself_writes_nothing_again(make: Any) -> None:
     first = bench.procedure()
     second = next_run(bench, "r2", first, first, of_its_own=True)
     step().execute(bench.context("r2"))
-    told = bench.procedure("r2").progress.figures(STEP)
+    told = figures_of(bench.procedure("r2"), STEP)
     assert (told["replayed"], told["aborted"], told["export_of"]) == (2_500, 1_000, second.id)
     assert bench.world.origins() == list(range(100, 2_600))
     second.request.choices["stranded"] = {".*": "discard"}

@@ -23,6 +23,7 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.operators.test_commit_groups import translated
+from tests.support.facts import asked_by, figures_of
 
 ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
 PAIR = "primary+standby"
@@ -96,7 +97,7 @@ class Restore:
 
     def approve(self) -> None:
         """Bob approves what is asked, if anything is."""
-        asked = ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(self.procedure)
+        asked = asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), self.procedure)
         if asked is not None:
             self.bench.api.answer(Step.APPROVE_RESTORE, asked[0])
         self.bench.done(self.procedure, Step.APPROVE_RESTORE, asked=asked is not None)
@@ -149,7 +150,7 @@ def test_a_second_restore_has_nothing_to_do_and_asks_nobody(restore: Restore) ->
     restore.again()
     plan = restore.plan()
     assert (plan["writes"], plan["deletes"]) == (0, [])
-    assert ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure) is None
+    assert asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), restore.procedure) is None
     restore.approve()
     assert restore.write().written == 0 and restore.held() == before
 
@@ -190,7 +191,7 @@ def test_it_is_overwritten_where_that_was_asked_for(bench: Any) -> None:
     del restore.standby.committed["c"]
     plan = restore.plan()
     assert plan["since"] == {"a": 1, "b": 1, "c": 1} and (plan["writes"], plan["deletes"]) == (2, ["b"])
-    body = ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure)[1]
+    body = asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), restore.procedure)[1]
     assert "3 positions were changed since that commit, and are overwritten all the same" in body
     restore.approve()
     restore.write()
@@ -224,7 +225,7 @@ def test_a_living_group_is_never_touched(restore: Restore, late: bool) -> None:
 def test_nothing_is_written_without_a_second_persons_word_on_this_very_plan(restore: Restore) -> None:
     """A gate marked as done, the starter's own answer, and an answer to another plan approve nothing."""
     restore.plan()
-    asked = ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure)
+    asked = asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), restore.procedure)
     restore.bench.done(restore.procedure, Step.APPROVE_RESTORE, asked=True)
     before = restore.held()
     with pytest.raises(ApprovalMissing, match="never answered"):
@@ -248,10 +249,10 @@ def test_a_plan_that_was_changed_is_refused(restore: Restore) -> None:
     """In the journal, though its file is whole."""
     figures = {"plan": restore.plan() | {"deletes": []}, "plan_digest": "d" * 64}
     restore.bench.done(
-        restore.procedure, Step.PLAN_RESTORE, **(restore.procedure.progress.figures(Step.PLAN_RESTORE) | figures)
+        restore.procedure, Step.PLAN_RESTORE, **(figures_of(restore.procedure, Step.PLAN_RESTORE) | figures)
     )
     with pytest.raises(Contradiction, match="not the one that its digest names"):
-        ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure)
+        asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), restore.procedure)
 
 
 def test_a_snapshot_that_is_gone_stops_it(restore: Restore) -> None:
@@ -314,7 +315,7 @@ def test_the_approver_sees_what_is_raised_and_that_mirror_maker_moves_groups(ben
     bench.workers["standby"].settings = {"sync.group.offsets.enabled": "true"}
     bench.workers["standby"].states["p.checkpoint"] = "RUNNING"
     assert restore.plan()["raised"] == 1
-    subject, body, digest = ApproveRestore(task_id=Step.APPROVE_RESTORE.value).question(restore.procedure)
+    subject, body, digest = asked_by(ApproveRestore(task_id=Step.APPROVE_RESTORE.value), restore.procedure)
     assert (
         "1 of them are higher" in body
         and "group sync runs" in body

@@ -32,6 +32,8 @@ from kafka_dr.operators.source_views import (
 from kafka_dr.topology import Deadlines
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import tell
+
 SECONDS = 1.0
 GONE = KafkaUnavailable("asking for metadata on primary failed", "_TIMED_OUT (no answer)")
 
@@ -488,7 +490,7 @@ def test_an_abort_ends_the_window(site: Any, views: dict[str, list[Sight]]) -> N
     with pytest.raises(Refusal, match="carol aborted"):
         confirmed(
             procedure,
-            lambda line: procedure.authority.write(Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"}),
+            lambda line: tell(procedure, Step.ABORT_PROCEDURE, Entry.ABORT, {"by": "carol", "reason": "no"}),
         )
 
 

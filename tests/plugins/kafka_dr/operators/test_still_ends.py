@@ -19,6 +19,8 @@ from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.procedure import progress
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.facts import figures_of
+
 STEP = Step.FENCE_PRODUCERS
 ORDERS = TopicPartition("orders", 0)
 RIGHTS = {
@@ -250,7 +252,7 @@ def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(
     assert Tool.ended == []
     Tool.broken = False
     bench.params |= {"transaction_seconds": 60.0}
-    assert bench.procedure().progress.outcome(STEP) is None
+    assert figures_of(bench.procedure(), STEP) is None
     FenceProducers(task_id=STEP.value).execute(bench.context(attempt=2))
     assert Tool.ended == ["pay-1"]
 

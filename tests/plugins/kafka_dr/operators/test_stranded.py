@@ -28,6 +28,7 @@ from kafka_dr.procedure.entries import TopicsToDelete
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.operators.way_back import ORDERS, WayBack
+from tests.support.facts import figures_of
 
 
 def step() -> FindStrandedRecords:
@@ -69,7 +70,7 @@ def after_a_loss(bench: Any) -> Any:
             }
         ),
     }
-    assessed = procedure.progress.figures(Step.ASSESS_DATA_LOSS)
+    assessed = figures_of(procedure, Step.ASSESS_DATA_LOSS)
     bench.done(
         procedure,
         Step.ASSESS_DATA_LOSS,

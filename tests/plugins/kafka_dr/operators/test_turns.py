@@ -16,6 +16,7 @@ from kafka_dr.operators.procedure_step import ProcedureStep
 from kafka_dr.operators.returning import ReturnToSource
 from kafka_dr.operators.reverse_replication import SeedReverseReplication
 from kafka_dr.operators.still_true import refuse_if_changed
+from kafka_dr.procedure.entries import ZeroLagProven
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -29,26 +30,26 @@ class Twice(ProcedureStep):
         super().__init__(**kwargs)
         self.bench, self.acts, self.late = bench, [], True
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ZeroLagProven:
         """The first to begin is the last to act."""
         if self.late:
             self.late = False
             self.execute(self.bench.context())
         procedure.authority.hold()
         self.acts.append(procedure.lease.epoch)
-        return {"epoch": procedure.lease.epoch}
+        return ZeroLagProven(partitions=self.acts[-1], proofs={})
 
 
 class Hanging(ProcedureStep):
     """A step that never comes back."""
 
-    def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+    def act(self, procedure: Run, context: Any) -> ZeroLagProven:
         """Hang, and swallow the first interruption as a library might."""
         try:
             time.sleep(60)
         except Exception:  # the first interruption is swallowed, as a library might
             time.sleep(60)
-        return {}
+        return ZeroLagProven(partitions=0, proofs={})
 
 
 def test_the_older_of_two_processes_acts_no_more(bench: Any) -> None:
@@ -58,7 +59,7 @@ def test_the_older_of_two_processes_acts_no_more(bench: Any) -> None:
     with pytest.raises(AirflowException) as caught:
         step.execute(bench.context())
     assert not isinstance(caught.value, AirflowFailException) and isinstance(caught.value.__cause__, Superseded)
-    assert len(step.acts) == 1 and bench.entries("forecast")[-1].payload == {"epoch": step.acts[0]}
+    assert len(step.acts) == 1 and bench.entries("forecast")[-1].payload == {"partitions": step.acts[0], "proofs": {}}
     assert Entry.FAILURE not in bench.kinds("forecast") and Entry.REFUSAL not in bench.kinds("forecast")
     assert step.execute(bench.context(attempt=2)) == {"done": "forecast"} and len(step.acts) == 1
 
@@ -83,10 +84,10 @@ def test_a_step_is_done_again_after_a_predecessor_was(bench: Any) -> None:
 
         acts = 0
 
-        def act(self, procedure: Run, context: Any) -> dict[str, Any]:
+        def act(self, procedure: Run, context: Any) -> ZeroLagProven:
             """Count."""
             Counting.acts += 1
-            return {}
+            return ZeroLagProven(partitions=0, proofs={})
 
     procedure = bench.opened()
     with DAG("chain"):

@@ -37,6 +37,7 @@ from kafka_dr_spark import sources
 
 from tests.plugins.kafka_dr.operators.lost_source import Recorder, held, seen
 from tests.support.bench import FENCE
+from tests.support.facts import asked_by, figures_of
 
 STOP, TRANSLATE, OPEN = Step.STOP_MIRROR_MAKER, Step.TRANSLATE_OFFSETS, Step.OPEN_TARGET
 T0 = TopicPartition("orders", 0)
@@ -99,7 +100,7 @@ def denials(bench: Any) -> set[AclEntry]:
 def boundary(bench: Any) -> dict[TopicPartition, int]:
     """The boundary that was written."""
     procedure = bench.procedure()
-    return frame_partitions(procedure.artifacts.load(procedure.progress.figures(STOP)["boundary"]), "offset")
+    return frame_partitions(procedure.artifacts.load(figures_of(procedure, STOP)["boundary"]), "offset")
 
 
 def moving(bench: Any, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
@@ -299,7 +300,7 @@ def assessed(
     bench.clusters["standby"].records[at] = {offset: f"{offset}" for offset in range(80)}
     AssessDataLoss(task_id=Step.ASSESS_DATA_LOSS.value).execute(bench.context())
     procedure = bench.procedure()
-    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {procedure.progress.figures(Step.ASSESS_DATA_LOSS)['plan_digest']}")
+    bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures_of(procedure, Step.ASSESS_DATA_LOSS)['plan_digest']}")
     bench.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(procedure, Step.FENCE_SOURCE, fenced="armed")
     if meanwhile:
@@ -386,7 +387,7 @@ def test_a_group_that_lived_may_read_all_that_the_target_holds_again(make_lost: 
     rows = bench.procedure().artifacts.load(told["translation"]).set_index("group")
     assert rows["bound"].to_dict() == {"at 30": 50, "at 60": 15, "at 90": 24} and not rows["exact"].any()
     assert (told["may_have_moved"], told["bound"]) == (1, 50)
-    body = ReviewTranslation(task_id="review_translation").question(bench.procedure())[1]
+    body = asked_by(ReviewTranslation(task_id="review_translation"), bench.procedure())[1]
     assert "Records that one position reads again: at most 50. 1 positions are of groups that may have gone on" in body
 
 
@@ -395,7 +396,7 @@ def test_without_groups_and_syncs_there_is_nothing_to_translate(make_lost: Any) 
     bench = assessed(make_lost, recorded=False)
     told = execute(bench, TRANSLATE)
     assert (told["positions"], told["exact"], told["classes"], told["bound"]) == (0, 0, {}, None)
-    assert ReviewTranslation(task_id="review_translation").question(bench.procedure()) is None
+    assert asked_by(ReviewTranslation(task_id="review_translation"), bench.procedure()) is None
 
 
 def test_what_was_translated_with_the_assessment_is_not_translated_again(make_lost: Any, recorder: Recorder) -> None:
@@ -417,7 +418,7 @@ def test_what_was_translated_with_the_assessment_is_verified_with_the_evidence(
 ) -> None:
     """Its file is one that a step names."""
     recorded(recorder)
-    figures = assessed(make_lost).procedure().progress.figures(Step.ASSESS_DATA_LOSS)
+    figures = figures_of(assessed(make_lost).procedure(), Step.ASSESS_DATA_LOSS)
     files = [receipt["file"] for receipt in receipts({"steps": [{"figures": figures, "notes": []}]})]
     assert [name for name in files if name.startswith("translated_ahead-")] == [figures["translated_ahead"]["file"]]
 
@@ -504,7 +505,7 @@ def test_groups_are_committed_and_local_topics_made_without_the_source(make_lost
     target = bench.clusters["standby"]
     del target.partitions["orders"]
     execute(bench, TRANSLATE)
-    digest = bench.procedure().progress.figures(TRANSLATE)["digest"]
+    digest = figures_of(bench.procedure(), TRANSLATE)["digest"]
     bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {digest}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
@@ -529,7 +530,7 @@ def test_a_topic_that_never_reached_the_target_is_made_there(make_lost: Any, rec
         made.append((name, partitions, more)) or create(name, partitions, **more)
     )
     execute(bench, TRANSLATE)
-    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {bench.procedure().progress.figures(TRANSLATE)['digest']}")
+    bench.api.answer(Step.REVIEW_TRANSLATION, f"Translation {figures_of(bench.procedure(), TRANSLATE)['digest']}")
     bench.done(bench.procedure(), Step.REVIEW_TRANSLATION, asked=True)
     execute(bench, Step.COMMIT_GROUPS)
     assert made == [("slow", 2, {"configs": {}})] and {
@@ -686,7 +687,7 @@ def test_what_a_stopping_connector_still_mirrored_is_found(ready: Any) -> None:
 def test_what_was_stopped_and_runs_again_is_refused(ready: Any) -> None:
     """It was asked, and seen STOPPED: somebody has resumed it since."""
     stopping(ready, "p.source")
-    kept = ready.procedure().progress.figures(STOP)["boundary"]
+    kept = figures_of(ready.procedure(), STOP)["boundary"]
     ready.procedure().authority.write(
         STOP, Entry.OUTCOME, {"asked": True, "states": {"p.source": "STOPPED"}, "boundary": kept}
     )
@@ -856,7 +857,7 @@ ACTS = [Step.COMMIT_GROUPS, OPEN, Step.REDIRECT_CLIENTS]
 def test_every_irreversible_act_looks_at_the_approval_of_the_loss_again(ready: Any, step: Step, gate: Step) -> None:
     """Of that gate, whatever else was answered."""
     procedure = ready.procedure()
-    digest = procedure.progress.figures(Step.ASSESS_DATA_LOSS)["plan_digest"]
+    digest = figures_of(procedure, Step.ASSESS_DATA_LOSS)["plan_digest"]
     ready.api.answers.clear()
     ready.api.answer(gate, f"Plan {digest}")
     frame = pd.DataFrame(

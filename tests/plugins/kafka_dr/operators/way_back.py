@@ -11,7 +11,7 @@ from kafka_dr.operators.positions import partitions_frame
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.facts import stranded_topic
+from tests.support.facts import figures_of, stranded_topic
 
 ORDERS = TopicPartition("orders", 0)
 PAIR = "primary+standby"
@@ -109,4 +109,4 @@ class WayBack:
         finally:
             # The step has taken a newer epoch.
             self.procedure = self.bench.procedure(run_id)
-        return self.procedure.progress.outcome(task.task_id)
+        return figures_of(self.procedure, task.task_id)

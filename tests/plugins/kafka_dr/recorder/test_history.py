@@ -1,6 +1,4 @@
-"""What the archive says of a flow: the newest of everything, nothing of a log that is gone, and as far back as
-positions reach.
-"""
+"""What the archive says of a flow: the newest of everything, nothing of a log that is gone."""
 
 from __future__ import annotations
 
@@ -41,15 +39,8 @@ class Sample(Rows):
     def ends(self, source: int | None, target: int | None, partition: int = 0, **more: Any) -> Sample:
         """A partition's ends."""
         known = {"topic_id": "a", "target_topic_id": "b", "source_start": 0, "target_start": 0, "replicated": 3, **more}
-        self.add(
-            Kind.PARTITION,
-            topic="orders",
-            partition=partition,
-            target_topic="orders",
-            source_end=source,
-            target_end=target,
-            **known,
-        )
+        ends = {"source_end": source, "target_end": target, **known}
+        self.add(Kind.PARTITION, topic="orders", partition=partition, target_topic="orders", **ends)
         return self
 
     def held(self, group: str, position: int | None, partition: int = 0) -> Sample:
@@ -146,9 +137,7 @@ def test_what_a_whole_listing_lacks_is_gone() -> None:
 
 @pytest.mark.parametrize("anew", [{"topic_id": "new"}, {"target_topic_id": "new"}])
 def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) -> None:
-    """Its syncs and pairs, also those read in the sample that saw it first; positions only where the source's topic
-    is another.
-    """
+    """Syncs and pairs also of the sample that saw it first; positions only where the source's topic changed."""
     before, turn, after = Sample(0).ends(100, 90), Sample(10).ends(4, 95, **anew), Sample(20).ends(6, 97, **anew)
     for number, sample in enumerate((before, turn, after)):
         sample.add(Kind.SYNC, topic="orders", partition=0, upstream=number, downstream=number, sequence=number)
@@ -163,9 +152,7 @@ def test_of_a_topic_made_anew_only_what_came_after_counts(anew: dict[str, str]) 
 
 
 def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
-    """Its ends, positions, pairs and syncs: nobody loses what it held. Another topic is not concerned, nor is one
-    that came back.
-    """
+    """Its ends, positions, pairs and syncs are dropped; other topics' and those of one that came back stay."""
     before, gone = Sample(0).ends(100, 90), Sample(10)
     before.add(Kind.PARTITION, topic="pays", partition=0, target_topic="pays", source_end=5, target_end=5)
     before.add(Kind.POSITION, group="g", topic="orders", partition=0, position=50)
@@ -174,12 +161,9 @@ def test_of_a_topic_that_the_source_deleted_nothing_counts() -> None:
     before.add(Kind.PAIR, topic="orders", partition=0, upstream=1, downstream=1, source_end=9, records=1)
     gone.add(Kind.TOPIC, topic="orders", state="Gone")
     found = known(before, gone, Sample(20))
-    assert (
-        found.gone == ("orders",)
-        and found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist()
-        and found.syncs.empty
-        and found.pairs.empty
-    )
+    assert found.gone == ("orders",)
+    assert found.partitions["topic"].tolist() == ["pays"] == found.positions["topic"].tolist() and found.syncs.empty
+    assert found.pairs.empty
     assert set(found.floors["topic"]) == {"pays"} and found.source_at == at(20)
     back = known(before, gone, Sample(20).ends(100, 90))
     assert back.gone == () and sorted(back.partitions["topic"]) == ["orders", "pays"] and len(back.positions) == 2
@@ -250,40 +234,18 @@ def test_stretches_are_where_every_offset_held_a_record() -> None:
     """By the number of records between a pair and the source's end."""
     sample = Sample(0)
     for upstream, records in ((10, 9), (40, 8)):
-        sample.add(
-            Kind.PAIR,
-            topic="orders",
-            partition=0,
-            upstream=upstream,
-            downstream=1,
-            source_end=upstream + 10,
-            records=records,
-        )
+        pair = {"upstream": upstream, "downstream": 1, "source_end": upstream + 10, "records": records}
+        sample.add(Kind.PAIR, topic="orders", partition=0, **pair)
     assert known(sample).stretches.values.tolist() == [["orders", 0, 10, 20, 1]]
 
 
 def test_an_empty_archive_knows_nothing(tmp_path: Path) -> None:
     """Frames without rows, and no times."""
     found = last_known(Archive(f"file://{tmp_path}", "flow"))
-    assert all(
-        frame.empty
-        for frame in (
-            found.partitions,
-            found.floors,
-            found.syncs,
-            found.pairs,
-            found.positions,
-            found.groups,
-            found.stretches,
-        )
-    )
-    assert (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to) == (
-        None,
-        None,
-        (),
-        None,
-        {},
-    )
+    for name in "partitions floors syncs pairs positions groups stretches".split():
+        assert getattr(found, name).empty, name
+    seen = (found.last_at, found.source_at, found.problems, found.groups_at, found.read_to)
+    assert seen == (None, None, (), None, {})
 
 
 def keep(archive: Archive, hour: int, sample: Sample) -> None:
@@ -293,9 +255,7 @@ def keep(archive: Archive, hour: int, sample: Sample) -> None:
 
 @pytest.mark.parametrize(("position", "hours"), [(950, 2), (350, 4), (0, 2), (3, 5)])
 def test_hours_are_read_back_as_far_as_positions_reach(tmp_path: Path, position: int, hours: int) -> None:
-    """At least two; until a sample lies below every position, unless the position is the log's beginning, or there
-    are no more hours.
-    """
+    """At least two, until a sample lies below every position that is not a log's beginning."""
     archive = Archive(f"file://{tmp_path}", "flow")
     for hour in range(5):
         keep(
@@ -326,9 +286,7 @@ def test_hours_are_read_back_to_a_whole_listing_of_groups(tmp_path: Path) -> Non
 
 
 def test_of_millions_of_rows_of_positions_the_newest_are_kept(tmp_path: Path) -> None:
-    """In whichever order an hour's files lie; the limit of rows is for what is left, and does not end the reading
-    here.
-    """
+    """In any order of an hour's files; the limit of rows is for what is left and ends no reading."""
     archive = Archive(f"file://{tmp_path}", "flow")
     keep(archive, 0, Sample(0, groups_read="whole").ends(100, 90).held("quiet", 1))
     for second in (3630, 3610, 3620):

@@ -1,6 +1,4 @@
-"""One look at a flow: what differs is written down, what cannot be read is named, and the order of looking
-holds.
-"""
+"""One look at a flow: changes are written down, what cannot be read is named, the order holds."""
 
 from __future__ import annotations
 
@@ -232,12 +230,8 @@ def test_a_first_sample_tells_everything(site: Any) -> None:
     sample = site.looker.look(whole=True)
     assert told(sample)["problems"] == [] and told(sample)["heartbeat_at"] == 77 and told(sample)["whole"] is True
     (partition,) = rows(sample, "partition")
-    assert (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"]) == (
-        3,
-        2,
-        1,
-        "id-orders-0",
-    )
+    found = (partition["source_end"], partition["target_end"], partition["replicated"], partition["topic_id"])
+    assert found == (3, 2, 1, "id-orders-0")
     assert rows(sample, "group") == [{"group": "billing", "members": 0, "state": "Empty"}]
     assert rows(sample, "position") == [{"group": "billing", "topic": "orders", "partition": 0, "position": 1}]
     assert rows(sample, "sync") == [{"topic": "orders", "partition": 0, "upstream": 1, "downstream": 1, "sequence": 0}]
@@ -310,17 +304,14 @@ def test_checkpoints_are_written_down_while_the_syncs_cannot_be_read(site: Any) 
 
 
 def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> None:
-    """The other flow's lie under the same name on the source, until Connect says where this one's are; named
-    meanwhile.
-    """
+    """The other flow's lie under the same name until Connect says where this one's are; that is named."""
     key, value = encode_offset_sync(OffsetSync("orders", 0, 900, 900))
     site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
     worker = site.looker.access.worker
     worker.away = True
     sample = site.looker.look(whole=True)
-    assert not rows(sample, "sync") and any(
-        "offset syncs: nobody says where" in problem for problem in told(sample)["problems"]
-    )
+    assert not rows(sample, "sync")
+    assert any("offset syncs: nobody says where" in problem for problem in told(sample)["problems"])
     worker.away = False
     assert [row["upstream"] for row in rows(site.looker.look(whole=False), "sync")] == [1]
     worker.away = True
@@ -397,9 +388,7 @@ def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_p
 
 
 def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
-    """By the reader of the archive: a group deleted and made anew without any recorder, an hour of the other flow,
-    how far checkpoints were read.
-    """
+    """By the archive's reader: a group made anew, an hour of the other flow, how far checkpoints were read."""
     archive, worker = Archive(f"file://{tmp_path}", "f"), OtherWorker("RUNNING", ("RUNNING",))
     site.looker.access.flow_back = FlowBack(worker, "back")
     commit(site, "billing", p0=1, p1=7)
@@ -415,10 +404,8 @@ def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
     assert found.positions[["group", "partition", "position", "position_at"]].values.tolist() == [
         ["billing", 0, 2, second.at]
     ]
-    assert (
-        found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]]
-        and found.groups_at == second.at
-    )
+    assert found.floors[["source_end", "target_end", "replicated"]].values.tolist() == [[3, 2, 1]]
+    assert found.groups_at == second.at
     assert found.read_to == {Place(f"id-{topic}-0", topic, 0): 1 for topic in (SYNCS, CHECKPOINTS)}
 
 
@@ -438,11 +425,8 @@ def test_nothing_is_read_before_the_archive_tells_how_far_it_was(site: Any) -> N
 
     looker = Looker(FLOW, site.looker.naming, site.looker.access, read_before=read_before)
     first = looker.look(True)
-    assert (
-        not rows(first, "sync")
-        and told(first)["read_to"] is None
-        and any("in the archive failed" in problem for problem in told(first)["problems"])
-    )
+    assert not rows(first, "sync") and told(first)["read_to"] is None
+    assert any("in the archive failed" in problem for problem in told(first)["problems"])
     assert len(rows(looker.look(False), "sync")) == 1
 
 
@@ -451,12 +435,8 @@ def test_millions_of_statements_are_read_in_parts(site: Any, monkeypatch: pytest
     monkeypatch.setattr("kafka_dr.recorder.mirror_topics._MOST_RECORDS", 2)
     for upstream in range(2, 6):
         write_sync(site, upstream)
-    assert [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)] == [
-        [1, 2],
-        [3, 4],
-        [5],
-        [],
-    ]
+    found = [[row["upstream"] for row in rows(site.looker.look(False), "sync")] for _ in range(4)]
+    assert found == [[1, 2], [3, 4], [5], []]
 
 
 def commit(site: Any, group: str, **held: int | None) -> None:
@@ -502,9 +482,8 @@ def test_a_partition_that_is_late_keeps_no_pair_from_the_others(site: Any, late:
     reader = getattr(site.looker.access, f"{late}_records")
     reader.late = {partitions[1]}
     sample = site.looker.look(True)
-    assert pairs(sample) == [(0, 8, 8), (2, 8, 8)] and told(sample)["problems"] == [
-        "own pairs: 1 of 3 partitions have no new one: orders-1"
-    ]
+    assert pairs(sample) == [(0, 8, 8), (2, 8, 8)]
+    assert told(sample)["problems"] == ["own pairs: 1 of 3 partitions have no new one: orders-1"]
     assert sum(asked.startswith("west orders-1 from") for asked in site.asked) == 1
     assert pairs(site.looker.look(False)) == []
     reader.late = set()
@@ -540,9 +519,8 @@ def test_no_record_is_kept_while_pairs_are_looked_for(site: Any) -> None:
     three_partitions(site)
     site.looker.look(True)
     access = site.looker.access
-    assert access.source_records.taken and "orders-0 8" not in str(
-        access.source_records.taken + access.target_records.taken
-    )
+    assert access.source_records.taken
+    assert "orders-0 8" not in str(access.source_records.taken + access.target_records.taken)
 
 
 def test_the_next_pair_is_looked_for_where_the_record_must_stand(site: Any) -> None:
@@ -652,9 +630,8 @@ def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(s
     site.looker.access.flow_back = FlowBack(worker, "back")
     worker.away = site.east.away = True
     sample = site.looker.look(True)
-    assert told(sample)["flows_back"] is None and any(
-        problem.startswith("the flow back: ") for problem in told(sample)["problems"]
-    )
+    assert told(sample)["flows_back"] is None
+    assert any(problem.startswith("the flow back: ") for problem in told(sample)["problems"])
     site.looker.look(False)
     assert worker.asked == 1
     worker.away = site.east.away = False
@@ -702,11 +679,8 @@ def test_after_a_slow_answer_the_same_groups_are_asked_again(site: Any, failing:
             else real(partitions, *rest, **named)
         )
     sample = site.looker.look(whole=False)
-    assert (
-        told(sample)["groups_read"] is None
-        and not rows(sample, "position")
-        and any(problem.startswith("groups: ") for problem in told(sample)["problems"])
-    )
+    assert told(sample)["groups_read"] is None and not rows(sample, "position")
+    assert any(problem.startswith("groups: ") for problem in told(sample)["problems"])
     site.east.failing = ""
     if failing == "ends of commits":
         site.east.ends = real
@@ -723,10 +697,8 @@ def test_a_whole_listing_that_failed_is_made_up_for(site: Any) -> None:
     site.looker.look(whole=False)
     site.east.failing = ""
     sample = site.looker.look(whole=False)
-    assert (
-        told(sample)["groups_read"] == "whole"
-        and len(rows(sample, "group")) == len(rows(sample, "position")) == len(rows(sample, "partition")) + 1 == 1
-    )
+    assert told(sample)["groups_read"] == "whole"
+    assert len(rows(sample, "group")) == len(rows(sample, "position")) == len(rows(sample, "partition")) + 1 == 1
     assert told(site.looker.look(whole=False))["groups_read"] == "changed"
 
 
@@ -740,10 +712,8 @@ def test_positions_that_did_not_change_are_not_written_again(site: Any) -> None:
     ]
     assert site.east.read == ["billing", "audit"]
     commit(site, "billing", p0=2, p1=None)
-    assert [(row["partition"], row.get("position")) for row in rows(site.looker.look(whole=False), "position")] == [
-        (0, 2),
-        (1, None),
-    ]
+    found = [(row["partition"], row.get("position")) for row in rows(site.looker.look(whole=False), "position")]
+    assert found == [(0, 2), (1, None)]
     commit(site, "billing", p0=2)
     assert rows(site.looker.look(whole=False), "position") == []
 
@@ -763,11 +733,8 @@ def test_where_kafka_does_not_show_its_commits_all_groups_are_asked(site: Any) -
     site.looker.look(whole=True)
     commit(site, "audit", p0=3)
     sample = site.looker.look(whole=False)
-    assert (
-        site.east.read == ["billing", "audit"]
-        and [row["group"] for row in rows(sample, "position")] == ["audit"]
-        and told(sample)["problems"] == []
-    )
+    assert site.east.read == ["billing", "audit"] and [row["group"] for row in rows(sample, "position")] == ["audit"]
+    assert told(sample)["problems"] == []
 
 
 def test_with_a_topic_made_anew_all_positions_are_told_again(site: Any) -> None:
@@ -790,9 +757,8 @@ def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:
     """Without a Connect worker the sample has no states and names no problem; what the logs say is recorded."""
     looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, worker=None))
     sample = looker.look(True)
-    assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")] and rows(
-        sample, "partition"
-    )
+    assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")]
+    assert rows(sample, "partition")
 
 
 PAYS = TopicPartition("pays", 0)

@@ -1,6 +1,4 @@
-"""The recorder's loop: a whole sample an hour, nothing lost while the archive is away, old hours merged and
-expired.
-"""
+"""The recorder's loop: a whole sample an hour, nothing lost without the archive, old hours merged."""
 
 from __future__ import annotations
 
@@ -122,12 +120,7 @@ class Clock:
     """A clock that only looks and waits move on; as a recorder's `ended` it ends it after the last look."""
 
     def __init__(self, looks: list[float], late: list[float]) -> None:
-        """Nothing has begun.
-
-        Args:
-            looks: how long each look takes, in seconds.
-            late: how much later than asked each wait ends.
-        """
+        """Take how long each look takes, in seconds, and how much later than asked each wait ends."""
         self.now, self.began = 100.0, []
         self._looks, self._late = iter(looks), iter(late)
         self._left = len(looks)
@@ -154,9 +147,7 @@ class Clock:
         return not self._left
 
     def intervals(self, archive: Archive, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-        """Run a recorder with ten seconds and this clock; the times from the beginning of each look to that of the
-        next.
-        """
+        """Return the times between beginnings of looks, of a recorder with ten seconds and this clock."""
         monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=self.monotonic))
         Recording("a->b", self.look, archive, 10.0, timedelta(days=1), self).run()
         return [later - earlier for earlier, later in pairwise(self.began)]
