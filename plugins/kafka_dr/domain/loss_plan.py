@@ -88,7 +88,6 @@ class LossPlan:
     naming: str
     connectors: Mapping[str, str]
     topics: tuple[tuple[str, str, int, str | None], ...]
-    local_names: Mapping[str, str]
     groups: tuple[LastKnownGroup, ...]
     opening: tuple[str, ...]
     deadlines: Mapping[str, float]

@@ -27,7 +27,7 @@ from kafka_dr.operators.continuing import (
 )
 from kafka_dr.operators.fencing_source import fence_ahead, found_lost, mirrored_of
 from kafka_dr.operators.last_known import LastKnown, what_is_known, with_movement
-from kafka_dr.operators.observing import copies_of_target, local_names, side_by_side, target_rules
+from kafka_dr.operators.observing import copies_of_target, side_by_side, target_rules
 from kafka_dr.operators.offsets import compacted_topics, open_to_clients
 from kafka_dr.operators.positions import partitions_frame, placed
 from kafka_dr.operators.procedure_step import ProcedureStep
@@ -409,7 +409,6 @@ def plan_of(
     """The plan: what is lost, who is concerned, and what will be opened."""
     confirmed = procedure.progress.require(SourceConfirmedLost)
     window = f"{confirmed.verdict.rounds} rounds in {confirmed.window_seconds:.0f} s"
-    local = local_names(procedure, {topic: name for topic, (name, _, _) in known.topics.items()})
     return LossPlan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -419,10 +418,9 @@ def plan_of(
         naming=procedure.topology.naming.policy,
         connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
         topics=tuple((topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(known.topics.items())),
-        local_names=local,
         groups=groups_of(procedure, known, ahead),
         opening=tuple(
-            str(entry) for entry in opening_without_source(procedure, local.values(), known.positions["group"].unique())
+            str(entry) for entry in opening_without_source(procedure, known.topics, known.positions["group"].unique())
         ),
         deadlines=procedure.request.deadlines.model_dump(),
         confirmed={

@@ -448,54 +448,47 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
-    """Source topic -> log starts of the topic clients will write to; 0 where that is still to be made.
+    """Topic -> log starts of the topic clients will write to; 0 where that is still to be made.
 
     Empty where clients go on with the mirrored topics themselves, and all of these are there.
     """
-    names = not_mirrored(procedure)
-    if not names:
+    topics = not_mirrored(procedure)
+    if not topics:
         return {}
     starts = dict(procedure.systems.target.starts(local_partitions(procedure)))
     for topic, partitions in missing_topics(procedure).items():
-        starts |= {TopicPartition(names[topic], p): 0 for p in range(partitions)}
-    return {topic: {tp: start for tp, start in starts.items() if tp.topic == local} for topic, local in names.items()}
+        starts |= {TopicPartition(topic, p): 0 for p in range(partitions)}
+    return {topic: {tp: start for tp, start in starts.items() if tp.topic == topic} for topic in topics}
 
 
 def missing_topics(procedure: Run) -> dict[str, int]:
-    """Source topic -> number of partitions, where the topic clients will write to is not on the target yet."""
-    names = not_mirrored(procedure)
-    there = procedure.systems.target.topics(names.values()) if names else {}
-    topics = procedure.progress.move().planned.topics
-    return {t: count for t, _, count, _ in topics if t in names and names[t] not in there}
+    """Topics that clients will write to and that are not on the target yet, with their number of partitions."""
+    topics = not_mirrored(procedure)
+    there = procedure.systems.target.topics(topics) if topics else {}
+    planned = procedure.progress.move().planned.topics
+    return {t: count for t, _, count, _ in planned if t in topics and t not in there}
 
 
 def create_missing_topics(procedure: Run) -> None:
     """Make the topics that clients will write to and that are not on the target, like the source's."""
-    missing, names = missing_topics(procedure), not_mirrored(procedure)
+    missing = missing_topics(procedure)
     if not missing:
         return
     configs = configs_of_clients_topics(procedure, sorted(missing))
-    made = TopicsToCreate(creates_topics=[names[topic] for topic in missing])
-    record(procedure.authority, Step.COMMIT_GROUPS, made)
+    record(procedure.authority, Step.COMMIT_GROUPS, TopicsToCreate(creates_topics=list(missing)))
     for topic, partitions in missing.items():
         procedure.authority.hold()
-        procedure.systems.target.create_topic(
-            names[topic], partitions=partitions, configs=portable_configs(configs[topic])
-        )
+        procedure.systems.target.create_topic(topic, partitions=partitions, configs=portable_configs(configs[topic]))
 
 
-def not_mirrored(procedure: Run) -> dict[str, str]:
-    """Source topic -> the topic clients will write to, where that is not the mirrored one, or where that had not
-    come when MirrorMaker 2 was stopped.
+def not_mirrored(procedure: Run) -> list[str]:
+    """Topics that clients will write to, where the mirrored one has another name, or had not come when MirrorMaker 2
+    was stopped.
     """
     plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
     came = {one.remote for one in plan.topics} if boundary is None else set(boundary["topic"])
-    return {
-        one.topic: plan.local_names[one.topic]
-        for one in plan.topics
-        if plan.local_names[one.topic] != one.remote or one.remote not in came
-    }
+    return [one.topic for one in plan.topics if one.topic != one.remote or one.remote not in came]
 
 
 def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:
@@ -512,8 +505,8 @@ def local_partitions(procedure: Run) -> list[TopicPartition]:
     """Partitions of the topics clients will write to, where those are not the mirrored ones, or had not come; as far
     as they are there.
     """
-    names = sorted(not_mirrored(procedure).values())
-    infos = procedure.systems.target.topics(names) if names else {}
+    topics = not_mirrored(procedure)
+    infos = procedure.systems.target.topics(topics) if topics else {}
     return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in info.partitions]
 
 

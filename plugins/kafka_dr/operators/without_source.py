@@ -13,7 +13,7 @@ from kafka_dr.domain.fence import FenceScope, client_principals
 from kafka_dr.errors import DeadlinePassed, Refusal, SystemUnavailable
 from kafka_dr.operators.assessing import existing
 from kafka_dr.operators.clients import OpenTarget
-from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan
+from kafka_dr.operators.fencing import active_groups, groups_of, partitions_of_plan, topics_of
 from kafka_dr.operators.fencing_source import found_lost, watcher_seen
 from kafka_dr.operators.last_known import from_connect
 from kafka_dr.operators.observing import remote_partitions, target_rules
@@ -169,7 +169,7 @@ class OpenWithoutSource(OpenTarget):
         """What clients will do on the target, and the principals that hold the right there, but for a denial."""
         rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
         scopes = (
-            FenceScope.writes(procedure.progress.move().planned.local_names.values()),
+            FenceScope.writes(topics_of(procedure)),
             FenceScope.group_reads(groups_of(procedure)),
         )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]

@@ -40,7 +40,6 @@ def plan(**changes: Any) -> LossPlan:
         "naming": "identity",
         "connectors": {},
         "topics": (("orders", "orders", 3, "id"),),
-        "local_names": {"orders": "orders"},
         "groups": (LastKnownGroup("billing", 3, "earliest", True, 1_700_000_000_000, 2),),
         "opening": (),
         "deadlines": {},

@@ -315,7 +315,6 @@ def test_a_plan_is_kept_word_for_word_and_read_by_name() -> None:
         "source": "east",
         "target": "west",
         "topics": [["orders", "east.orders", 2, "id-1"]],
-        "local_names": {"orders": "orders"},
         "groups": [{"group": "billing", "partitions": 2, "lag": 0}],
         "opening": [],
         "deadlines": {"max_fence_seconds": 600.0},
